@@ -1,0 +1,1 @@
+//! Transactions as a library: the front door.

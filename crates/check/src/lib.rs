@@ -1,0 +1,1 @@
+//! Crash-state checking for operations and structures.

@@ -1,0 +1,3 @@
+//! The `cedrat` command.
+
+fn main() {}

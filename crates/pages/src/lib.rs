@@ -1,0 +1,1 @@
+//! Pages in memory and at home: buffer pool, latches, layouts, write-back.

@@ -1,0 +1,1 @@
+//! Transactional data structures built only with what any user has.

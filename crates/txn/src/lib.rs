@@ -1,0 +1,1 @@
+//! Operations, transactions, nested top actions, locks, recovery.

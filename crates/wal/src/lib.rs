@@ -1,0 +1,1 @@
+//! The write-ahead log: one dense clock, partitions, group commit.
