@@ -1,0 +1,36 @@
+//! Threads of the operating system.
+
+pub use parking_lot::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+};
+pub use std::thread_local;
+
+/// Atomic numbers and fences.
+pub mod atomic {
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, fence,
+    };
+}
+
+/// Threads.
+pub mod thread {
+    pub use std::thread::{
+        Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking,
+        park, scope, spawn, yield_now,
+    };
+}
+
+/// Says that this thread turns in a loop until another one has done something.
+#[inline]
+pub fn spin_hint() {
+    std::hint::spin_loop();
+}
+
+/// Runs `body` once on real threads; in a shuttle build, `schedules` times under a scheduler seeded by `seed`.
+///
+/// A test written with `explore` is thus an ordinary test here and a search through interleavings there.
+pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'static) {
+    let _ = (seed, schedules);
+    body();
+}

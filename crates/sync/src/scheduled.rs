@@ -1,0 +1,246 @@
+//! Threads of a seeded scheduler: the names of `real`, over `shuttle`.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+
+pub use shuttle::sync::WaitTimeoutResult;
+pub use shuttle::thread_local;
+
+/// Atomic numbers and fences, sequentially consistent whatever order is asked for.
+pub mod atomic {
+    pub use shuttle::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, fence,
+    };
+}
+
+/// Threads.
+pub mod thread {
+    pub use shuttle::thread::{
+        Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking,
+        park, scope, spawn, yield_now,
+    };
+}
+
+/// Says that this thread turns in a loop until another one has done something; the scheduler runs another.
+pub fn spin_hint() {
+    shuttle::thread::yield_now();
+}
+
+/// Enough for recovery and for formatting a panic; the scheduler's own default is 32 KiB.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed`.
+pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'static) {
+    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, schedules);
+    let mut config = shuttle::Config::new();
+    config.stack_size = STACK_BYTES;
+    shuttle::Runner::new(scheduler, config).run(body);
+}
+
+/// Mutual exclusion without poison; the interface of `parking_lot::Mutex`.
+pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
+
+/// Access to what a [`Mutex`] protects, until dropped.
+pub struct MutexGuard<'a, T: ?Sized> {
+    /// Empty only inside [`Condvar::wait`], which has the guard borrowed exclusively.
+    held: Option<shuttle::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> Mutex<T> {
+    /// A free mutex around `value`.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(shuttle::sync::Mutex::new(value))
+    }
+
+    /// The value; nobody can hold the mutex any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits until the mutex is free and takes it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        MutexGuard { held: Some(guard) }
+    }
+
+    /// Takes the mutex if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(MutexGuard { held: Some(guard) }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(MutexGuard {
+                held: Some(poisoned.into_inner()),
+            }),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value, without locking: the exclusive borrow proves that nobody holds the mutex.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Looking inside would be a step of the schedule.
+        f.write_str("Mutex(..)")
+    }
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.held
+            .as_ref()
+            .expect("the guard waits on a condition variable")
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.held
+            .as_mut()
+            .expect("the guard waits on a condition variable")
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A place to wait until another thread says that something changed; the interface of `parking_lot::Condvar`.
+#[derive(Default)]
+pub struct Condvar(shuttle::sync::Condvar);
+
+impl Condvar {
+    /// A condition variable nobody waits on.
+    pub const fn new() -> Condvar {
+        Condvar(shuttle::sync::Condvar::new())
+    }
+
+    /// Gives the mutex back, waits to be notified, takes the mutex again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let held = guard.held.take().expect("a guard waits once at a time");
+        guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits while `condition` says so.
+    pub fn wait_while<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// As [`Condvar::wait`]: no time passes under the scheduler, so the time is never out.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
+        let held = guard.held.take().expect("a guard waits once at a time");
+        let (held, result) = self
+            .0
+            .wait_timeout(held, time)
+            .unwrap_or_else(PoisonError::into_inner);
+        guard.held = Some(held);
+        result
+    }
+
+    /// Wakes one waiting thread, if there is one.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every waiting thread.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condvar(..)")
+    }
+}
+
+/// Many readers or one writer, without poison; the interface of `parking_lot::RwLock`.
+pub struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
+
+/// Shared access to what a [`RwLock`] protects, until dropped.
+pub type RwLockReadGuard<'a, T> = shuttle::sync::RwLockReadGuard<'a, T>;
+
+/// Exclusive access to what a [`RwLock`] protects, until dropped.
+pub type RwLockWriteGuard<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
+
+impl<T> RwLock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(shuttle::sync::RwLock::new(value))
+    }
+
+    /// The value; nobody can hold the lock any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until nobody writes, and reads.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody reads or writes, and writes.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads if nobody writes.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        free(self.0.try_read())
+    }
+
+    /// Writes if nobody reads or writes.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        free(self.0.try_write())
+    }
+
+    /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RwLock(..)")
+    }
+}
+
+fn free<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
+    match attempt {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
