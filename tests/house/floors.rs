@@ -1,0 +1,115 @@
+//! The crates' stairs go one way: a room knows only rooms below it.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The floors, from the ground up. A crate may use those above it in this list, never those below.
+///
+/// `check` stands below `structures` because their tests use it; that nobody but tests and the front
+/// door does is the second test here.
+const FLOORS: [&str; 10] = [
+    "cedrat-sync",
+    "cedrat-media",
+    "cedrat-wal",
+    "cedrat-pages",
+    "cedrat-txn",
+    "cedrat-check",
+    "cedrat-structures",
+    "cedrat",
+    "cedrat-cli",
+    "cedrat-tests",
+];
+
+#[derive(Debug)]
+struct Edge {
+    from: String,
+    to: String,
+    /// Only tests take this stair.
+    for_tests: bool,
+}
+
+/// Which crate of the workspace uses which other.
+fn edges() -> Vec<Edge> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(cedrat_tests::root())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let mut edges = Vec::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let from = package["name"].as_str().expect("a name");
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let to = dependency["name"].as_str().expect("a name");
+            if to.starts_with("cedrat") {
+                edges.push(Edge {
+                    from: from.to_string(),
+                    to: to.to_string(),
+                    for_tests: dependency["kind"] == "dev",
+                });
+            }
+        }
+    }
+    edges
+}
+
+fn floor(name: &str) -> usize {
+    FLOORS
+        .iter()
+        .position(|known| *known == name)
+        .unwrap_or_else(|| panic!("{name} has no floor yet: give it one in FLOORS"))
+}
+
+#[test]
+fn lower_rooms_do_not_know_upper_ones() {
+    for edge in edges() {
+        assert!(
+            floor(&edge.to) < floor(&edge.from),
+            "{} uses {}: this would be a staircase upwards",
+            edge.from,
+            edge.to
+        );
+    }
+}
+
+#[test]
+fn what_ships_does_not_need_the_checker() {
+    for edge in edges() {
+        let may = ["cedrat", "cedrat-cli", "cedrat-tests"].contains(&edge.from.as_str());
+        assert!(
+            edge.to != "cedrat-check" || edge.for_tests || may,
+            "{} needs cedrat-check outside its tests",
+            edge.from
+        );
+    }
+}
+
+#[test]
+fn every_crate_stands_on_a_floor_and_no_floor_is_empty() {
+    let mut crates: Vec<String> = std::fs::read_dir(cedrat_tests::root().join("crates"))
+        .expect("crates")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.join("Cargo.toml").exists())
+        .map(|path| {
+            match path
+                .file_name()
+                .expect("a folder has a name")
+                .to_string_lossy()
+            {
+                name if name == "cedrat" => name.into_owned(),
+                name => format!("cedrat-{name}"),
+            }
+        })
+        .chain(["cedrat-tests".to_string()])
+        .collect();
+    let mut floors = FLOORS.map(String::from).to_vec();
+    crates.sort();
+    floors.sort();
+    assert_eq!(crates, floors);
+}

@@ -1,0 +1,7 @@
+//! The repository asks itself what a reviewer would ask again and again.
+#![forbid(unsafe_code)]
+
+mod floors;
+mod invariants;
+mod links;
+mod tidy;

@@ -1,0 +1,194 @@
+//! Habits that a machine can watch over.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cedrat_tests::{SourceFile, root, sources};
+
+/// Longer functions are on the list `long_functions.txt`, which only shrinks.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// A file of code longer than this knows two things.
+const FILE_LINES_MAX: usize = 800;
+
+/// The only modules with unsafe code: one room a crate, its reasons numbered at the door.
+const UNSAFE_ROOMS: [&str; 0] = [];
+
+/// Words that promise work instead of doing it; written apart, so that this file may hold them.
+fn unfinished_words() -> [String; 4] {
+    ["TO DO", "FIX ME", "X XX", "HA CK"].map(|word| word.replace(' ', ""))
+}
+
+fn rust() -> Vec<SourceFile> {
+    sources(&[".rs"])
+}
+
+/// The lines of code that a function takes, by its name and file.
+fn function_lengths(file: &SourceFile) -> BTreeMap<String, usize> {
+    let mut lengths = BTreeMap::new();
+    let lines: Vec<&str> = file.text.lines().collect();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        let Some(name) = function_name(code) else {
+            continue;
+        };
+        // rustfmt puts the closing brace below the first letter of the function's first line.
+        let end = lines[start..]
+            .iter()
+            .position(|line| *line == format!("{indent}}}"));
+        if let Some(length) = end {
+            let longest = lengths
+                .entry(format!("{}::{name}", file.name))
+                .or_insert(0usize);
+            *longest = (*longest).max(length + 1);
+        }
+    }
+    lengths
+}
+
+/// The name of the function that begins in this line of code and does not end in it.
+fn function_name(code: &str) -> Option<&str> {
+    if code.starts_with("//") || code.ends_with(';') || code.ends_with('}') {
+        return None;
+    }
+    let mut rest = code;
+    loop {
+        let (word, behind) = rest.split_once(' ')?;
+        match word {
+            "fn" => return behind.split(['(', '<']).next(),
+            "pub" | "const" | "async" | "unsafe" | "extern" | "\"C\"" => rest = behind,
+            word if word.starts_with("pub(") => rest = behind,
+            _ => return None,
+        }
+    }
+}
+
+fn long_functions() -> BTreeMap<String, usize> {
+    rust()
+        .iter()
+        .flat_map(function_lengths)
+        .filter(|(_, length)| *length > FUNCTION_LINES_MAX)
+        .collect()
+}
+
+#[test]
+fn long_functions_do_not_creep_in() {
+    let path = root().join("tests/house/long_functions.txt");
+    let now = long_functions();
+    if std::env::var_os("UPDATE").is_some() {
+        let mut list =
+            String::from("# Functions that are longer than they should be: only shrink.\n");
+        for (name, length) in &now {
+            writeln!(list, "{length} {name}").expect("writing to a string");
+        }
+        std::fs::write(&path, list).expect("the list");
+    }
+    let list = std::fs::read_to_string(&path).expect("the list");
+    let allowed: BTreeMap<&str, usize> = list
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .map(|(length, name)| (name, length.parse().expect("a number of lines")))
+        .collect();
+    for (name, length) in &now {
+        let allowed = *allowed.get(name.as_str()).unwrap_or(&FUNCTION_LINES_MAX);
+        assert!(
+            *length <= allowed,
+            "{name} has {length} lines, {allowed} are allowed: which two things does it do?"
+        );
+    }
+    for (name, allowed) in allowed {
+        assert!(
+            now.get(name) == Some(&allowed),
+            "{name} became shorter: say so in tests/house/long_functions.txt (UPDATE=1 does it)"
+        );
+    }
+}
+
+#[test]
+fn files_keep_one_theme() {
+    for file in rust() {
+        let lines = file.text.lines().count();
+        assert!(
+            lines <= FILE_LINES_MAX,
+            "{} has {lines} lines: which two things does it know?",
+            file.name
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    for file in sources(&[".rs", ".md", ".toml", ".c", ".h", "x", ".txt"]) {
+        for (number, line) in file.text.lines().enumerate() {
+            for word in unfinished_words() {
+                let found = line
+                    .split(|c: char| !c.is_alphanumeric())
+                    .any(|part| part == word);
+                assert!(!found, "{}:{}: {word}", file.name, number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn tests_are_neither_switched_off_nor_timed() {
+    let ignored = ["#[ig", "nore"].concat();
+    let sleeps = ["::sl", "eep("].concat();
+    for file in rust() {
+        for (number, line) in file.text.lines().enumerate() {
+            let place = format!("{}:{}", file.name, number + 1);
+            assert!(!line.contains(&ignored), "{place}: a test is switched off");
+            assert!(
+                !line.contains(&sleeps),
+                "{place}: wait for what you wait for, not for time to pass"
+            );
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_lives_in_its_rooms() {
+    let word = ["uns", "afe"].concat();
+    for file in rust()
+        .iter()
+        .filter(|file| file.name.starts_with("crates/"))
+    {
+        let uses = file.text.lines().any(|line| {
+            let code = line.split("//").next().unwrap_or("");
+            code.split(|c: char| !c.is_alphanumeric() && c != '_')
+                .any(|part| part == word)
+        });
+        let room = UNSAFE_ROOMS.contains(&file.name.as_str());
+        assert!(
+            !uses || room,
+            "{} has unsafe code; see UNSAFE_ROOMS",
+            file.name
+        );
+        assert!(
+            uses || !room,
+            "{} needs no place in UNSAFE_ROOMS",
+            file.name
+        );
+        if room {
+            assert!(
+                file.text.contains("//! 1. "),
+                "{} does not number its reasons at the door",
+                file.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_function_is_measured_from_its_name_to_its_brace() {
+    let text =
+        "impl A {\n    pub(crate) fn b<T>(\n        c: T,\n    ) {\n        d();\n    }\n}\n";
+    let file = SourceFile {
+        name: "a.rs".to_string(),
+        text: text.to_string(),
+    };
+    let lengths = function_lengths(&file);
+    assert_eq!(lengths.get("a.rs::b"), Some(&5), "{lengths:?}");
+}

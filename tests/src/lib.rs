@@ -1,0 +1,55 @@
+//! What the tests of the whole house share.
+//!
+//! The tests lie beside this folder, one folder for each kind of doubt: `house` asks whether the
+//! repository keeps its own rules.
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests lie in a folder of the repository")
+        .to_path_buf()
+}
+
+/// A text file of the repository.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Where it lies, from the root, with `/` between folders.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// The repository's files that end in one of `endings`, in the order of their names.
+///
+/// Folders that are built (they hold a `CACHEDIR.TAG`) and hidden ones are left out.
+pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
+    let root = root();
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry of the repository").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with('.') || path.join("CACHEDIR.TAG").exists() {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                let text = fs::read_to_string(&path).expect("text in UTF-8");
+                let name = path.strip_prefix(&root).expect("below the root");
+                found.push(SourceFile {
+                    name: name.to_string_lossy().replace('\\', "/"),
+                    text,
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
