@@ -1,0 +1,309 @@
+//! Block headers and segment headers (drawn in docs/formats/log.md, version 1). Little endian.
+
+use crate::checksum::StoreId;
+use crate::{LogOffset, Lsn, PartitionId};
+
+/// Blocks begin at multiples of this and have a multiple of it as their length.
+pub(crate) const BLOCK_UNIT: usize = 4096;
+
+/// The version of segments, blocks and records that this code writes; it reads no other.
+pub(crate) const LOG_FORMAT_VERSION: u16 = 1;
+
+/// Where the parts of a block header lie.
+pub(crate) mod at {
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const CRC: usize = MAGIC + 4; //          of everything in the header behind it
+    pub(crate) const USED: usize = CRC + 4; //           bytes with meaning, this header included
+    pub(crate) const LEN: usize = USED + 4; //           from here to the next block
+    pub(crate) const EPOCH: usize = LEN + 4;
+    pub(crate) const LIFE: usize = EPOCH + 4;
+    pub(crate) const OFFSET: usize = LIFE + 4;
+    pub(crate) const FIRST_LSN: usize = OFFSET + 8; //   0: the block holds no record
+    pub(crate) const LAST_LSN: usize = FIRST_LSN + 8;
+    pub(crate) const PROMISE: usize = LAST_LSN + 8; //   all partitions are durable up to this LSN
+    pub(crate) const OWN_PROMISE: usize = PROMISE + 8; // this partition is durable below this offset
+    pub(crate) const END: usize = OWN_PROMISE + 8;
+}
+
+/// The length of a block header; the first record follows it.
+pub(crate) const BLOCK_HEADER_LEN: usize = at::END;
+const _: () = assert!(BLOCK_HEADER_LEN == 64 && at::OFFSET % 8 == 0);
+
+/// `CBLK`, read as a little-endian number.
+pub(crate) const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"CBLK");
+
+/// The header of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    pub(crate) used: u32,
+    pub(crate) len: u32,
+    pub(crate) epoch: u32,
+    pub(crate) life: u32,
+    pub(crate) offset: LogOffset,
+    pub(crate) first_lsn: Lsn,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) promise: Lsn,
+    pub(crate) own_promise: LogOffset,
+}
+
+impl BlockHeader {
+    /// Writes the header at the beginning of `to`.
+    pub(crate) fn encode(&self, to: &mut [u8], block_seed: u32) {
+        let to = &mut to[..BLOCK_HEADER_LEN];
+        put_u32(to, at::MAGIC, BLOCK_MAGIC);
+        put_u32(to, at::USED, self.used);
+        put_u32(to, at::LEN, self.len);
+        put_u32(to, at::EPOCH, self.epoch);
+        put_u32(to, at::LIFE, self.life);
+        put_u64(to, at::OFFSET, self.offset.get());
+        put_u64(to, at::FIRST_LSN, self.first_lsn.get());
+        put_u64(to, at::LAST_LSN, self.last_lsn.get());
+        put_u64(to, at::PROMISE, self.promise.get());
+        put_u64(to, at::OWN_PROMISE, self.own_promise.get());
+        let crc = crc32c::crc32c_append(block_seed, &to[at::USED..]);
+        put_u32(to, at::CRC, crc);
+    }
+
+    /// Reads a header whose checksum holds and whose lengths make sense; anything else is `None`.
+    ///
+    /// Whether its place, epoch and life are the expected ones is the caller's question.
+    pub(crate) fn decode(from: &[u8], block_seed: u32) -> Option<BlockHeader> {
+        let from = from.get(..BLOCK_HEADER_LEN)?;
+        if get_u32(from, at::MAGIC) != BLOCK_MAGIC
+            || crc32c::crc32c_append(block_seed, &from[at::USED..]) != get_u32(from, at::CRC)
+        {
+            return None;
+        }
+        let header = BlockHeader {
+            used: get_u32(from, at::USED),
+            len: get_u32(from, at::LEN),
+            epoch: get_u32(from, at::EPOCH),
+            life: get_u32(from, at::LIFE),
+            offset: LogOffset::new(get_u64(from, at::OFFSET)),
+            first_lsn: Lsn::new(get_u64(from, at::FIRST_LSN)),
+            last_lsn: Lsn::new(get_u64(from, at::LAST_LSN)),
+            promise: Lsn::new(get_u64(from, at::PROMISE)),
+            own_promise: LogOffset::new(get_u64(from, at::OWN_PROMISE)),
+        };
+        let len = header.len as usize;
+        let sensible = len >= BLOCK_UNIT
+            && len.is_multiple_of(BLOCK_UNIT)
+            && header.used as usize >= BLOCK_HEADER_LEN
+            && header.used <= header.len
+            && header.first_lsn <= header.last_lsn;
+        sensible.then_some(header)
+    }
+
+    /// Whether the block holds no record: a promise, or the filling of a segment's end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first_lsn == Lsn::ZERO
+    }
+
+    /// Where the next block of the partition begins.
+    pub(crate) fn end(&self) -> LogOffset {
+        LogOffset::new(self.offset.get() + u64::from(self.len))
+    }
+}
+
+/// Where the parts of a segment header lie. They fill less than a sector, so that no crash tears them.
+pub(crate) mod segment_at {
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const CRC: usize = MAGIC + 4; //      of everything in the header behind it
+    pub(crate) const VERSION: usize = CRC + 4;
+    pub(crate) const PARTITION: usize = VERSION + 2;
+    pub(crate) const LIFE: usize = PARTITION + 2;
+    pub(crate) const STORE: usize = LIFE + 4;
+    pub(crate) const SEQUENCE: usize = STORE + 16;
+    pub(crate) const SEGMENT_LEN: usize = SEQUENCE + 8;
+    pub(crate) const EPOCH: usize = SEGMENT_LEN + 8;
+    pub(crate) const RESERVED: usize = EPOCH + 4;
+    pub(crate) const END: usize = RESERVED + 12;
+}
+const _: () = assert!(segment_at::END == 64 && segment_at::SEQUENCE % 8 == 0);
+
+/// `CSEG`, read as a little-endian number.
+pub(crate) const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"CSEG");
+
+/// The sequence number of a segment that was made ready and not used yet.
+pub(crate) const SEQUENCE_NONE: u64 = u64::MAX;
+
+/// The first block of a segment file: which part of which partition it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) partition: PartitionId,
+    pub(crate) life: u32,
+    pub(crate) store: StoreId,
+    pub(crate) sequence: u64,
+    pub(crate) segment_len: u64,
+    pub(crate) epoch: u32,
+}
+
+/// What the first bytes of a segment file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentHead {
+    Whole(SegmentHeader),
+    /// Whole, but of a version this code does not read.
+    Version(u16),
+    /// Nothing was ever written here.
+    Zero,
+    Bad,
+}
+
+impl SegmentHeader {
+    /// Writes the header at the beginning of `to`, a zeroed block.
+    pub(crate) fn encode(&self, to: &mut [u8]) {
+        let to = &mut to[..segment_at::END];
+        put_u32(to, segment_at::MAGIC, SEGMENT_MAGIC);
+        put_u16(to, segment_at::VERSION, LOG_FORMAT_VERSION);
+        put_u16(to, segment_at::PARTITION, self.partition.0);
+        put_u32(to, segment_at::LIFE, self.life);
+        to[segment_at::STORE..segment_at::SEQUENCE].copy_from_slice(&self.store);
+        put_u64(to, segment_at::SEQUENCE, self.sequence);
+        put_u64(to, segment_at::SEGMENT_LEN, self.segment_len);
+        put_u32(to, segment_at::EPOCH, self.epoch);
+        to[segment_at::RESERVED..].fill(0);
+        let crc = crc32c::crc32c(&to[segment_at::VERSION..]);
+        put_u32(to, segment_at::CRC, crc);
+    }
+
+    /// Reads what lies at the beginning of a segment file.
+    pub(crate) fn decode(from: &[u8]) -> SegmentHead {
+        let Some(from) = from.get(..segment_at::END) else {
+            return SegmentHead::Bad;
+        };
+        if from.iter().all(|&byte| byte == 0) {
+            return SegmentHead::Zero;
+        }
+        if get_u32(from, segment_at::MAGIC) != SEGMENT_MAGIC
+            || crc32c::crc32c(&from[segment_at::VERSION..]) != get_u32(from, segment_at::CRC)
+        {
+            return SegmentHead::Bad;
+        }
+        let version = get_u16(from, segment_at::VERSION);
+        if version != LOG_FORMAT_VERSION {
+            return SegmentHead::Version(version);
+        }
+        SegmentHead::Whole(SegmentHeader {
+            partition: PartitionId(get_u16(from, segment_at::PARTITION)),
+            life: get_u32(from, segment_at::LIFE),
+            store: from[segment_at::STORE..segment_at::SEQUENCE]
+                .try_into()
+                .expect("16 bytes"),
+            sequence: get_u64(from, segment_at::SEQUENCE),
+            segment_len: get_u64(from, segment_at::SEGMENT_LEN),
+            epoch: get_u32(from, segment_at::EPOCH),
+        })
+    }
+}
+
+pub(crate) fn put_u16(to: &mut [u8], at: usize, value: u16) {
+    to[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u32(to: &mut [u8], at: usize, value: u32) {
+    to[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u64(to: &mut [u8], at: usize, value: u64) {
+    to[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn get_u16(from: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(from[at..at + 2].try_into().expect("two bytes"))
+}
+
+pub(crate) fn get_u32(from: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(from[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn get_u64(from: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(from[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block() -> BlockHeader {
+        BlockHeader {
+            used: 300,
+            len: 8192,
+            epoch: 3,
+            life: 5,
+            offset: LogOffset::new(40960),
+            first_lsn: Lsn::new(17),
+            last_lsn: Lsn::new(29),
+            promise: Lsn::new(11),
+            own_promise: LogOffset::new(36864),
+        }
+    }
+
+    fn segment() -> SegmentHeader {
+        SegmentHeader {
+            partition: PartitionId(2),
+            life: 9,
+            store: *b"a store's name..",
+            sequence: 77,
+            segment_len: 1 << 24,
+            epoch: 4,
+        }
+    }
+
+    #[test]
+    fn headers_survive_the_way_there_and_back() {
+        let mut bytes = [0; 4096];
+        block().encode(&mut bytes, 99);
+        assert_eq!(BlockHeader::decode(&bytes, 99), Some(block()));
+        assert_eq!(
+            BlockHeader::decode(&bytes, 98),
+            None,
+            "another store's block"
+        );
+        let mut bytes = [0; 4096];
+        segment().encode(&mut bytes);
+        assert_eq!(SegmentHeader::decode(&bytes), SegmentHead::Whole(segment()));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_header_is_noticed() {
+        let mut blocks = [0; BLOCK_HEADER_LEN];
+        block().encode(&mut blocks, 99);
+        let mut segments = [0; segment_at::END];
+        segment().encode(&mut segments);
+        for bit in 0..64 * 8 {
+            let flip = |bytes: &[u8; 64]| {
+                let mut bytes = *bytes;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                bytes
+            };
+            assert_eq!(BlockHeader::decode(&flip(&blocks), 99), None);
+            assert_eq!(SegmentHeader::decode(&flip(&segments)), SegmentHead::Bad);
+        }
+    }
+
+    #[test]
+    fn lengths_that_make_no_sense_are_no_block() {
+        for (used, len) in [(63, 4096), (64, 0), (64, 4097), (8193, 8192), (64, 2048)] {
+            let mut bytes = [0; BLOCK_HEADER_LEN];
+            BlockHeader {
+                used,
+                len,
+                ..block()
+            }
+            .encode(&mut bytes, 1);
+            assert_eq!(BlockHeader::decode(&bytes, 1), None);
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_told_from_damage() {
+        let mut bytes = [0; 64];
+        segment().encode(&mut bytes);
+        put_u16(&mut bytes, segment_at::VERSION, 2);
+        let crc = crc32c::crc32c(&bytes[segment_at::VERSION..]);
+        put_u32(&mut bytes, segment_at::CRC, crc);
+        assert_eq!(SegmentHeader::decode(&bytes), SegmentHead::Version(2));
+        assert_eq!(SegmentHeader::decode(&[0; 64]), SegmentHead::Zero);
+        assert_eq!(SegmentHeader::decode(&[1; 8]), SegmentHead::Bad);
+    }
+}

@@ -1,0 +1,64 @@
+//! What a checksum covers besides the bytes: the store, the partition, the epoch, the segment's life, the place.
+//!
+//! A seed is itself a checksum of these numbers. Two equal byte strings under different seeds never have the same
+//! CRC, because a CRC of a given length is a one-to-one function of its start value. So bytes left over from an
+//! earlier use of a place never verify (E1.4).
+
+use crate::{LogOffset, PartitionId};
+
+/// The random name of a store: blocks of another store never verify in this one.
+pub type StoreId = [u8; 16];
+
+/// Covers a block's header: the header itself names epoch, life and position.
+pub(crate) fn block_seed(store: &StoreId, partition: PartitionId) -> u32 {
+    let crc = crc32c::crc32c(store);
+    crc32c::crc32c_append(crc, &partition.0.to_le_bytes())
+}
+
+/// Covers the records of one epoch in one life of a segment.
+pub(crate) fn record_seed(block_seed: u32, epoch: u32, life: u32) -> u32 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&epoch.to_le_bytes());
+    bytes[4..].copy_from_slice(&life.to_le_bytes());
+    crc32c::crc32c_append(block_seed, &bytes)
+}
+
+/// The CRC of a record's bytes behind its CRC field, at `offset`.
+#[inline]
+pub(crate) fn record_crc(record_seed: u32, offset: LogOffset, bytes: &[u8]) -> u32 {
+    // One to one in the low 32 bits of the place, so records swapped within 4 GiB never verify.
+    let place = offset.get() as u32 ^ ((offset.get() >> 32) as u32).rotate_left(16);
+    crc32c::crc32c_append(record_seed ^ place, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_seed_counts() {
+        let bytes = b"the same bytes everywhere";
+        let crc = |store: u8, partition, epoch, life, offset| {
+            let block = block_seed(&[store; 16], PartitionId(partition));
+            record_crc(
+                record_seed(block, epoch, life),
+                LogOffset::new(offset),
+                bytes,
+            )
+        };
+        let all = [
+            crc(1, 0, 1, 1, 64),
+            crc(2, 0, 1, 1, 64),
+            crc(1, 1, 1, 1, 64),
+            crc(1, 0, 2, 1, 64),
+            crc(1, 0, 1, 2, 64),
+            crc(1, 0, 1, 1, 65),
+            crc(1, 0, 1, 1, 64 + (1 << 32)),
+        ];
+        for (i, one) in all.iter().enumerate() {
+            for other in &all[..i] {
+                assert_ne!(one, other, "E1.4");
+            }
+        }
+    }
+}

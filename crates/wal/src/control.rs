@@ -1,0 +1,511 @@
+//! The control file: what must be known before the first record can be read (drawn in docs/formats/control.md).
+//!
+//! It has two slots with the same content. A change is written durably to one slot, then to the other, so at any
+//! moment one of them is whole; the one with the higher generation counts.
+
+use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
+
+use crate::block::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::checksum::StoreId;
+use crate::epoch::{Epoch, Epochs};
+use crate::{LogError, LogOffset, Lsn};
+
+/// The control file's name in the store's directory.
+pub const CONTROL_FILE: &str = "control";
+
+/// The version of the control file that this code writes; it reads no other.
+pub(crate) const CONTROL_FORMAT_VERSION: u32 = 1;
+
+/// The length of one of the two slots.
+pub(crate) const SLOT_LEN: usize = 64 * 1024;
+
+/// The most partitions a log has.
+pub const PARTITIONS_MAX: u16 = 64;
+
+/// The longest name of an operation or record kind, in bytes.
+pub const NAME_LEN_MAX: usize = 255;
+
+/// `CEDRATCF`.
+pub(crate) const CONTROL_MAGIC: [u8; 8] = *b"CEDRATCF";
+
+/// Where the fixed parts of a slot lie. The lists follow: partitions, epochs, names.
+pub(crate) mod at {
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const CRC: usize = MAGIC + 8; //            of everything used behind it
+    pub(crate) const VERSION: usize = CRC + 4;
+    pub(crate) const USED: usize = VERSION + 4; //         bytes with meaning in the slot
+    pub(crate) const PAGE_LEN: usize = USED + 4;
+    pub(crate) const STORE: usize = PAGE_LEN + 4;
+    pub(crate) const GENERATION: usize = STORE + 16;
+    pub(crate) const SEGMENT_LEN: usize = GENERATION + 8;
+    pub(crate) const REDO_LSN: usize = SEGMENT_LEN + 8;
+    pub(crate) const SCAN_LSN: usize = REDO_LSN + 8;
+    pub(crate) const NEXT_TXN: usize = SCAN_LSN + 8;
+    pub(crate) const PROMISE: usize = NEXT_TXN + 8;
+    pub(crate) const PARTITIONS: usize = PROMISE + 8;
+    pub(crate) const RESERVED: usize = PARTITIONS + 2;
+    pub(crate) const EPOCH_COUNT: usize = RESERVED + 6;
+    pub(crate) const NAME_COUNT: usize = EPOCH_COUNT + 4;
+    pub(crate) const LISTS: usize = NAME_COUNT + 4;
+}
+const _: () = assert!(at::LISTS == 104 && at::STORE == 24);
+
+/// Where recovery begins (Lemon §3.4; E3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Checkpoint {
+    /// Redo begins at the first record with this LSN or a later one.
+    pub redo_lsn: Lsn,
+    /// The log is read from this LSN on: the smaller of `redo_lsn` and the first LSN of the oldest transaction
+    /// that had not ended.
+    pub scan_lsn: Lsn,
+    /// No transaction number from this one on was used when the checkpoint was taken.
+    pub next_txn: u64,
+}
+
+/// What the control file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// The store's random name.
+    pub store: StoreId,
+    /// The length of the store's pages in bytes; the log only keeps it.
+    pub page_len: u32,
+    /// The length of a log segment in bytes, its header included.
+    pub segment_len: u64,
+    /// Counts the writes of the control file.
+    pub generation: u64,
+    /// The newest checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Every LSN up to here was durable when the control file was written (E20).
+    pub promise: Lsn,
+    /// For each partition, where reading begins, and the place below which it was durable (E8.2).
+    pub partitions: Vec<ControlPartition>,
+    /// The epochs the log still holds records of.
+    pub epochs: Epochs,
+    /// Names of operations and record kinds; a name's number is its index, never reused.
+    pub names: Vec<String>,
+}
+
+/// What the control file says about one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlPartition {
+    /// A block begins here, and every record from `scan_lsn` on lies here or later.
+    pub scan_from: LogOffset,
+    /// The partition was durable below this place.
+    pub durable_below: LogOffset,
+}
+
+/// Why a slot is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SlotFault {
+    /// Nothing was ever written here.
+    Zero,
+    /// A whole slot of another version.
+    Version(u32),
+    /// Damage, with the place in the slot and what is wrong there.
+    Bad(usize, &'static str),
+}
+
+impl Control {
+    /// How many bytes of a slot this control file uses.
+    fn used(&self) -> usize {
+        at::LISTS
+            + self.partitions.len() * 16
+            + self.epochs.list.len() * (24 + 8 * self.partitions.len())
+            + self.names.iter().map(|name| 2 + name.len()).sum::<usize>()
+    }
+
+    /// Writes the control file into one slot.
+    pub(crate) fn encode(&self, slot: &mut [u8]) -> Result<(), LogError> {
+        let used = self.used();
+        if used > SLOT_LEN {
+            return Err(LogError::Limit {
+                what: "the control file's slot (names and epochs, in bytes)",
+                given: used as u64,
+                limit: SLOT_LEN as u64,
+            });
+        }
+        slot.fill(0);
+        slot[at::MAGIC..at::CRC].copy_from_slice(&CONTROL_MAGIC);
+        put_u32(slot, at::VERSION, CONTROL_FORMAT_VERSION);
+        put_u32(slot, at::USED, used as u32);
+        put_u32(slot, at::PAGE_LEN, self.page_len);
+        slot[at::STORE..at::GENERATION].copy_from_slice(&self.store);
+        put_u64(slot, at::GENERATION, self.generation);
+        put_u64(slot, at::SEGMENT_LEN, self.segment_len);
+        put_u64(slot, at::REDO_LSN, self.checkpoint.redo_lsn.get());
+        put_u64(slot, at::SCAN_LSN, self.checkpoint.scan_lsn.get());
+        put_u64(slot, at::NEXT_TXN, self.checkpoint.next_txn);
+        put_u64(slot, at::PROMISE, self.promise.get());
+        put_u16(slot, at::PARTITIONS, self.partitions.len() as u16);
+        put_u32(slot, at::EPOCH_COUNT, self.epochs.list.len() as u32);
+        put_u32(slot, at::NAME_COUNT, self.names.len() as u32);
+        let mut at = at::LISTS;
+        let mut push = |value: u64| {
+            put_u64(slot, at, value);
+            at += 8;
+        };
+        for partition in &self.partitions {
+            push(partition.scan_from.get());
+            push(partition.durable_below.get());
+        }
+        for epoch in &self.epochs.list {
+            push(u64::from(epoch.number));
+            push(epoch.first.get());
+            push(epoch.end.get());
+            epoch.begins.iter().for_each(|begin| push(begin.get()));
+        }
+        for name in &self.names {
+            put_u16(slot, at, name.len() as u16);
+            slot[at + 2..at + 2 + name.len()].copy_from_slice(name.as_bytes());
+            at += 2 + name.len();
+        }
+        debug_assert_eq!(at, used);
+        let crc = crc32c::crc32c(&slot[at::VERSION..used]);
+        put_u32(slot, at::CRC, crc);
+        Ok(())
+    }
+
+    /// Reads one slot.
+    pub(crate) fn decode(slot: &[u8]) -> Result<Control, SlotFault> {
+        if slot.iter().all(|&byte| byte == 0) {
+            return Err(SlotFault::Zero);
+        }
+        if slot.len() < at::LISTS {
+            return Err(SlotFault::Bad(slot.len(), "the control file ends here"));
+        }
+        if slot[at::MAGIC..at::CRC] != CONTROL_MAGIC {
+            return Err(SlotFault::Bad(
+                at::MAGIC,
+                "this is not a control file of a store",
+            ));
+        }
+        let used = get_u32(slot, at::USED) as usize;
+        if used < at::LISTS || used > slot.len().min(SLOT_LEN) {
+            return Err(SlotFault::Bad(at::USED, "the length makes no sense"));
+        }
+        if crc32c::crc32c(&slot[at::VERSION..used]) != get_u32(slot, at::CRC) {
+            return Err(SlotFault::Bad(at::CRC, "the checksum does not hold"));
+        }
+        let version = get_u32(slot, at::VERSION);
+        if version != CONTROL_FORMAT_VERSION {
+            return Err(SlotFault::Version(version));
+        }
+        let mut lists = Lists {
+            slot: &slot[..used],
+            at: at::LISTS,
+        };
+        let partition_count = get_u16(slot, at::PARTITIONS);
+        if partition_count == 0 || partition_count > PARTITIONS_MAX {
+            return Err(SlotFault::Bad(
+                at::PARTITIONS,
+                "the number of partitions makes no sense",
+            ));
+        }
+        let segment_len = get_u64(slot, at::SEGMENT_LEN);
+        if !crate::options::segment_len_is_possible(segment_len) {
+            return Err(SlotFault::Bad(
+                at::SEGMENT_LEN,
+                "the segment length makes no sense",
+            ));
+        }
+        let mut partitions = Vec::new();
+        for _ in 0..partition_count {
+            let scan_from = LogOffset::new(lists.number()?);
+            let durable_below = LogOffset::new(lists.number()?);
+            partitions.push(ControlPartition {
+                scan_from,
+                durable_below,
+            });
+        }
+        let mut epochs = Epochs::default();
+        for _ in 0..get_u32(slot, at::EPOCH_COUNT) {
+            epochs
+                .list
+                .push(lists.epoch(partition_count, epochs.newest())?);
+        }
+        let mut names = Vec::new();
+        for _ in 0..get_u32(slot, at::NAME_COUNT) {
+            names.push(lists.name()?);
+        }
+        if lists.at != used {
+            return Err(SlotFault::Bad(lists.at, "bytes are left over"));
+        }
+        Ok(Control {
+            store: slot[at::STORE..at::GENERATION]
+                .try_into()
+                .expect("16 bytes"),
+            page_len: get_u32(slot, at::PAGE_LEN),
+            segment_len,
+            generation: get_u64(slot, at::GENERATION),
+            checkpoint: Checkpoint {
+                redo_lsn: Lsn::new(get_u64(slot, at::REDO_LSN)),
+                scan_lsn: Lsn::new(get_u64(slot, at::SCAN_LSN)),
+                next_txn: get_u64(slot, at::NEXT_TXN),
+            },
+            promise: Lsn::new(get_u64(slot, at::PROMISE)),
+            partitions,
+            epochs,
+            names,
+        })
+    }
+}
+
+/// Walks over the lists of a slot; never beyond their end, whatever the counts say.
+struct Lists<'a> {
+    slot: &'a [u8],
+    at: usize,
+}
+
+impl Lists<'_> {
+    fn number(&mut self) -> Result<u64, SlotFault> {
+        if self.slot.len() - self.at < 8 {
+            return Err(SlotFault::Bad(self.at, "a list goes on behind the end"));
+        }
+        let value = get_u64(self.slot, self.at);
+        self.at += 8;
+        Ok(value)
+    }
+
+    fn epoch(&mut self, partitions: u16, before: Option<&Epoch>) -> Result<Epoch, SlotFault> {
+        let begin = self.at;
+        let number = self.number()?;
+        let first = Lsn::new(self.number()?);
+        let end = Lsn::new(self.number()?);
+        let mut begins = Vec::new();
+        for _ in 0..partitions {
+            begins.push(LogOffset::new(self.number()?));
+        }
+        let number = u32::try_from(number).ok().filter(|&number| number > 0);
+        let follows = |before: &Epoch| {
+            number > Some(before.number)
+                && first >= before.end
+                && before
+                    .begins
+                    .iter()
+                    .zip(&begins)
+                    .all(|(before, begin)| before <= begin)
+        };
+        match number {
+            Some(number) if first <= end && first > Lsn::ZERO && before.is_none_or(follows) => {
+                Ok(Epoch {
+                    number,
+                    first,
+                    end,
+                    begins,
+                })
+            }
+            _ => Err(SlotFault::Bad(begin, "the epochs do not follow each other")),
+        }
+    }
+
+    fn name(&mut self) -> Result<String, SlotFault> {
+        let at = self.at;
+        let rest = &self.slot[at..];
+        let text = (rest.len() >= 2)
+            .then(|| rest.get(2..2 + usize::from(get_u16(rest, 0))))
+            .flatten()
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .ok_or(SlotFault::Bad(at, "a name is cut off or not text"))?;
+        self.at += 2 + text.len();
+        Ok(text.to_owned())
+    }
+}
+
+/// The open control file.
+#[derive(Debug)]
+pub(crate) struct ControlFile {
+    file: FileId,
+}
+
+impl ControlFile {
+    /// Makes an empty control file of full length: the first step of creating a store.
+    pub(crate) fn create(media: &dyn Media) -> Result<ControlFile, LogError> {
+        let doing = "creating the control file";
+        let file = match media.open(CONTROL_FILE, OpenMode::Create) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                media.open(CONTROL_FILE, OpenMode::ReadWrite)
+            }
+            opened => opened,
+        }
+        .map_err(|error| LogError::io(doing, error))?;
+        let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
+        write_all_at(media, file, 0, &zeros, Durability::Volatile)
+            .and_then(|()| media.sync(file))
+            .and_then(|()| media.sync_directory(""))
+            .map_err(|error| LogError::io(doing, error))?;
+        Ok(ControlFile { file })
+    }
+
+    /// Opens the control file and reads it. Nothing is written.
+    pub(crate) fn open(
+        media: &dyn Media,
+        mode: OpenMode,
+    ) -> Result<(ControlFile, Control), LogError> {
+        let file = media
+            .open(CONTROL_FILE, mode)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => LogError::Absent {
+                    file: CONTROL_FILE.into(),
+                },
+                _ => LogError::io("opening the control file", error),
+            })?;
+        let path = media.path(file);
+        let io = |error| LogError::io(format!("reading {path}"), error);
+        let len = media.len(file).map_err(io)?;
+        let mut newest: Option<Control> = None;
+        let mut faults = Vec::new();
+        for slot in 0..2u64 {
+            let begin = slot * SLOT_LEN as u64;
+            let mut bytes = AlignedBuf::zeroed(SLOT_LEN);
+            let present = len.saturating_sub(begin).min(SLOT_LEN as u64) as usize;
+            read_exact_at(media, file, begin, &mut bytes[..present]).map_err(io)?;
+            match Control::decode(&bytes[..present]) {
+                Ok(control) => {
+                    if newest
+                        .as_ref()
+                        .is_none_or(|other| other.generation < control.generation)
+                    {
+                        newest = Some(control);
+                    }
+                }
+                Err(fault) => faults.push((begin, fault)),
+            }
+        }
+        for (begin, fault) in &faults {
+            // A newer program wrote here: its slot counts, even beside an old one that we could read.
+            if let &SlotFault::Version(found) = fault {
+                return Err(LogError::Version {
+                    file: path,
+                    offset: begin + at::VERSION as u64,
+                    found,
+                    known: CONTROL_FORMAT_VERSION,
+                });
+            }
+        }
+        if let Some(control) = newest {
+            return Ok((ControlFile { file }, control));
+        }
+        let bad = faults.iter().find_map(|(begin, fault)| match fault {
+            SlotFault::Bad(at, what) => Some((begin + *at as u64, *what)),
+            _ => None,
+        });
+        let (offset, what) = bad.unwrap_or((0, "both copies of the control file are empty"));
+        Err(LogError::damaged(path, offset, what))
+    }
+
+    /// Writes the control file durably: one slot, then the other.
+    ///
+    /// After an error neither the old nor the new content is certain; the log has to stop (W6).
+    pub(crate) fn write(&self, media: &dyn Media, control: &Control) -> Result<(), LogError> {
+        let mut slot = AlignedBuf::zeroed(SLOT_LEN);
+        control.encode(&mut slot)?;
+        for begin in [0, SLOT_LEN as u64] {
+            write_all_at(media, self.file, begin, &slot, Durability::Durable).map_err(|error| {
+                LogError::io(format!("writing {}", media.path(self.file)), error)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn example() -> Control {
+        let begins = vec![LogOffset::ZERO; 2];
+        let epochs = vec![
+            Epoch {
+                number: 1,
+                first: Lsn::new(1),
+                end: Lsn::new(50),
+                begins: begins.clone(),
+            },
+            Epoch {
+                number: 2,
+                first: Lsn::new(81),
+                end: Lsn::MAX,
+                begins,
+            },
+        ];
+        Control {
+            store: *b"0123456789abcdef",
+            page_len: 4096,
+            segment_len: 64 * 1024,
+            generation: 12,
+            checkpoint: Checkpoint {
+                redo_lsn: Lsn::new(30),
+                scan_lsn: Lsn::new(20),
+                next_txn: 5,
+            },
+            promise: Lsn::new(49),
+            partitions: vec![
+                ControlPartition {
+                    scan_from: LogOffset::ZERO,
+                    durable_below: LogOffset::new(8192),
+                },
+                ControlPartition {
+                    scan_from: LogOffset::new(4096),
+                    durable_below: LogOffset::new(4096),
+                },
+            ],
+            epochs: Epochs { list: epochs },
+            names: vec!["cedrat.increment".into(), "é".into(), String::new()],
+        }
+    }
+
+    #[test]
+    fn a_slot_survives_the_way_there_and_back() {
+        let mut slot = vec![0xff; SLOT_LEN];
+        example().encode(&mut slot).unwrap();
+        assert_eq!(Control::decode(&slot), Ok(example()));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let mut slot = vec![0; SLOT_LEN];
+        example().encode(&mut slot).unwrap();
+        let used = example().used();
+        for bit in 0..used * 8 {
+            let mut slot = slot.clone();
+            slot[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                matches!(Control::decode(&slot), Err(SlotFault::Bad(..))),
+                "bit {bit}"
+            );
+        }
+        for len in 0..used {
+            assert!(Control::decode(&slot[..len]).is_err(), "length {len}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_limit() {
+        let mut control = example();
+        control.names = (0..1000).map(|n| format!("{n:0>200}")).collect();
+        let error = control.encode(&mut vec![0; SLOT_LEN]).unwrap_err();
+        assert!(matches!(error, LogError::Limit { limit, .. } if limit == SLOT_LEN as u64));
+    }
+
+    proptest! {
+        /// Counts and lengths of a hostile file lead nowhere, even under a checksum that holds.
+        #[test]
+        fn hostile_content_never_panics(
+            changes in proptest::collection::vec((at::VERSION..600usize, any::<u8>()), 1..20),
+        ) {
+            let mut slot = vec![0; 1024];
+            let mut whole = vec![0; SLOT_LEN];
+            example().encode(&mut whole).unwrap();
+            slot.copy_from_slice(&whole[..1024]);
+            for (at, byte) in changes {
+                slot[at] = byte;
+            }
+            let used = (get_u32(&slot, at::USED) as usize).clamp(at::LISTS, 1024);
+            put_u32(&mut slot, at::USED, used as u32);
+            let crc = crc32c::crc32c(&slot[at::VERSION..used]);
+            put_u32(&mut slot, at::CRC, crc);
+            let _ = Control::decode(&slot);
+        }
+    }
+}

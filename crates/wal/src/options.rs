@@ -1,0 +1,146 @@
+//! What can be chosen when a log is created or opened.
+
+use cedrat_sync::Arc;
+
+use crate::LogError;
+use crate::block::BLOCK_UNIT;
+use crate::checksum::StoreId;
+use crate::control::PARTITIONS_MAX;
+use crate::sink::{SegmentSink, Sink};
+
+/// The shortest possible segment, in bytes. Tests use it; a store is better off with the default.
+pub const SEGMENT_LEN_MIN: u64 = 64 * 1024;
+/// The longest possible segment, in bytes.
+pub const SEGMENT_LEN_MAX: u64 = 1 << 30;
+
+/// Choices for a log. Those marked *fixed* are made once, when a store is created.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// How many partitions the log has, 1 to [`PARTITIONS_MAX`]. *Fixed.*
+    pub partitions: u16,
+    /// The length of a segment file in bytes, a multiple of 4,096. *Fixed.*
+    pub segment_len: u64,
+    /// The length of the store's pages in bytes; the log only keeps it. *Fixed.*
+    pub page_len: u32,
+    /// The store's random name; `None` draws one. Simulations give one, to be repeatable. *Fixed.*
+    pub store: Option<StoreId>,
+    /// The log's size on disk in bytes, all partitions together; forward work beyond it is refused (E16).
+    pub log_bytes_max: u64,
+    /// How many blocks of one partition are written at the same time, at most. At least 1.
+    pub writes_in_flight: usize,
+    /// A block is closed when it would grow beyond this many bytes. A multiple of 4,096.
+    pub block_len_max: usize,
+    /// [`Log::throttle`](crate::Log::throttle) waits while a partition holds more unwritten bytes than this.
+    pub unwritten_max: u64,
+    /// How long the writer thread lets an asynchronous commit wait at most, in milliseconds.
+    pub flush_interval_ms: u64,
+    /// Who decides when a block is stable.
+    pub sink: Arc<dyn Sink>,
+    /// A deliberate mistake, for tests that show that it is noticed.
+    #[cfg(feature = "planted-faults")]
+    pub fault: Option<Fault>,
+}
+
+/// A deliberate mistake. Tests plant one and show that it is caught.
+#[cfg(feature = "planted-faults")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Blocks of any epoch are accepted wherever they lie (against E1.3).
+    StaleEpochAccepted,
+    /// The LSN is drawn before its bound is published (against E3.1).
+    DrawnBeforeBound,
+    /// A `Void` record's LSN is drawn and nothing is written for it (against E2.2).
+    DrawnNotFilled,
+    /// Forcing returns before the write has (against W4).
+    ReplyBeforeFlush,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            partitions: 1,
+            segment_len: 16 << 20,
+            page_len: 4096,
+            store: None,
+            log_bytes_max: 1 << 30,
+            writes_in_flight: 8,
+            block_len_max: 256 << 10,
+            unwritten_max: 8 << 20,
+            flush_interval_ms: 10,
+            sink: Arc::new(SegmentSink),
+            #[cfg(feature = "planted-faults")]
+            fault: None,
+        }
+    }
+}
+
+pub(crate) fn segment_len_is_possible(len: u64) -> bool {
+    (SEGMENT_LEN_MIN..=SEGMENT_LEN_MAX).contains(&len) && len.is_multiple_of(BLOCK_UNIT as u64)
+}
+
+impl LogOptions {
+    /// Small segments and blocks: what tests with thousands of crash states want.
+    pub fn small() -> LogOptions {
+        LogOptions {
+            segment_len: SEGMENT_LEN_MIN,
+            log_bytes_max: 64 * SEGMENT_LEN_MIN,
+            block_len_max: 32 << 10,
+            unwritten_max: 128 << 10,
+            store: Some(*b"a store in tests"),
+            ..LogOptions::default()
+        }
+    }
+
+    /// Whether the fixed choices make sense.
+    pub(crate) fn check_fixed(&self) -> Result<(), LogError> {
+        if self.partitions == 0 || self.partitions > PARTITIONS_MAX {
+            return Err(LogError::Options {
+                option: "partitions",
+                what: format!("{} given; choose 1 to {PARTITIONS_MAX}", self.partitions),
+            });
+        }
+        if !segment_len_is_possible(self.segment_len) {
+            return Err(LogError::Options {
+                option: "segment_len",
+                what: format!(
+                    "{} given; choose a multiple of {BLOCK_UNIT} from {SEGMENT_LEN_MIN} to {SEGMENT_LEN_MAX}",
+                    self.segment_len
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the choices made at every opening make sense for a log of these fixed ones.
+    pub(crate) fn check(&self, partitions: u16, segment_len: u64) -> Result<(), LogError> {
+        let least = crate::space::segments_least(partitions) * segment_len;
+        if self.log_bytes_max < least {
+            return Err(LogError::Options {
+                option: "log_bytes_max",
+                what: format!(
+                    "{} given; {partitions} partitions with segments of {segment_len} bytes take at least {least}",
+                    self.log_bytes_max
+                ),
+            });
+        }
+        if self.writes_in_flight == 0 {
+            return Err(LogError::Options {
+                option: "writes_in_flight",
+                what: "0 given; at least one write must be possible".into(),
+            });
+        }
+        if !self.block_len_max.is_multiple_of(BLOCK_UNIT)
+            || !(2 * BLOCK_UNIT..=1 << 24).contains(&self.block_len_max)
+        {
+            return Err(LogError::Options {
+                option: "block_len_max",
+                what: format!(
+                    "{} given; choose a multiple of {BLOCK_UNIT} from 8,192 to 16 MiB",
+                    self.block_len_max
+                ),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,357 @@
+//! Records and their frames (drawn in docs/formats/log.md).
+//!
+//! ```text
+//! length varint | crc32c 4 | lsn varint | kind 1 | transaction varint | distance varint | body
+//! ```
+//!
+//! `length` counts the bytes behind the CRC; the CRC covers the same bytes. `distance` leads back to the
+//! transaction's previous record in the same partition, 0 if there is none.
+
+use crate::checksum::record_crc;
+use crate::{ByteLen, LogOffset, Lsn, Position, TxnId, varint};
+
+/// What a record says about itself. The numbers are part of the format; one once used is never used for
+/// something else.
+///
+/// The log knows no kind's meaning; `Void` alone is also written by the log itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// A change of a page with its redo and undo.
+    pub const UPDATE: Kind = Kind(1);
+    /// The compensation of a change: redo only, with the next record to undo (Lemon §3.4).
+    pub const COMPENSATION: Kind = Kind(2);
+    /// The end of a transaction that happened.
+    pub const COMMIT: Kind = Kind(3);
+    /// The end of a transaction that was undone.
+    pub const ROLLBACK_END: Kind = Kind(4);
+    /// The end of a nested top action.
+    pub const NESTED_END: Kind = Kind(5);
+    /// A drawn LSN to which nothing belongs (E2.2).
+    pub const VOID: Kind = Kind(6);
+    /// An undo without a redo.
+    pub const UNDO_ONLY: Kind = Kind(7);
+    /// Kept for prepared transactions (E9.1).
+    pub const PREPARE: Kind = Kind(8);
+    /// A user's own record; its body begins with a varint, the number of its name in the control file.
+    pub const USER: Kind = Kind(9);
+
+    /// The largest number of a kind.
+    pub const MAX: u8 = 63;
+
+    /// The kind with this number, if it is at most [`Kind::MAX`] and not 0.
+    pub const fn new(number: u8) -> Option<Kind> {
+        if number == 0 || number > Kind::MAX {
+            None
+        } else {
+            Some(Kind(number))
+        }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// The bit beside the kind that says: recoverable with its own partition alone, even beyond a gap (Hathi §3).
+const PARTITION_FLAG: u8 = 0x80;
+
+/// What the log is told about a record besides its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// What the record is.
+    pub kind: Kind,
+    /// The transaction it belongs to, or [`TxnId::NONE`].
+    pub txn: TxnId,
+    /// Where the transaction's previous record lies in the same partition.
+    pub previous: Option<LogOffset>,
+    /// Whether recovery may use the record beyond a gap of other partitions: heap transactions only (E8.3).
+    pub partition_commit: bool,
+}
+
+impl RecordHead {
+    /// A head without flags.
+    pub const fn new(kind: Kind, txn: TxnId, previous: Option<LogOffset>) -> RecordHead {
+        RecordHead {
+            kind,
+            txn,
+            previous,
+            partition_commit: false,
+        }
+    }
+}
+
+/// Where a record went. It is not durable yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its moment.
+    pub lsn: Lsn,
+    /// Its place in the partition it was appended to.
+    pub offset: LogOffset,
+}
+
+/// The longest frame without its body.
+pub(crate) const FRAME_LEN_MAX: usize = 4 + CRC_LEN + varint::LEN_MAX + 1 + 2 * varint::LEN_MAX;
+const CRC_LEN: usize = 4;
+
+/// No body is longer than this, whatever the segment length (docs/formats/log.md).
+pub(crate) const BODY_LEN_CEILING: usize = 1 << 20;
+
+// A length that includes the largest body takes at most four bytes, as FRAME_LEN_MAX counts.
+const _: () = assert!(varint::len((BODY_LEN_CEILING + FRAME_LEN_MAX) as u64) <= 4);
+
+/// The most log a record with a body of `body` bytes takes: what to reserve for it.
+pub const fn record_len_bound(body: ByteLen) -> ByteLen {
+    ByteLen(body.0 + FRAME_LEN_MAX as u64)
+}
+
+/// A record as it was read. Its body borrows the bytes it was read into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// Its moment.
+    pub lsn: Lsn,
+    /// Its place.
+    pub position: Position,
+    /// What it is, whose it is, and what came before.
+    pub head: RecordHead,
+    /// What the writer put into it.
+    pub body: &'a [u8],
+}
+
+impl RecordRef<'_> {
+    /// A copy that stands alone.
+    pub fn to_record(&self) -> Record {
+        Record {
+            lsn: self.lsn,
+            position: self.position,
+            head: self.head,
+            body: self.body.to_vec(),
+        }
+    }
+}
+
+/// A record with a body of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its moment.
+    pub lsn: Lsn,
+    /// Its place.
+    pub position: Position,
+    /// What it is, whose it is, and what came before.
+    pub head: RecordHead,
+    /// What the writer put into it.
+    pub body: Vec<u8>,
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotARecord {
+    /// The frame goes on behind the bytes at hand; if they are all there is, it is damaged.
+    Longer {
+        /// How many bytes the frame says it has.
+        needed: usize,
+    },
+    /// The frame contradicts itself, or its checksum is another's.
+    Bad,
+}
+
+/// A decoded frame: the record's parts, before anyone says which partition it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) lsn: Lsn,
+    pub(crate) head: RecordHead,
+    /// Where the body begins, from the frame's first byte.
+    pub(crate) body_at: usize,
+    /// The whole frame.
+    pub(crate) len: usize,
+}
+
+/// Writes a record's frame at the beginning of `to` and returns its length.
+///
+/// `to` holds at least [`FRAME_LEN_MAX`] bytes more than the body.
+#[inline]
+pub(crate) fn encode(
+    to: &mut [u8],
+    seed: u32,
+    offset: LogOffset,
+    lsn: Lsn,
+    head: RecordHead,
+    body: &[&[u8]],
+    body_len: usize,
+) -> usize {
+    let distance = head.previous.map_or(0, |previous| offset.since(previous).0);
+    debug_assert!(
+        head.previous.is_none() || distance > 0,
+        "a transaction's previous record lies before the next one"
+    );
+    let covered_len =
+        varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance) + body_len;
+    let crc_at = varint::put(to, covered_len as u64);
+    let covered_at = crc_at + CRC_LEN;
+    let end = covered_at + covered_len;
+    let mut at = covered_at;
+    at += varint::put(&mut to[at..], lsn.get());
+    to[at] = head.kind.0
+        | if head.partition_commit {
+            PARTITION_FLAG
+        } else {
+            0
+        };
+    at += 1;
+    at += varint::put(&mut to[at..], head.txn.0);
+    at += varint::put(&mut to[at..], distance);
+    for part in body {
+        to[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    debug_assert_eq!(at, end);
+    let crc = record_crc(seed, offset, &to[covered_at..end]);
+    to[crc_at..covered_at].copy_from_slice(&crc.to_le_bytes());
+    end
+}
+
+/// Reads the frame that begins `from`, which lies at `offset`.
+#[inline]
+pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame, NotARecord> {
+    let Some((covered_len, crc_at)) = varint::get(from) else {
+        return if from.len() < varint::LEN_MAX {
+            Err(NotARecord::Longer {
+                needed: varint::LEN_MAX,
+            })
+        } else {
+            Err(NotARecord::Bad)
+        };
+    };
+    if covered_len > (BODY_LEN_CEILING + FRAME_LEN_MAX) as u64 || covered_len < 4 {
+        return Err(NotARecord::Bad);
+    }
+    let covered_at = crc_at + CRC_LEN;
+    let len = covered_at + covered_len as usize;
+    if from.len() < len {
+        return Err(NotARecord::Longer { needed: len });
+    }
+    let crc_bytes = from[crc_at..covered_at].try_into().expect("four bytes");
+    let covered = &from[covered_at..len];
+    if record_crc(seed, offset, covered) != u32::from_le_bytes(crc_bytes) {
+        return Err(NotARecord::Bad);
+    }
+    let (head_of, at) = parts(covered).ok_or(NotARecord::Bad)?;
+    let (lsn, kind, txn, distance) = head_of;
+    let previous = match distance {
+        0 => None,
+        back if back <= offset.get() => Some(LogOffset::new(offset.get() - back)),
+        _ => return Err(NotARecord::Bad),
+    };
+    let head = RecordHead {
+        kind: Kind::new(kind & !PARTITION_FLAG).ok_or(NotARecord::Bad)?,
+        txn: TxnId(txn),
+        previous,
+        partition_commit: kind & PARTITION_FLAG != 0,
+    };
+    Ok(Frame {
+        lsn: Lsn::new(lsn),
+        head,
+        body_at: covered_at + at,
+        len,
+    })
+}
+
+/// LSN, kind byte, transaction and distance, and where the body begins.
+#[inline]
+fn parts(covered: &[u8]) -> Option<((u64, u8, u64, u64), usize)> {
+    let (lsn, mut at) = varint::get(covered)?;
+    let kind = *covered.get(at)?;
+    at += 1;
+    let (txn, len) = varint::get(&covered[at..])?;
+    at += len;
+    let (distance, len) = varint::get(&covered[at..])?;
+    Some(((lsn, kind, txn, distance), at + len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn framed(lsn: u64, head: RecordHead, offset: u64, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
+        let offset = LogOffset::new(offset);
+        let len = encode(
+            &mut bytes,
+            7,
+            offset,
+            Lsn::new(lsn),
+            head,
+            &[body],
+            body.len(),
+        );
+        bytes.truncate(len);
+        bytes
+    }
+
+    #[test]
+    fn a_small_record_has_a_small_frame() {
+        let head = RecordHead::new(Kind::UPDATE, TxnId(9), Some(LogOffset::new(1_000_000)));
+        let bytes = framed(1_000_000, head, 1_000_100, b"twenty-four bytes inside");
+        assert!(bytes.len() - 24 <= 12, "{}", bytes.len());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(
+            lsn in 1u64.., kind in 1u8..=63, txn: u64, offset in 1u64..1 << 60, back: u64, flag: bool,
+            body in proptest::collection::vec(any::<u8>(), 0..300), split in 0usize..300,
+        ) {
+            let previous = (back % 3 != 0).then(|| LogOffset::new(offset - 1 - back % offset.min(1 << 40)));
+            let head = RecordHead {
+                kind: Kind::new(kind).unwrap(), txn: TxnId(txn), previous, partition_commit: flag,
+            };
+            let (first, second) = body.split_at(split.min(body.len()));
+            let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
+            let place = LogOffset::new(offset);
+            let len = encode(&mut bytes, 7, place, Lsn::new(lsn), head, &[first, second], body.len());
+            let frame = decode(&bytes, 7, place).unwrap();
+            prop_assert_eq!((frame.lsn, frame.head, frame.len), (Lsn::new(lsn), head, len));
+            prop_assert_eq!(&bytes[frame.body_at..frame.len], &body[..]);
+            prop_assert!(len as u64 <= record_len_bound(ByteLen(body.len() as u64)).0);
+            // a shorter view never decodes, and never panics
+            for short in 0..len {
+                let longer = matches!(decode(&bytes[..short], 7, place), Err(NotARecord::Longer { .. }));
+                prop_assert!(longer);
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_is_noticed(at in 0usize..40, bit in 0u8..8) {
+            let head = RecordHead::new(Kind::COMMIT, TxnId(77), None);
+            let mut bytes = framed(12345, head, 640, b"a body of some thirty bytes...");
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode(&bytes, 7, LogOffset::new(640)).is_err());
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64), seed: u32) {
+            let _ = decode(&bytes, seed, LogOffset::new(64));
+        }
+    }
+
+    #[test]
+    fn another_place_or_epoch_is_noticed() {
+        let head = RecordHead::new(Kind::COMMIT, TxnId(77), None);
+        let bytes = framed(12345, head, 640, b"body");
+        assert!(decode(&bytes, 7, LogOffset::new(640)).is_ok());
+        assert_eq!(
+            decode(&bytes, 7, LogOffset::new(641)),
+            Err(NotARecord::Bad),
+            "E1.4"
+        );
+        assert_eq!(
+            decode(&bytes, 8, LogOffset::new(640)),
+            Err(NotARecord::Bad),
+            "E1.4"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! Who decides when a block of the log is stable (D010, D050, L019).
+
+use std::fmt::Debug;
+use std::io;
+
+use cedrat_media::Durability;
+
+use crate::{Lsn, Position};
+
+/// A piece of the log on its way to stability: a block, or the header of a segment that begins.
+///
+/// Its bytes lie in the store's directory at `offset` of `file`; written there, they are the log that recovery
+/// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to build the log again.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The segment file's name in the store's directory.
+    pub file: &'a str,
+    /// Where the bytes go in that file.
+    pub offset: u64,
+    /// The bytes, a multiple of 4,096.
+    pub bytes: &'a [u8],
+    /// Where the block begins in its partition.
+    pub position: Position,
+    /// The first LSN in it; [`Lsn::ZERO`] if it holds no record.
+    pub first_lsn: Lsn,
+    /// The last LSN in it; [`Lsn::ZERO`] if it holds no record.
+    pub last_lsn: Lsn,
+}
+
+/// The store's own segment files, as a sink sees them.
+pub trait Local {
+    /// Writes the piece where it belongs. With [`Durability::Durable`], it is durable on return.
+    fn write(&self, durability: Durability) -> io::Result<()>;
+}
+
+/// Decides when a piece of the log is stable.
+///
+/// Called from several threads at once and, with several writes in flight, not in the order of places. A commit is
+/// acknowledged when the calls for all pieces up to its own have returned `Ok`. An `Err` stops the log for ever.
+pub trait Sink: Send + Sync + Debug {
+    /// Makes `piece` stable in this sink's sense and returns when it is.
+    ///
+    /// `local` writes it into the store's own segments; a sink that does not call it must write the piece there
+    /// before the store is opened again.
+    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> io::Result<()>;
+}
+
+/// Stable is what the store's own disk has: the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentSink;
+
+impl Sink for SegmentSink {
+    fn stabilise(&self, _piece: Piece<'_>, local: &dyn Local) -> io::Result<()> {
+        local.write(Durability::Durable)
+    }
+}
