@@ -14,14 +14,16 @@
 //! - growing, shrinking, reserving and punching change a file's *shape*; a shape is volatile until a sync of
 //!   the file. That a name exists, or exists no more, is volatile until a [`Media::sync_directory`].
 //!
-//! `docs/inside/media.md` says in words what is assumed of real disks. `RealDisk` is the operating system's
+//! `docs/inside/media.md` says in words what is assumed of real disks. [`RealDisk`] is the operating system's
 //! file system, `SimDisk` a simulated one that remembers every call and can be cut off after any of them.
 
 mod aligned;
 mod names;
+mod real;
 
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
+pub use real::RealDisk;
 
 use std::fmt::Debug;
 use std::io;

@@ -1,0 +1,392 @@
+//! The file system of the operating system.
+//!
+//! A file is opened twice where the file system allows direct I/O: aligned calls go past the operating system's
+//! cache, straight between the caller's buffer and the device; all others go through the cache. Both ways lead to
+//! the same inode, and one `fdatasync` covers both. (Bouncing small writes through an aligned copy was the
+//! alternative: it must read the rest of the block first, and two neighbours doing so at once lose one's bytes.)
+
+use crate::names::{check_directory, split};
+use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
+use cedrat_sync::{Arc, RwLock};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Zeros written at once where the file system has no call for them.
+const ZEROS_LEN: u64 = 1 << 20;
+
+/// A directory of the operating system's file system.
+///
+/// Making one touches nothing; the directory is made when the first file is created in it.
+#[derive(Debug)]
+pub struct RealDisk {
+    directory: PathBuf,
+    direct: bool,
+    files: RwLock<Files>,
+}
+
+/// Slots are never used again, so that the id of a removed file stays invalid.
+#[derive(Debug, Default)]
+struct Files {
+    slots: Vec<Option<Arc<RealFile>>>,
+    /// By name, and whether the id may change the file.
+    ids: HashMap<(String, bool), FileId>,
+}
+
+#[derive(Debug)]
+struct RealFile {
+    path: PathBuf,
+    writable: bool,
+    /// Through the operating system's cache.
+    buffered: OwnedFd,
+    /// Past it; `None` where the file system refuses.
+    direct: Option<OwnedFd>,
+}
+
+impl RealDisk {
+    /// The files below `directory`, past the operating system's cache where the file system allows it.
+    pub fn new(directory: impl Into<PathBuf>) -> RealDisk {
+        RealDisk {
+            directory: directory.into(),
+            direct: true,
+            files: RwLock::default(),
+        }
+    }
+
+    /// The files below `directory`, through the operating system's cache.
+    pub fn buffered(directory: impl Into<PathBuf>) -> RealDisk {
+        RealDisk {
+            direct: false,
+            ..RealDisk::new(directory)
+        }
+    }
+
+    /// Where the files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether aligned calls on this file go past the operating system's cache.
+    pub fn is_direct(&self, file: FileId) -> bool {
+        self.file(file).is_ok_and(|file| file.direct.is_some())
+    }
+
+    fn file(&self, id: FileId) -> io::Result<Arc<RealFile>> {
+        let files = self.files.read();
+        files
+            .slots
+            .get(id.0 as usize)
+            .cloned()
+            .flatten()
+            .ok_or_else(|| {
+                let message = format!("file {} of {} was removed", id.0, self.directory.display());
+                io::Error::new(io::ErrorKind::NotFound, message)
+            })
+    }
+
+    /// As `file`, for calls that change it.
+    fn file_to_change(&self, id: FileId) -> io::Result<Arc<RealFile>> {
+        let file = self.file(id)?;
+        if file.writable {
+            return Ok(file);
+        }
+        let message = format!(
+            "{} was opened for reading only: open it for writing too",
+            file.path.display()
+        );
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+    }
+
+    fn open_both(&self, path: PathBuf, mode: OpenMode) -> io::Result<RealFile> {
+        let access = if mode == OpenMode::Read {
+            OFlags::RDONLY
+        } else {
+            OFlags::RDWR
+        } | OFlags::CLOEXEC;
+        let create = if mode == OpenMode::Create {
+            OFlags::CREATE | OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let permissions = Mode::from_raw_mode(0o644);
+        let open = |flags| retry_on_intr(|| rustix::fs::open(&path, flags, permissions));
+        let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
+        let direct = if self.direct {
+            open(access | OFlags::DIRECT).ok()
+        } else {
+            None
+        };
+        Ok(RealFile {
+            path,
+            writable: mode != OpenMode::Read,
+            buffered,
+            direct,
+        })
+    }
+}
+
+impl Media for RealDisk {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        let (directory, _) = split(name)?;
+        let key = (name.to_owned(), mode != OpenMode::Read);
+        let mut files = self.files.write();
+        if mode == OpenMode::Create {
+            make_directory(&self.directory.join(directory))?;
+        } else if let Some(&id) = files.ids.get(&key) {
+            return Ok(id);
+        }
+        let file = self.open_both(self.directory.join(name), mode)?;
+        let id =
+            FileId(u32::try_from(files.slots.len()).expect("fewer than 2^32 files are opened"));
+        files.slots.push(Some(Arc::new(file)));
+        files.ids.insert(key, id);
+        Ok(id)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        split(name)?;
+        let path = self.directory.join(name);
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        // An opening of its own: the lock belongs to the open file, so another opening here is excluded too.
+        let holder = retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty()))
+            .map_err(|errno| failed("lock", &path, None, errno))?;
+        match rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(LockGuard::new(holder)),
+            Err(Errno::WOULDBLOCK) => {
+                let message = format!(
+                    "{} is held by another process or another opening: close it first",
+                    path.display()
+                );
+                Err(io::Error::new(io::ErrorKind::WouldBlock, message))
+            }
+            Err(errno) => Err(failed("lock", &path, None, errno)),
+        }
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        check_directory(directory)?;
+        let path = self.directory.join(directory);
+        let mut names = Vec::new();
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
+            entries => entries.map_err(|error| explained("list", &path, None, error))?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| explained("list", &path, None, error))?;
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            // What cannot be a name here was put there by somebody else.
+            if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
+                && split(&name).is_ok()
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        split(name)?;
+        let path = self.directory.join(name);
+        let mut files = self.files.write();
+        fs::remove_file(&path).map_err(|error| explained("remove", &path, None, error))?;
+        for writable in [false, true] {
+            if let Some(id) = files.ids.remove(&(name.to_owned(), writable)) {
+                files.slots[id.0 as usize] = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        check_directory(directory)?;
+        sync_path(&self.directory.join(directory))
+    }
+
+    fn len(&self, file: FileId) -> io::Result<u64> {
+        let file = self.file(file)?;
+        let stat = rustix::fs::fstat(&file.buffered)
+            .map_err(|errno| failed("measure", &file.path, None, errno))?;
+        Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = self.file(file)?;
+        if let Some(direct) = file.direct_for(offset, buffer) {
+            match retry_on_intr(|| rustix::io::pread(direct, &mut *buffer, offset)) {
+                // The device wants more than our alignment; the cache does not mind.
+                Err(Errno::INVAL) => {}
+                result => {
+                    return result.map_err(|errno| failed("read", &file.path, Some(offset), errno));
+                }
+            }
+        }
+        retry_on_intr(|| rustix::io::pread(&file.buffered, &mut *buffer, offset))
+            .map_err(|errno| failed("read", &file.path, Some(offset), errno))
+    }
+
+    fn write_at(
+        &self,
+        file: FileId,
+        offset: u64,
+        bytes: &[u8],
+        durability: Durability,
+    ) -> io::Result<usize> {
+        let file = self.file_to_change(file)?;
+        if let Some(direct) = file.direct_for(offset, bytes) {
+            match write(direct, offset, bytes, durability) {
+                Err(Errno::INVAL) => {}
+                result => {
+                    return result
+                        .map_err(|errno| failed("write", &file.path, Some(offset), errno));
+                }
+            }
+        }
+        write(&file.buffered, offset, bytes, durability)
+            .map_err(|errno| failed("write", &file.path, Some(offset), errno))
+    }
+
+    fn sync(&self, file: FileId) -> io::Result<()> {
+        let file = self.file(file)?;
+        // Not even an interrupted sync is tried again (W6).
+        rustix::fs::fdatasync(&file.buffered)
+            .map_err(|errno| failed("sync", &file.path, None, errno))
+    }
+
+    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let file = self.file_to_change(file)?;
+        if len == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| {
+            rustix::fs::fallocate(&file.buffered, FallocateFlags::empty(), offset, len)
+        }) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                // Bytes that exist stay; only what lies beyond the end can be taken by writing.
+                let end = fs::metadata(&file.path)?.len();
+                file.write_zeros(offset.max(end), offset.saturating_add(len))
+            }
+            Err(errno) => Err(failed("allocate", &file.path, Some(offset), errno)),
+        }
+    }
+
+    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let file = self.file_to_change(file)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| rustix::fs::fallocate(&file.buffered, flags, offset, len)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let end = fs::metadata(&file.path)?.len();
+                file.write_zeros(offset, offset.saturating_add(len).min(end))
+            }
+            Err(errno) => Err(failed("punch", &file.path, Some(offset), errno)),
+        }
+    }
+
+    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        let file = self.file_to_change(file)?;
+        retry_on_intr(|| rustix::fs::ftruncate(&file.buffered, len))
+            .map_err(|errno| failed("set the length of", &file.path, Some(len), errno))
+    }
+
+    fn path(&self, file: FileId) -> String {
+        match self.file(file) {
+            Ok(file) => file.path.display().to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+impl RealFile {
+    /// The direct way, if this call is aligned for it.
+    fn direct_for(&self, offset: u64, buffer: &[u8]) -> Option<&OwnedFd> {
+        let aligned = offset.is_multiple_of(BLOCK_LEN as u64)
+            && buffer.len().is_multiple_of(BLOCK_LEN)
+            && buffer.as_ptr().addr().is_multiple_of(BLOCK_LEN);
+        self.direct.as_ref().filter(|_| aligned)
+    }
+
+    fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
+        let zeros = vec![0; ZEROS_LEN.min(end.saturating_sub(offset)) as usize];
+        while offset < end {
+            let part = ZEROS_LEN.min(end - offset) as usize;
+            offset += write(&self.buffered, offset, &zeros[..part], Durability::Volatile)
+                .map_err(|errno| failed("fill", &self.path, Some(offset), errno))?
+                as u64;
+        }
+        Ok(())
+    }
+}
+
+fn write(fd: &OwnedFd, offset: u64, bytes: &[u8], durability: Durability) -> Result<usize, Errno> {
+    if durability == Durability::Volatile {
+        return retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset));
+    }
+    let slices = [IoSlice::new(bytes)];
+    match retry_on_intr(|| rustix::io::pwritev2(fd, &slices, offset, ReadWriteFlags::DSYNC)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let written = retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset))?;
+            rustix::fs::fdatasync(fd.as_fd())?;
+            Ok(written)
+        }
+        result => result,
+    }
+}
+
+/// Makes a directory with all above it, each durable in its parent.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(Path::new(""));
+    make_directory(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(explained("make", path, None, error))
+        }
+        _ => sync_path(if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        }),
+    }
+}
+
+fn sync_path(path: &Path) -> io::Result<()> {
+    let directory = File::open(path).map_err(|error| explained("sync", path, None, error))?;
+    directory
+        .sync_all()
+        .map_err(|error| explained("sync", path, None, error))
+}
+
+fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Error {
+    explained(what, path, offset, errno.into())
+}
+
+/// The same kind of error, saying which file, where, and what may be done about it.
+fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> io::Error {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+    let (kind, advice) = match error.kind() {
+        StorageFull | QuotaExceeded => (StorageFull, "; make space on this file system"),
+        PermissionDenied => (
+            PermissionDenied,
+            "; check who owns it and how it was opened",
+        ),
+        kind => (kind, ""),
+    };
+    let at = offset
+        .map(|offset| format!(" at offset {offset}"))
+        .unwrap_or_default();
+    io::Error::new(
+        kind,
+        format!("cannot {what} {}{at}: {error}{advice}", path.display()),
+    )
+}

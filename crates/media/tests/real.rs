@@ -1,0 +1,195 @@
+//! The operating system's file system keeps the contract of `Media`.
+
+use cedrat_media::{
+    AlignedBuf, BLOCK_LEN, Durability, Media, OpenMode, RealDisk, read_exact_at, write_all_at,
+};
+use std::io::ErrorKind;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+fn disks() -> Vec<(TempDir, RealDisk)> {
+    let make = |real: fn(std::path::PathBuf) -> RealDisk| {
+        let directory = TempDir::new().unwrap();
+        let disk = real(directory.path().join("store"));
+        (directory, disk)
+    };
+    vec![make(RealDisk::new), make(RealDisk::buffered)]
+}
+
+#[test]
+fn what_was_written_is_read_aligned_or_not() {
+    for (_directory, disk) in disks() {
+        let file = disk.open("log/000-000001", OpenMode::Create).unwrap();
+        let mut block = AlignedBuf::zeroed(2 * BLOCK_LEN);
+        block.fill(7);
+        for durability in [Durability::Volatile, Durability::Durable] {
+            write_all_at(&disk, file, BLOCK_LEN as u64, &block, durability).unwrap();
+            write_all_at(&disk, file, 5000, b"small", durability).unwrap();
+        }
+        disk.sync(file).unwrap();
+        disk.sync_directory("log").unwrap();
+        disk.sync_directory("").unwrap();
+        assert_eq!(disk.len(file).unwrap(), 3 * BLOCK_LEN as u64);
+
+        let mut read = AlignedBuf::zeroed(3 * BLOCK_LEN);
+        read_exact_at(&disk, file, 0, &mut read).unwrap();
+        assert!(read[..BLOCK_LEN].iter().all(|&byte| byte == 0));
+        assert_eq!(&read[5000..5005], b"small");
+        assert!(read[5005..].iter().all(|&byte| byte == 7));
+        let mut small = [0; 7];
+        read_exact_at(&disk, file, 4999, &mut small).unwrap();
+        assert_eq!(&small, b"\x07small\x07");
+
+        let beyond = read_exact_at(&disk, file, 3 * BLOCK_LEN as u64 - 3, &mut small).unwrap_err();
+        assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof);
+        assert!(
+            beyond.to_string().contains("000-000001") && beyond.to_string().contains("12288"),
+            "{beyond}"
+        );
+    }
+}
+
+#[test]
+fn shapes_change() {
+    for (_directory, disk) in disks() {
+        let file = disk.open("pages", OpenMode::Create).unwrap();
+        disk.allocate(file, 0, 1 << 20).unwrap();
+        assert_eq!(disk.len(file).unwrap(), 1 << 20);
+        write_all_at(&disk, file, 8192, &[1; 8192], Durability::Volatile).unwrap();
+        disk.allocate(file, 0, 1 << 20).unwrap();
+        disk.punch(file, 8192, 4096).unwrap();
+        let mut read = [9; 8192];
+        read_exact_at(&disk, file, 8192, &mut read).unwrap();
+        assert_eq!(
+            (read[0], read[4095], read[4096], read[8191]),
+            (0, 0, 1, 1),
+            "a punched block, a kept block"
+        );
+        disk.set_len(file, 100).unwrap();
+        disk.set_len(file, 4096).unwrap();
+        assert_eq!(disk.len(file).unwrap(), 4096);
+        assert_eq!(
+            disk.read_at(file, 4096, &mut read).unwrap(),
+            0,
+            "the end of the file"
+        );
+    }
+}
+
+#[test]
+fn names_and_modes_are_kept() {
+    for (_directory, disk) in disks() {
+        assert_eq!(
+            disk.list("").unwrap(),
+            Vec::<String>::new(),
+            "nothing is there, and nothing was made"
+        );
+        assert_eq!(
+            disk.open("control", OpenMode::Read).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        let file = disk.open("control", OpenMode::Create).unwrap();
+        assert_eq!(
+            disk.open("control", OpenMode::Create).unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        assert_eq!(disk.open("control", OpenMode::ReadWrite).unwrap(), file);
+        let reader = disk.open("control", OpenMode::Read).unwrap();
+        for refused in [
+            disk.write_at(reader, 0, b"x", Durability::Volatile)
+                .map(drop),
+            disk.set_len(reader, 1),
+            disk.allocate(reader, 0, 1),
+            disk.punch(reader, 0, 1),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        }
+        disk.open("log/b", OpenMode::Create).unwrap();
+        disk.open("log/a", OpenMode::Create).unwrap();
+        assert_eq!(disk.list("").unwrap(), ["control"]);
+        assert_eq!(disk.list("log").unwrap(), ["a", "b"]);
+        disk.remove("control").unwrap();
+        assert_eq!(disk.len(file).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            disk.remove("control").unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        let again = disk.open("control", OpenMode::Create).unwrap();
+        assert_ne!(again, file, "the id of a removed file does not come back");
+        assert_eq!(
+            disk.open("../control", OpenMode::Read).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
+    }
+}
+
+#[test]
+fn a_lock_excludes_within_the_process() {
+    for (_directory, disk) in disks() {
+        assert_eq!(
+            disk.lock("control").unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        disk.open("control", OpenMode::Create).unwrap();
+        let held = disk.lock("control").unwrap();
+        let refused = disk.lock("control").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        assert!(refused.to_string().contains("control"), "{refused}");
+        let second = RealDisk::new(disk.directory());
+        assert_eq!(
+            second.lock("control").unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        drop(held);
+        second.lock("control").unwrap();
+    }
+}
+
+/// The test below runs itself again, in another process, with the directory in this variable.
+const OTHER: &str = "CEDRAT_TEST_LOCK_DIRECTORY";
+
+#[test]
+fn a_lock_excludes_another_process() {
+    if let Some(directory) = std::env::var_os(OTHER) {
+        let refused = RealDisk::new(directory).lock("control").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        return;
+    }
+    let (_directory, disk) = disks().remove(0);
+    disk.open("control", OpenMode::Create).unwrap();
+    let ask_another = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_lock_excludes_another_process"])
+            .env(OTHER, disk.directory())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
+    let held = disk.lock("control").unwrap();
+    assert!(ask_another(), "the other process is refused");
+    drop(held);
+    assert!(
+        !ask_another(),
+        "and it is this lock that it was refused for"
+    );
+}
+
+#[test]
+fn a_full_file_system_says_so() {
+    // A file system that is full whenever one writes.
+    let disk = RealDisk::buffered("/dev");
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let file = disk.open("full", OpenMode::ReadWrite).unwrap();
+    let error = disk
+        .write_at(file, 0, b"x", Durability::Volatile)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+    assert!(
+        error.to_string().contains("/dev/full at offset 0"),
+        "{error}"
+    );
+}
