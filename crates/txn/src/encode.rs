@@ -1,0 +1,123 @@
+//! Arguments as bytes: `postcard` into the buffers that we have.
+
+use serde::Serialize;
+
+use postcard::ser_flavors::Flavor;
+
+use crate::small_bytes::SmallBytes;
+
+/// Appends the serialised form of `value`.
+#[inline]
+pub(crate) fn into_vec<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> postcard::Result<()> {
+    postcard::serialize_with_flavor(value, IntoVec(bytes))
+}
+
+/// The serialised form of `value`.
+#[inline]
+pub(crate) fn small<T: Serialize + ?Sized>(value: &T) -> postcard::Result<SmallBytes> {
+    postcard::serialize_with_flavor(value, IntoSmall(SmallBytes::new()))
+}
+
+struct IntoVec<'a>(&'a mut Vec<u8>);
+
+impl Flavor for IntoVec<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.push(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+struct IntoSmall(SmallBytes);
+
+impl Flavor for IntoSmall {
+    type Output = SmallBytes;
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.extend_from_slice(&[data]);
+        Ok(())
+    }
+
+    #[inline]
+    fn finalize(self) -> postcard::Result<SmallBytes> {
+        Ok(self.0)
+    }
+}
+
+/// Numbers of varying length, as everywhere in the log: seven bits a byte, least significant first.
+pub(crate) mod varint {
+    /// Appends `value`.
+    #[inline]
+    pub(crate) fn put(bytes: &mut Vec<u8>, mut value: u64) {
+        while value >= 0x80 {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+    }
+
+    /// Takes a number off the front of `bytes`.
+    #[inline]
+    pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+        let mut value = 0u64;
+        for at in 0..10 {
+            let (&byte, rest) = bytes.split_first()?;
+            *bytes = rest;
+            if at == 9 && byte > 1 {
+                return None;
+            }
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(values: Vec<u64>) {
+            let mut bytes = Vec::new();
+            for &value in &values {
+                varint::put(&mut bytes, value);
+            }
+            let mut rest = bytes.as_slice();
+            for &value in &values {
+                prop_assert_eq!(varint::take(&mut rest), Some(value));
+            }
+            prop_assert_eq!(varint::take(&mut rest), None);
+        }
+
+        #[test]
+        fn garbage_is_no_number_or_a_number(bytes: Vec<u8>) {
+            let mut rest = bytes.as_slice();
+            while varint::take(&mut rest).is_some() {}
+        }
+    }
+}

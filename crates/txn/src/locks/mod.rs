@@ -1,0 +1,97 @@
+//! Locks isolate transactions from each other; latches, elsewhere, keep bytes in one piece (Lemon §3.2, §4.1).
+//!
+//! Which locks there are is left to a [`LockManager`]. The store calls it at fixed moments, in normal operation and
+//! in recovery; structures call it through [`crate::Txn::lock`]. Undo never does (E15.1).
+
+mod modes;
+mod none;
+mod page_locks;
+mod table;
+
+use std::fmt;
+
+use cedrat_pages::PageId;
+use cedrat_wal::TxnId;
+
+pub use modes::LockMode;
+pub use none::NoLocks;
+pub use page_locks::PageLocks;
+
+/// What can be locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// A page.
+    Page(PageId),
+    /// A key of a structure, by its hash: two keys of one hash share a lock.
+    Key {
+        /// The structure's root page.
+        structure: PageId,
+        /// The key's hash.
+        hash: u64,
+    },
+    /// A whole structure, by its root page: the big lock of Lemon §4.3, and what intention modes are for.
+    Structure(PageId),
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Page(page) => write!(f, "page {page}"),
+            Resource::Key { structure, hash } => write!(f, "key {hash:016x} of the structure at page {structure}"),
+            Resource::Structure(root) => write!(f, "the structure at page {root}"),
+        }
+    }
+}
+
+/// A lock was refused, because granting it would have closed a circle of transactions that wait for each other.
+///
+/// The transaction that asked is the victim: roll it back, and run it again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("transaction {txn} would wait for itself at {resource}; roll it back and run it again")]
+pub struct Deadlock {
+    /// The transaction that asked.
+    pub txn: TxnId,
+    /// What it asked for.
+    pub resource: Resource,
+}
+
+/// Decides which transactions may see and change what (Lemon §4.1; LLADD "modular lock managers").
+///
+/// The store calls it on the transaction's thread, never while that thread holds a page latch. A transaction that
+/// was refused may go on, though most will roll back.
+pub trait LockManager: Send + Sync + fmt::Debug {
+    /// Gives `txn` the resource in `mode`, in addition to what it holds; waits as long as others hold it in a mode
+    /// that does not agree.
+    ///
+    /// # Errors
+    /// [`Deadlock`] if waiting would never end.
+    fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock>;
+
+    /// Called before `txn` reads a page under its own name ([`crate::Txn::read`]).
+    ///
+    /// # Errors
+    /// As [`lock`](LockManager::lock).
+    fn before_read(&self, txn: TxnId, page: PageId) -> Result<(), Deadlock> {
+        self.lock(txn, Resource::Page(page), LockMode::Shared)
+    }
+
+    /// Called before `txn` changes a page outside of nested top actions ([`crate::Txn::update`]).
+    ///
+    /// # Errors
+    /// As [`lock`](LockManager::lock).
+    fn before_update(&self, txn: TxnId, page: PageId) -> Result<(), Deadlock> {
+        self.lock(txn, Resource::Page(page), LockMode::Exclusive)
+    }
+
+    /// Called when `txn` has ended: with the append of its commit record, before that is durable; or after the last
+    /// step of its rollback. Everything it holds is free.
+    fn ended(&self, txn: TxnId);
+
+    /// Called in recovery, before anyone else begins, for each change of a page by a transaction that is neither
+    /// committed nor rolled back, so that its locks can be taken again without asking (E15.2, E9.1).
+    ///
+    /// Losers are undone before any transaction begins; only prepared transactions keep what they get here.
+    fn recovered(&self, txn: TxnId, page: PageId) {
+        let _ = (txn, page);
+    }
+}

@@ -1,0 +1,118 @@
+//! What can be chosen when a store is opened.
+
+use std::fmt;
+
+use cedrat_pages::PoolOptions;
+use cedrat_sync::Arc;
+use cedrat_wal::LogOptions;
+
+use crate::locks::{LockManager, PageLocks};
+use crate::report::Progress;
+
+/// Choices for a store. Those marked *fixed* are made once, when the store is created, and ignored later.
+#[derive(Clone)]
+pub struct Options {
+    /// Memory for pages, in bytes: a hard bound.
+    pub pool_bytes: u64,
+    /// The log's size on disk, in bytes, all partitions together (E16).
+    pub log_limit_bytes: u64,
+    /// The length of a log segment, in bytes. *Fixed.*
+    pub segment_len: u64,
+    /// How many partitions the log has. One is best for synchronous commits, a few for many asynchronous ones.
+    /// *Fixed.*
+    pub partitions: u16,
+    /// Who isolates transactions from each other.
+    pub locks: Arc<dyn LockManager>,
+    /// Whether the store has threads of its own: a log writer, a page cleaner, and a checkpointer. Nothing correct
+    /// depends on them; without them, [`crate::Store::checkpoint`] is called where the log fills up.
+    pub background: bool,
+    /// How many threads redo pages in recovery. 0: the opening thread itself, in a repeatable order.
+    pub redo_threads: usize,
+    /// The checkpointer works whenever the log has grown by this many bytes.
+    pub checkpoint_every_bytes: u64,
+    /// Whether a missing store is created.
+    pub create: bool,
+    /// Whether a commit in mode `Sync` may return before it is durable: the "no flush" mode (Lemon §1, L022). A crash
+    /// may then lose the newest transactions, each as a whole and the newest first; the store stays consistent.
+    pub no_flush: bool,
+    /// How often [`crate::Store::transact`] runs a transaction that lost a deadlock, at most.
+    pub attempts: u32,
+    /// Told how far a long recovery has come.
+    pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// Choices for the log that have no name here. Fields that have one are overwritten.
+    pub log: LogOptions,
+    /// Choices for the page pool that have no name here. Fields that have one are overwritten.
+    pub pool: PoolOptions,
+    /// A deliberate mistake, for tests that show that it is noticed.
+    #[cfg(feature = "planted-faults")]
+    pub fault: Option<Fault>,
+}
+
+/// A deliberate mistake. Tests plant one and show that it is caught. Those of the log and of the pool are planted
+/// through `Options::log` and `Options::pool`.
+#[cfg(feature = "planted-faults")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A compensation record names the record it compensates as the next to undo (against E5.4).
+    CompensationChainWrong,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let log = LogOptions::default();
+        Options {
+            pool_bytes: 256 << 20,
+            log_limit_bytes: 1 << 30,
+            segment_len: log.segment_len,
+            partitions: log.partitions,
+            locks: Arc::new(PageLocks::default()),
+            background: true,
+            redo_threads: 2,
+            checkpoint_every_bytes: 256 << 20,
+            create: true,
+            no_flush: false,
+            attempts: 100,
+            progress: None,
+            log,
+            pool: PoolOptions::default(),
+            #[cfg(feature = "planted-faults")]
+            fault: None,
+        }
+    }
+}
+
+impl Options {
+    /// A small store without threads of its own, whose every run is the same: for simulations and tests.
+    pub fn simulated() -> Options {
+        let log = LogOptions::small();
+        Options {
+            pool_bytes: 1 << 20,
+            log_limit_bytes: log.log_bytes_max,
+            segment_len: log.segment_len,
+            partitions: log.partitions,
+            background: false,
+            redo_threads: 0,
+            log,
+            ..Options::default()
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("pool_bytes", &self.pool_bytes)
+            .field("log_limit_bytes", &self.log_limit_bytes)
+            .field("segment_len", &self.segment_len)
+            .field("partitions", &self.partitions)
+            .field("locks", &self.locks)
+            .field("background", &self.background)
+            .field("redo_threads", &self.redo_threads)
+            .field("checkpoint_every_bytes", &self.checkpoint_every_bytes)
+            .field("create", &self.create)
+            .field("no_flush", &self.no_flush)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! The registry: which operations, undos and record kinds a program knows, by stable names (Lemon §4.4).
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use cedrat_pages::{Damaged, PageMut, Slot};
+
+use crate::builtin;
+use crate::error::{Error, Result};
+use crate::operation::{Finish, LogicalUndo, Operation, RecordId};
+use crate::transaction::Txn;
+use crate::undo::Undo;
+
+/// What a program registers before it opens a store. The built-in operations are in it from the beginning.
+///
+/// A name is bound to a number in the store's control file when it is first used there, and keeps it for ever.
+#[derive(Clone)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) of: Option<TypeId>,
+    pub(crate) does: Does,
+}
+
+/// What stands behind a name.
+#[derive(Clone, Copy)]
+pub(crate) enum Does {
+    Operation(OperationTable),
+    Logical(CallTable),
+    Finish(CallTable),
+    RecordKind,
+}
+
+/// An operation without its type.
+#[derive(Clone, Copy)]
+pub(crate) struct OperationTable {
+    pub(crate) redo: fn(&[u8], &mut PageMut<'_>, Slot) -> Result<(), Misfit>,
+    pub(crate) derive: fn(&[u8], RecordId) -> Result<Undo, Misfit>,
+    pub(crate) describe: fn(&[u8]) -> Option<String>,
+}
+
+/// A logical undo, or a finish, without its type.
+#[derive(Clone, Copy)]
+pub(crate) struct CallTable {
+    pub(crate) call: fn(&[u8], &mut Txn) -> Result<(), CallError>,
+    pub(crate) describe: fn(&[u8]) -> Option<String>,
+    pub(crate) log_bytes_max: u32,
+}
+
+/// Logged arguments could not be applied.
+#[derive(Debug)]
+pub(crate) enum Misfit {
+    /// They are not those of this operation.
+    Arguments,
+    /// They are, but the page is not.
+    Page(Damaged),
+}
+
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Arguments,
+    Failed(Error),
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry::new()
+    }
+}
+
+impl Registry {
+    /// The built-in operations alone.
+    pub fn new() -> Registry {
+        builtin::register(Registry { entries: Vec::new() })
+    }
+
+    /// Adds an operation.
+    #[must_use]
+    pub fn operation<O: Operation>(self) -> Registry {
+        let table = OperationTable {
+            redo: |arguments, page, at| {
+                let operation: O = decode(arguments).ok_or(Misfit::Arguments)?;
+                operation.redo(page, at).map_err(Misfit::Page)
+            },
+            derive: |arguments, at| {
+                let operation: O = decode(arguments).ok_or(Misfit::Arguments)?;
+                Ok(operation.derive_undo(at))
+            },
+            describe: |arguments| decode::<O>(arguments).map(|operation| format!("{operation:?}")),
+        };
+        self.add(O::NAME, Some(TypeId::of::<O>()), Does::Operation(table))
+    }
+
+    /// Adds a logical undo.
+    #[must_use]
+    pub fn logical<L: LogicalUndo>(self) -> Registry {
+        let table = CallTable {
+            call: |arguments, txn| {
+                let undo: L = decode(arguments).ok_or(CallError::Arguments)?;
+                undo.undo(txn).map_err(CallError::Failed)
+            },
+            describe: |arguments| decode::<L>(arguments).map(|undo| format!("{undo:?}")),
+            log_bytes_max: L::LOG_BYTES_MAX,
+        };
+        self.add(L::NAME, Some(TypeId::of::<L>()), Does::Logical(table))
+    }
+
+    /// Adds a finish-instead-of-undo.
+    #[must_use]
+    pub fn finish<F: Finish>(self) -> Registry {
+        let table = CallTable {
+            call: |arguments, txn| {
+                let finish: F = decode(arguments).ok_or(CallError::Arguments)?;
+                finish.finish(txn).map_err(CallError::Failed)
+            },
+            describe: |arguments| decode::<F>(arguments).map(|finish| format!("{finish:?}")),
+            log_bytes_max: F::LOG_BYTES_MAX,
+        };
+        self.add(F::NAME, Some(TypeId::of::<F>()), Does::Finish(table))
+    }
+
+    /// Adds a kind of record of the application's own ([`crate::Txn::log_record`]).
+    #[must_use]
+    pub fn record_kind(self, name: &'static str) -> Registry {
+        self.add(name, None, Does::RecordKind)
+    }
+
+    /// Registers what another crate brings: `registry.with(shop::register)`.
+    #[must_use]
+    pub fn with(self, register: impl FnOnce(Registry) -> Registry) -> Registry {
+        register(self)
+    }
+
+    /// The names registered, in the order of registration.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|entry| entry.name)
+    }
+
+    /// Registering the same thing twice is harmless; two things under one name are found when a store is opened.
+    fn add(mut self, name: &'static str, of: Option<TypeId>, does: Does) -> Registry {
+        let known = self.entries.iter().any(|entry| entry.name == name && entry.of == of);
+        if !known {
+            self.entries.push(Entry { name, of, does });
+        }
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        for (i, entry) in self.entries.iter().enumerate() {
+            if self.entries[..i].iter().any(|earlier| earlier.name == entry.name) {
+                return Err(Error::RegisteredTwice { name: entry.name.into() });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+fn decode<T: serde::de::DeserializeOwned>(arguments: &[u8]) -> Option<T> {
+    // Left-over bytes would mean that these are another type's arguments.
+    match postcard::take_from_bytes(arguments) {
+        Ok((value, [])) => Some(value),
+        _ => None,
+    }
+}
+
+/// The registry bound to the numbers of one store.
+pub(crate) struct Numbers {
+    by_number: Vec<Option<Entry>>,
+    by_type: HashMap<TypeId, u32, BuildHasherDefault<TypeIdHasher>>,
+    by_name: HashMap<&'static str, u32>,
+    /// Every name that the control file has, for messages.
+    names: Vec<String>,
+}
+
+impl Numbers {
+    /// Binds `registry` to `names`, the control file's list.
+    pub(crate) fn bind(registry: &Registry, names: &[String]) -> Numbers {
+        let mut numbers = Numbers {
+            by_number: vec![None; names.len()],
+            by_type: HashMap::default(),
+            by_name: HashMap::new(),
+            names: names.to_vec(),
+        };
+        for entry in registry.entries() {
+            let Some(number) = names.iter().position(|name| name == entry.name) else { continue };
+            numbers.by_number[number] = Some(entry.clone());
+            numbers.by_name.insert(entry.name, number as u32);
+            if let Some(of) = entry.of {
+                numbers.by_type.insert(of, number as u32);
+            }
+        }
+        numbers
+    }
+
+    #[inline]
+    pub(crate) fn of_type(&self, of: TypeId) -> Option<u32> {
+        self.by_type.get(&of).copied()
+    }
+
+    pub(crate) fn of_name(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, number: u32) -> Option<&Entry> {
+        self.by_number.get(number as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn operation(&self, number: u32) -> Option<&OperationTable> {
+        match &self.entry(number)?.does {
+            Does::Operation(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The name behind a number, whether it is registered or not.
+    pub(crate) fn name(&self, number: u32) -> Option<&str> {
+        self.names.get(number as usize).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.names).finish()
+    }
+}
+
+/// A type's id is a hash already.
+#[derive(Default)]
+pub(crate) struct TypeIdHasher(u64);
+
+impl Hasher for TypeIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}

@@ -1,0 +1,138 @@
+//! How a change is taken back: the kinds of undo (DESIGN §2; Lemon §4.2).
+
+use std::any::TypeId;
+
+use cedrat_pages::{PageRef, Slot};
+
+use crate::builtin::SetRange;
+use crate::encode;
+use crate::operation::{Finish, LogicalUndo, Operation, Refused};
+use crate::small_bytes::SmallBytes;
+
+/// How to take one change back. [`Operation::prepare`] returns it; it is logged beside the change.
+#[derive(Clone, Debug)]
+pub struct Undo {
+    pub(crate) kind: UndoKind,
+    /// What its execution may add to the log beyond one record of its own size.
+    pub(crate) log_bytes: u32,
+}
+
+/// What is called, and with which arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) of: TypeId,
+    pub(crate) name: &'static str,
+    pub(crate) arguments: SmallBytes,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum UndoKind {
+    /// Redo-only.
+    None,
+    /// Computed from the redo's arguments when needed.
+    Derived,
+    /// An operation on the same page.
+    Operation { call: Call, slot: Option<Slot> },
+    /// A nested top action of its own.
+    Logical(Call),
+    /// Completes instead of taking back.
+    Finish(Call),
+    /// The arguments could not be serialised; whoever logs this refuses.
+    Unspeakable(&'static str),
+}
+
+impl Undo {
+    /// Nothing takes the change back: redo-only. For changes that nobody sees if the transaction fails, and for
+    /// those behind a [`Finish`].
+    pub const fn none() -> Undo {
+        Undo { kind: UndoKind::None, log_bytes: 0 }
+    }
+
+    /// The inverse operation on the same record: physiological undo.
+    ///
+    /// Its `prepare` is not asked again: it may not refuse (E6).
+    #[inline]
+    pub fn op<O: Operation>(inverse: O) -> Undo {
+        Undo::operation(&inverse, None)
+    }
+
+    /// The inverse operation on another slot of the same page.
+    #[inline]
+    pub fn op_at<O: Operation>(slot: Slot, inverse: O) -> Undo {
+        Undo::operation(&inverse, Some(slot))
+    }
+
+    fn operation<O: Operation>(inverse: &O, slot: Option<Slot>) -> Undo {
+        match call::<O, _>(O::NAME, inverse) {
+            Ok(call) => Undo { kind: UndoKind::Operation { call, slot }, log_bytes: 0 },
+            Err(name) => Undo { kind: UndoKind::Unspeakable(name), log_bytes: 0 },
+        }
+    }
+
+    /// The bytes that lie in `len` bytes of the body from `offset` on: physical undo.
+    ///
+    /// # Errors
+    /// If the range does not lie in the body.
+    pub fn before_image(page: &PageRef<'_>, offset: usize, len: usize) -> Result<Undo, Refused> {
+        Ok(Undo::op(SetRange::now(page, offset, len)?))
+    }
+
+    /// A call by meaning, run as a nested top action (E5).
+    #[inline]
+    pub fn logical<L: LogicalUndo>(undo: &L) -> Undo {
+        match call::<L, _>(L::NAME, undo) {
+            Ok(call) => Undo { kind: UndoKind::Logical(call), log_bytes: L::LOG_BYTES_MAX },
+            Err(name) => Undo { kind: UndoKind::Unspeakable(name), log_bytes: 0 },
+        }
+    }
+
+    /// A call that completes what was begun instead of taking it back.
+    #[inline]
+    pub fn finish<F: Finish>(finish: &F) -> Undo {
+        match call::<F, _>(F::NAME, finish) {
+            Ok(call) => Undo { kind: UndoKind::Finish(call), log_bytes: F::LOG_BYTES_MAX },
+            Err(name) => Undo { kind: UndoKind::Unspeakable(name), log_bytes: 0 },
+        }
+    }
+
+    /// [`Operation::derive_undo`], asked when the undo is needed: no bytes of it are logged.
+    ///
+    /// `log_bytes` is what that undo may take of the log: 0 for an operation on the same page that takes no more
+    /// than the change itself, [`LogicalUndo::LOG_BYTES_MAX`] for a logical one (E16.1).
+    pub const fn derived(log_bytes: u32) -> Undo {
+        Undo { kind: UndoKind::Derived, log_bytes }
+    }
+
+    /// Whether there is nothing to take back.
+    pub fn is_none(&self) -> bool {
+        matches!(self.kind, UndoKind::None)
+    }
+
+    /// How it would be logged, as words: for checks of a single operation.
+    pub fn describe(&self) -> String {
+        match &self.kind {
+            UndoKind::None => "redo-only".into(),
+            UndoKind::Derived => "derived from the redo".into(),
+            UndoKind::Operation { call, slot: None } => format!("operation {}", call.name),
+            UndoKind::Operation { call, slot: Some(slot) } => format!("operation {} at slot {slot}", call.name),
+            UndoKind::Logical(call) => format!("logical {}", call.name),
+            UndoKind::Finish(call) => format!("finish {}", call.name),
+            UndoKind::Unspeakable(name) => format!("{name}, whose arguments cannot be serialised"),
+        }
+    }
+
+    /// The arguments as they are logged.
+    pub(crate) fn arguments(&self) -> &[u8] {
+        match &self.kind {
+            UndoKind::None | UndoKind::Derived | UndoKind::Unspeakable(_) => &[],
+            UndoKind::Operation { call, .. } | UndoKind::Logical(call) | UndoKind::Finish(call) => &call.arguments,
+        }
+    }
+}
+
+#[inline]
+fn call<T: 'static, S: serde::Serialize>(name: &'static str, arguments: &S) -> Result<Call, &'static str> {
+    let arguments = encode::small(arguments).map_err(|_| name)?;
+    Ok(Call { of: TypeId::of::<T>(), name, arguments })
+}
+
