@@ -15,15 +15,17 @@
 //!   the file. That a name exists, or exists no more, is volatile until a [`Media::sync_directory`].
 //!
 //! `docs/inside/media.md` says in words what is assumed of real disks. [`RealDisk`] is the operating system's
-//! file system, `SimDisk` a simulated one that remembers every call and can be cut off after any of them.
+//! file system, [`SimDisk`] a simulated one that remembers every call and can be cut off after any of them.
 
 mod aligned;
 mod names;
 mod real;
+mod sim;
 
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
 pub use real::RealDisk;
+pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Loss, Mark, SimDisk};
 
 use std::fmt::Debug;
 use std::io;

@@ -1,0 +1,642 @@
+//! A simulated disk: in memory, deterministic, with every fault on request.
+//!
+//! It plays two parts. *Live*, it is a [`Media`] with faults: calls fail, reads and writes are short, space runs
+//! out, sectors go bad. *Afterwards* its [`Journal`] knows everything that was asked of it, and gives the disk that a
+//! power failure at any moment would have left, with any choice of what was lost; so that one run of a workload
+//! shows all crashes of that run.
+//!
+//! A write becomes visible to readers when it ends. Between its begin and its end other threads may act, under a
+//! seeded scheduler wherever that scheduler likes; a crash in between finds it in flight.
+
+mod faults;
+mod image;
+mod journal;
+mod loss;
+mod random;
+
+pub use faults::{Call, Damage, Fault};
+pub use image::Image;
+pub use journal::{Cursor, Journal, Mark};
+pub use loss::Loss;
+
+use crate::names::{check_directory, split};
+use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
+use cedrat_sync::{Arc, Mutex, MutexGuard};
+use faults::{Effect, Faults};
+use image::Contents;
+use journal::{CallId, Entry, FileNumber, SyncOutcome};
+use random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+/// No file may be longer; a wrong offset is then an error instead of a machine without memory.
+const LEN_MAX: u64 = 1 << 36;
+
+/// A disk in memory that forgets, fails and remembers its failures as its test asks it to.
+///
+/// Without faults it is an honest disk whose cache is never written back unasked. It may be shared by threads.
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    initial: Image,
+    entries: Vec<Entry>,
+    marks: Vec<Mark>,
+    files: Vec<LiveFile>,
+    names: BTreeMap<Arc<str>, FileNumber>,
+    locked: BTreeSet<FileNumber>,
+    /// Bytes of space taken by all files, in whole blocks.
+    space: u64,
+    capacity: Option<u64>,
+    faults: Faults,
+    short: Option<Random>,
+    calls: u64,
+    powered: bool,
+}
+
+/// A file as callers see it: every write that ended, wherever its bytes lie.
+struct LiveFile {
+    name: Arc<str>,
+    contents: Contents,
+    removed: bool,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new() -> SimDisk {
+        SimDisk::from_image(Image::default())
+    }
+
+    /// A disk on which all of `image` is durable.
+    pub fn from_image(image: Image) -> SimDisk {
+        let live = |(name, contents): (&Arc<str>, &Contents)| LiveFile {
+            name: name.clone(),
+            contents: contents.clone(),
+            removed: false,
+        };
+        let state = State {
+            entries: Vec::new(),
+            marks: Vec::new(),
+            files: image.files.iter().map(live).collect(),
+            names: image.files.keys().cloned().zip(0..).collect(),
+            locked: BTreeSet::new(),
+            space: image.files.values().map(Contents::space).sum(),
+            capacity: None,
+            faults: Faults::default(),
+            short: None,
+            calls: 0,
+            powered: true,
+            initial: image,
+        };
+        SimDisk {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Everything asked of the disk so far.
+    pub fn journal(&self) -> Journal {
+        let state = self.state.lock();
+        Journal {
+            initial: state.initial.clone(),
+            entries: state.entries.as_slice().into(),
+            marks: state.marks.as_slice().into(),
+        }
+    }
+
+    /// Entries in the journal so far; see [`Journal::len`].
+    pub fn journal_len(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+
+    /// Puts a word between the entries of the journal; see [`Mark`].
+    pub fn mark(&self, label: u64) {
+        let mut state = self.state.lock();
+        let position = state.entries.len();
+        state.marks.push(Mark { label, position });
+    }
+
+    /// What callers see now, durable or not: what a process finds that is started again after a kill.
+    pub fn image(&self) -> Image {
+        let state = self.state.lock();
+        let contents = |&number: &FileNumber| state.files[number].contents.clone();
+        Image {
+            files: state
+                .names
+                .iter()
+                .map(|(name, number)| (name.clone(), contents(number)))
+                .collect(),
+        }
+    }
+
+    /// Lets something go wrong. Faults are independent; each counts calls from when it was added.
+    pub fn inject(&self, fault: Fault) {
+        self.state.lock().faults.add(fault);
+    }
+
+    /// Takes back all faults that have not come yet, or come for ever. A power loss that has come stays.
+    pub fn clear_faults(&self) {
+        self.state.lock().faults.clear();
+    }
+
+    /// From now on reads and writes of more than a sector are short at times, by coins from the seed; `None`: never.
+    pub fn shorten(&self, seed: Option<u64>) {
+        self.state.lock().short = seed.map(Random::new);
+    }
+
+    /// From now on all files together take at most so many bytes of space, in whole blocks; `None`: any number.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state.lock().capacity = bytes;
+    }
+
+    /// Bytes of space that all files take, in whole blocks.
+    pub fn space(&self) -> u64 {
+        self.state.lock().space
+    }
+
+    /// Calls of [`Media`] so far; the next is number `calls() + 1` for a fault that was injected at the beginning.
+    pub fn calls(&self) -> u64 {
+        self.state.lock().calls
+    }
+
+    /// Damages bytes at rest, on the medium and so for every reader, now and after every later crash.
+    ///
+    /// `NotFound` without such a file, `InvalidInput` beyond its end.
+    pub fn corrupt(&self, name: &str, offset: u64, damage: Damage) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let number = state.number(name)?;
+        let len = state.files[number].contents.len();
+        let sector = offset - offset % SECTOR_LEN as u64;
+        match damage {
+            _ if offset >= len => Err(beyond(name, offset, len)),
+            Damage::Flip { bit } => {
+                let mut byte = [0];
+                state.files[number].contents.read(offset, &mut byte);
+                state.corrupt(number, offset, &[byte[0] ^ 1 << bit]);
+                Ok(())
+            }
+            Damage::Stale => {
+                let stale = journal::earlier(&state.initial, &state.entries, number, sector);
+                state.corrupt(
+                    number,
+                    sector,
+                    &stale[..SECTOR_LEN.min((len - sector) as usize)],
+                );
+                Ok(())
+            }
+            Damage::Misdirected { to } if to >= len => Err(beyond(name, to, len)),
+            Damage::Misdirected { to } => {
+                let to = to - to % SECTOR_LEN as u64;
+                let mut moved = [0; SECTOR_LEN];
+                let present = state.files[number].contents.read(sector, &mut moved);
+                let stale = journal::earlier(&state.initial, &state.entries, number, sector);
+                state.corrupt(number, to, &moved[..present.min((len - to) as usize)]);
+                state.corrupt(number, sector, &stale[..present]);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        SimDisk::new()
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimDisk(..)")
+    }
+}
+
+impl Media for SimDisk {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        split(name)?;
+        let mut state = self.begin(Call::Open, name)?;
+        let number = match (mode, state.number(name)) {
+            (OpenMode::Create, Ok(_)) => {
+                return Err(io::Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!("{name} exists already"),
+                ));
+            }
+            (OpenMode::Create, Err(_)) => state.create(name),
+            (_, found) => found?,
+        };
+        Ok(FileId(
+            (number as u32) << 1 | u32::from(mode != OpenMode::Read),
+        ))
+    }
+
+    fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        split(name)?;
+        let mut state = self.begin(Call::Lock, name)?;
+        let number = state.number(name)?;
+        if !state.locked.insert(number) {
+            let message = format!("{name} is held by another opening: close it first");
+            return Err(io::Error::new(ErrorKind::WouldBlock, message));
+        }
+        Ok(LockGuard::new(Holder {
+            state: self.state.clone(),
+            number,
+        }))
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        check_directory(directory)?;
+        let state = self.begin(Call::List, directory)?;
+        let within = |name: &Arc<str>| {
+            let (parent, last) = split(name).expect("it was checked when the file was created");
+            (parent == directory).then(|| last.to_owned())
+        };
+        Ok(state.names.keys().filter_map(within).collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        split(name)?;
+        let mut state = self.begin(Call::Remove, name)?;
+        let number = state.number(name)?;
+        let name = state.files[number].name.clone();
+        state.names.remove(&name);
+        state.files[number].removed = true;
+        state.change(number, |contents| contents.set_len(0));
+        state.entries.push(Entry::Remove { name });
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        check_directory(directory)?;
+        let mut state = self.begin(Call::SyncDirectory, directory)?;
+        state.entries.push(Entry::SyncDirectory {
+            directory: directory.into(),
+        });
+        Ok(())
+    }
+
+    fn len(&self, file: FileId) -> io::Result<u64> {
+        let (state, number) = self.begin_file(Call::Len, file)?;
+        Ok(state.files[number].contents.len())
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let (mut state, number) = self.begin_file(Call::Read, file)?;
+        let wanted = state.shortened(buffer.len());
+        Ok(state.files[number]
+            .contents
+            .read(offset, &mut buffer[..wanted]))
+    }
+
+    fn write_at(
+        &self,
+        file: FileId,
+        offset: u64,
+        bytes: &[u8],
+        durability: Durability,
+    ) -> io::Result<usize> {
+        let (mut state, number, effect) = self.begin_change(Call::Write, file)?;
+        let bytes = &bytes[..state.shortened(bytes.len())];
+        let offset = match effect {
+            Some(Effect::LoseWrite) => return Ok(bytes.len()),
+            Some(Effect::MisdirectWrite { to }) => to,
+            _ => offset,
+        };
+        check_end(&state.files[number].name, offset, bytes.len() as u64)?;
+        let call = state.next_call();
+        let begin = Entry::WriteBegin {
+            call,
+            file: number,
+            offset,
+            bytes: bytes.into(),
+            durability,
+        };
+        state.entries.push(begin);
+        if let Some(error) = state.struck(effect, number) {
+            if state.powered {
+                state.entries.push(Entry::WriteEnd {
+                    call,
+                    taken: 0,
+                    failed: true,
+                });
+            }
+            return Err(error);
+        }
+        drop(state);
+
+        // In flight: whoever else is scheduled now overlaps with this write.
+        let mut state = self.powered()?;
+        let result = state.take_in(number, offset, bytes);
+        let taken = *result.as_ref().unwrap_or(&0);
+        state.entries.push(Entry::WriteEnd {
+            call,
+            taken,
+            failed: false,
+        });
+        result
+    }
+
+    fn sync(&self, file: FileId) -> io::Result<()> {
+        let (mut state, number, effect) = self.begin_any(Call::Sync, file)?;
+        let call = state.next_call();
+        state.entries.push(Entry::SyncBegin { call, file: number });
+        if let Some(error) = state.struck(effect, number) {
+            if state.powered {
+                let forgets = matches!(effect, Some(Effect::Forget));
+                let outcome = if forgets {
+                    SyncOutcome::Forgotten
+                } else {
+                    SyncOutcome::Failed
+                };
+                state.entries.push(Entry::SyncEnd { call, outcome });
+            }
+            return Err(error);
+        }
+        drop(state);
+
+        let mut state = self.powered()?;
+        state.entries.push(Entry::SyncEnd {
+            call,
+            outcome: SyncOutcome::Done,
+        });
+        Ok(())
+    }
+
+    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let (mut state, number) = self.begin_shape(Call::Allocate, file)?;
+        check_end(&state.files[number].name, offset, len)?;
+        if state.files[number].contents.space_wanted(offset, len) > state.room() {
+            return Err(state.full(number, offset));
+        }
+        state.change(number, |contents| contents.reserve(offset, len));
+        state.entries.push(Entry::Reserve {
+            file: number,
+            offset,
+            len,
+        });
+        Ok(())
+    }
+
+    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let (mut state, number) = self.begin_shape(Call::Punch, file)?;
+        state.change(number, |contents| {
+            contents.zero_sectors(offset, len, |_| true)
+        });
+        state.entries.push(Entry::Punch {
+            file: number,
+            offset,
+            len,
+        });
+        Ok(())
+    }
+
+    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        let (mut state, number) = self.begin_shape(Call::SetLen, file)?;
+        check_end(&state.files[number].name, len, 0)?;
+        state.change(number, |contents| contents.set_len(len));
+        state.entries.push(Entry::SetLen { file: number, len });
+        Ok(())
+    }
+
+    fn path(&self, file: FileId) -> String {
+        let state = self.state.lock();
+        state
+            .files
+            .get((file.0 >> 1) as usize)
+            .map_or("no file", |file| &file.name)
+            .to_owned()
+    }
+}
+
+/// How a call begins: the power is on, the file exists and may be changed, and no fault strikes.
+impl SimDisk {
+    fn powered(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.powered {
+            Ok(state)
+        } else {
+            Err(power_lost())
+        }
+    }
+
+    /// For calls by name.
+    fn begin(&self, call: Call, name: &str) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.powered()?;
+        let effect = state.strike(call, name);
+        match state.struck_by_name(effect, name) {
+            None => Ok(state),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// For calls about a file whose effects the caller applies.
+    fn begin_any(
+        &self,
+        call: Call,
+        file: FileId,
+    ) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
+        let mut state = self.powered()?;
+        let number = (file.0 >> 1) as usize;
+        let name = match state.files.get(number) {
+            Some(live) if !live.removed => live.name.clone(),
+            _ => {
+                return Err(io::Error::new(
+                    ErrorKind::NotFound,
+                    format!("file {number} was removed"),
+                ));
+            }
+        };
+        let effect = state.strike(call, &name);
+        Ok((state, number, effect))
+    }
+
+    /// As `begin_any`, refusing ids that only read.
+    fn begin_change(
+        &self,
+        call: Call,
+        file: FileId,
+    ) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
+        let begun = self.begin_any(call, file)?;
+        if file.0 & 1 == 1 {
+            return Ok(begun);
+        }
+        let name = &begun.0.files[begun.1].name;
+        let message = format!("{name} was opened for reading only: open it for writing too");
+        Err(io::Error::new(ErrorKind::PermissionDenied, message))
+    }
+
+    /// For calls that change a file's shape.
+    fn begin_shape(
+        &self,
+        call: Call,
+        file: FileId,
+    ) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
+        let (mut state, number, effect) = self.begin_change(call, file)?;
+        match state.struck(effect, number) {
+            None => Ok((state, number)),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// For calls that change nothing.
+    fn begin_file(
+        &self,
+        call: Call,
+        file: FileId,
+    ) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
+        let (mut state, number, effect) = self.begin_any(call, file)?;
+        match state.struck(effect, number) {
+            None => Ok((state, number)),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+impl State {
+    fn strike(&mut self, call: Call, name: &str) -> Option<Effect> {
+        self.calls += 1;
+        self.faults.strike(call, name)
+    }
+
+    fn struck(&mut self, effect: Option<Effect>, number: FileNumber) -> Option<io::Error> {
+        let name = self.files[number].name.clone();
+        self.struck_by_name(effect, &name)
+    }
+
+    /// The error of a call that is struck, having switched the power off if that is it.
+    fn struck_by_name(&mut self, effect: Option<Effect>, name: &str) -> Option<io::Error> {
+        match effect? {
+            Effect::Error(kind) => Some(io::Error::new(
+                kind,
+                format!("{name}: the simulated disk fails as asked"),
+            )),
+            Effect::Forget => Some(io::Error::other(format!(
+                "{name}: the simulated disk fails to sync, and forgets, as asked"
+            ))),
+            Effect::PowerLoss => {
+                self.powered = false;
+                Some(power_lost())
+            }
+            Effect::LoseWrite | Effect::MisdirectWrite { .. } => None,
+        }
+    }
+
+    fn number(&self, name: &str) -> io::Result<FileNumber> {
+        let number = self.names.get(name).copied();
+        number.ok_or_else(|| io::Error::new(ErrorKind::NotFound, format!("{name} does not exist")))
+    }
+
+    fn create(&mut self, name: &str) -> FileNumber {
+        let name: Arc<str> = name.into();
+        self.files.push(LiveFile {
+            name: name.clone(),
+            contents: Contents::default(),
+            removed: false,
+        });
+        self.names.insert(name.clone(), self.files.len() - 1);
+        self.entries.push(Entry::Create { name });
+        self.files.len() - 1
+    }
+
+    /// Unique in the journal: two calls do not begin at the same entry.
+    fn next_call(&self) -> CallId {
+        self.entries.len() as CallId
+    }
+
+    /// How many of `len` bytes a read or write does: mostly all, else some whole sectors.
+    fn shortened(&mut self, len: usize) -> usize {
+        let Some(coins) = &mut self.short else {
+            return len;
+        };
+        if len <= SECTOR_LEN || coins.below(2) == 0 {
+            return len;
+        }
+        let sectors = (len - 1) / SECTOR_LEN;
+        SECTOR_LEN * (1 + coins.below(sectors as u64) as usize)
+    }
+
+    /// Bytes of space left.
+    fn room(&self) -> u64 {
+        self.capacity
+            .map_or(u64::MAX, |capacity| capacity.saturating_sub(self.space))
+    }
+
+    fn full(&self, number: FileNumber, offset: u64) -> io::Error {
+        let name = &self.files[number].name;
+        io::Error::new(
+            ErrorKind::StorageFull,
+            format!("{name} at offset {offset}: the simulated disk is full"),
+        )
+    }
+
+    /// Changes a file, keeping count of the space.
+    fn change(&mut self, number: FileNumber, change: impl FnOnce(&mut Contents)) {
+        let contents = &mut self.files[number].contents;
+        self.space -= contents.space();
+        change(contents);
+        self.space += contents.space();
+    }
+
+    /// Writes as many of the bytes as there is space for.
+    fn take_in(&mut self, number: FileNumber, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let file = &self.files[number];
+        if file.removed {
+            return Err(io::Error::new(
+                ErrorKind::NotFound,
+                format!("{} was removed", file.name),
+            ));
+        }
+        let mut taken = bytes.len();
+        while taken > 0 && file.contents.space_wanted(offset, taken as u64) > self.room() {
+            // Back to the beginning of the block that the last byte lies in.
+            let end = offset + taken as u64 - 1;
+            taken = (end - end % BLOCK_LEN as u64).saturating_sub(offset) as usize;
+        }
+        if taken == 0 && !bytes.is_empty() {
+            return Err(self.full(number, offset));
+        }
+        self.change(number, |contents| contents.write(offset, &bytes[..taken]));
+        Ok(taken)
+    }
+
+    fn corrupt(&mut self, number: FileNumber, offset: u64, bytes: &[u8]) {
+        self.change(number, |contents| contents.write(offset, bytes));
+        self.entries.push(Entry::Corrupt {
+            file: number,
+            offset,
+            bytes: bytes.into(),
+        });
+    }
+}
+
+/// Holds a file locked.
+struct Holder {
+    state: Arc<Mutex<State>>,
+    number: FileNumber,
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.state.lock().locked.remove(&self.number);
+    }
+}
+
+fn power_lost() -> io::Error {
+    io::Error::other("the simulated disk has lost its power: take what is left from its journal")
+}
+
+fn beyond(name: &str, offset: u64, len: u64) -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidInput,
+        format!("{name} has {len} bytes, none at offset {offset}"),
+    )
+}
+
+fn check_end(name: &str, offset: u64, len: u64) -> io::Result<()> {
+    if offset.checked_add(len).is_some_and(|end| end <= LEN_MAX) {
+        return Ok(());
+    }
+    let message =
+        format!("{name} at offset {offset}: simulated files have at most {LEN_MAX} bytes");
+    Err(io::Error::new(ErrorKind::FileTooLarge, message))
+}
