@@ -1,0 +1,293 @@
+//! Figure `commit` (Lemon's Figure 4): durable transactions per second, one insert each, by threads.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::Settings;
+use crate::ceiling::{Loop, RECORD_LEN, Strategy};
+use crate::disk::{Block, Ring};
+use crate::job::{Job, Outcome, Yard, rate};
+use crate::keys::key;
+use crate::report::{Goal, Point, Report, median, params};
+use crate::systems::{self, Result, Sizing, Which};
+
+const THREADS: [u32; 5] = [1, 2, 8, 50, 200];
+
+/// Blocks of the ceiling's file: 64 MiB, as much as a few log segments.
+const RING_BLOCKS: u64 = (64 << 20) / 4096;
+
+/// Every system's buffer pool: the table never leaves it.
+const POOL_BYTES: u64 = 256 << 20;
+
+/// What the ceiling must reach, as multiples of the raw rate, for its run to be valid.
+const VALID: [(u32, f64); 3] = [(1, 0.95), (2, 1.25), (8, 3.0)];
+
+const PEERS: [Which; 5] = [
+    Which::BdbHash,
+    Which::BdbHashLocked,
+    Which::BdbBtree,
+    Which::BdbBtreeLocked,
+    Which::Lmdb,
+];
+
+/// One thing to measure: a job that can be repeated, and what it gave so far.
+struct Row {
+    system: &'static str,
+    /// The ceiling's strategy, or how a peer was set up.
+    way: String,
+    threads: u32,
+    outstanding: u32,
+    job: Job,
+    rates: Vec<f64>,
+}
+
+/// Measures everything and says which ratios were reached.
+pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+    let threads: &[u32] = if settings.quick {
+        &[1, 2, 8, 50]
+    } else {
+        &[1, 2, 8, 50, 200]
+    };
+    let (probe, seconds, repetitions) = if settings.quick {
+        (0.3, 0.8, 1)
+    } else {
+        (0.8, 4.0, 3)
+    };
+
+    let mut rows = Vec::new();
+    for &threads in threads {
+        settings.tell(&format!(
+            "commit: {threads} threads, looking for the best way of each system"
+        ));
+        rows.extend(best_ways(yard, threads, probe, seconds)?);
+    }
+    let mut raw = Vec::new();
+    for repetition in 1..=repetitions {
+        for threads in THREADS {
+            settings.tell(&format!(
+                "commit: repetition {repetition} of {repetitions}, {threads} threads"
+            ));
+            raw.push(
+                yard.run(&Job::RawWrites {
+                    seconds: seconds / 2.0,
+                })?["writes_per_s"],
+            );
+            for row in rows.iter_mut().filter(|row| row.threads == threads) {
+                row.rates.push(yard.run(&row.job)?["commits_per_s"]);
+            }
+        }
+    }
+    Ok(report(&rows, median(raw)))
+}
+
+/// The rows worth repeating: of each system the two ways that did best in a short trial.
+fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
+    let mut ways: Vec<(&'static str, String, Job, Job)> = Vec::new();
+    for strategy in Strategy::for_threads(threads) {
+        let job = |seconds| Job::Ceiling {
+            strategy: strategy.name(),
+            threads,
+            seconds,
+        };
+        ways.push((strategy.system(), strategy.name(), job(probe), job(seconds)));
+    }
+    for which in PEERS {
+        let job = |seconds| Job::Commit {
+            which,
+            threads,
+            outstanding: 1,
+            seconds,
+        };
+        ways.push((which.system(), which.way().into(), job(probe), job(seconds)));
+    }
+    let mut systems: Vec<&'static str> = ways.iter().map(|way| way.0).collect();
+    systems.dedup();
+
+    let mut rows = Vec::new();
+    for system in systems {
+        let mut trials = Vec::new();
+        for (_, way, short, long) in ways.iter().filter(|way| way.0 == system) {
+            let reached = yard.run(short)?["commits_per_s"];
+            trials.push((reached, way, long));
+        }
+        trials.sort_by(|left, right| right.0.total_cmp(&left.0));
+        rows.extend(trials.iter().take(2).map(|&(_, way, job)| Row {
+            system,
+            way: way.clone(),
+            threads,
+            outstanding: 1,
+            job: job.clone(),
+            rates: Vec::new(),
+        }));
+    }
+    Ok(rows)
+}
+
+fn report(rows: &[Row], raw: Option<f64>) -> Report {
+    let mut report = Report::default();
+    let rate = |row: &Row| median(row.rates.clone()).unwrap_or(0.0);
+    let mut seen: Vec<(&str, u32, u32)> = rows
+        .iter()
+        .map(|row| (row.system, row.threads, row.outstanding))
+        .collect();
+    seen.dedup();
+    for (system, threads, outstanding) in seen {
+        let params = params! {"threads": threads, "outstanding": outstanding};
+        let best = rows
+            .iter()
+            .filter(|row| (row.system, row.threads, row.outstanding) == (system, threads, outstanding))
+            .max_by(|left, right| rate(left).total_cmp(&rate(right)));
+        if let Some(best) = best {
+            let point = Point::new("commit", system, params, "commits_per_s", rate(best), "1/s");
+            report.points.push(point);
+            if !best.way.is_empty() {
+                report
+                    .notes
+                    .push(format!("{system} at {threads} threads: {} was best", best.way));
+            }
+        }
+    }
+    if let Some(raw) = raw {
+        let params = params! {"threads": 1, "outstanding": 1};
+        report.points.push(Point::new(
+            "commit",
+            "raw-4k-write",
+            params,
+            "commits_per_s",
+            raw,
+            "1/s",
+        ));
+    }
+    goals(&mut report);
+    report
+}
+
+fn goals(report: &mut Report) {
+    const METRIC: &str = "commits_per_s";
+    let one = params! {"threads": 1, "outstanding": 1};
+    let mut goals = Vec::new();
+    for (threads, multiple) in VALID {
+        let at = params! {"threads": threads, "outstanding": 1};
+        let reached = report.ratio(("ceiling", METRIC, &at), ("raw-4k-write", METRIC, &one));
+        if reached.is_some_and(|reached| reached < multiple) {
+            report.notes.push(format!(
+                "this run is NOT VALID: the ceiling at {threads} threads is below {multiple} × the raw write rate"
+            ));
+        }
+        goals.push(Goal::at_least(
+            format!("run is valid: ceiling / raw 4 KiB write, {threads} threads"),
+            reached,
+            multiple,
+        ));
+    }
+    for threads in THREADS {
+        let at = params! {"threads": threads, "outstanding": 1};
+        let wanted = if threads <= 2 { 0.9 } else { 0.75 };
+        let reached = report.ratio(("cedrat", METRIC, &at), ("ceiling", METRIC, &at));
+        goals.push(Goal::at_least(
+            format!("cedrat / ceiling, {threads} threads"),
+            reached,
+            wanted,
+        ));
+        let berkeley = ["bdb-hash", "bdb-btree"]
+            .into_iter()
+            .max_by(|left, right| {
+                report
+                    .value(left, METRIC, &at)
+                    .unwrap_or(0.0)
+                    .total_cmp(&report.value(right, METRIC, &at).unwrap_or(0.0))
+            })
+            .unwrap_or("bdb-btree");
+        let reached = report.ratio(("cedrat", METRIC, &at), (berkeley, METRIC, &at));
+        goals.push(Goal::at_least(
+            format!("cedrat / {berkeley}, {threads} threads"),
+            reached,
+            1.0,
+        ));
+    }
+    let tokens = params! {"threads": 1, "outstanding": 64};
+    let reached = report.ratio(("cedrat", METRIC, &tokens), ("cedrat", METRIC, &one));
+    goals.push(Goal::at_least(
+        "cedrat: 64 outstanding from one thread / one at a time",
+        reached,
+        20.0,
+    ));
+    report.goals = goals;
+}
+
+/// The child's side of [`Job::RawWrites`].
+pub(crate) fn raw_writes(dir: &Path, seconds: f64) -> Result<Outcome> {
+    let ring = Ring::create(&dir.join("ring"), RING_BLOCKS)?;
+    let block = [Block::ZERO];
+    let reached = rate(1, seconds, |_, go_on| {
+        let mut at = 0;
+        loop {
+            ring.write(at, &block)?;
+            at += 1;
+            if !go_on(1) {
+                return Ok(());
+            }
+        }
+    })?;
+    Ok(Outcome::from([("writes_per_s".into(), reached)]))
+}
+
+/// The child's side of [`Job::Ceiling`].
+pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) -> Result<Outcome> {
+    let strategy = Strategy::named(strategy).ok_or_else(|| format!("no strategy is called {strategy}"))?;
+    let ring = Ring::create(&dir.join("ring"), RING_BLOCKS)?;
+    let group = Loop::new(ring, strategy);
+    let stop = AtomicBool::new(false);
+    let reached = std::thread::scope(|scope| {
+        for _ in 0..group.writers() {
+            scope.spawn(|| {
+                group
+                    .write_until(&stop)
+                    .expect("the disk takes the ceiling's writes")
+            });
+        }
+        let reached = rate(threads, seconds, |number, go_on| {
+            let mut record = [0; RECORD_LEN];
+            record[..4].copy_from_slice(&number.to_le_bytes());
+            loop {
+                group.commit(&record)?;
+                if !go_on(1) {
+                    return Ok(());
+                }
+            }
+        });
+        stop.store(true, Ordering::Relaxed);
+        group.wake_writers();
+        reached
+    })?;
+    Ok(Outcome::from([("commits_per_s".into(), reached)]))
+}
+
+/// The child's side of [`Job::Commit`].
+pub(crate) fn commits(
+    dir: &Path,
+    which: Which,
+    threads: u32,
+    outstanding: u32,
+    seconds: f64,
+) -> Result<Outcome> {
+    let sizing = Sizing {
+        pool_bytes: POOL_BYTES,
+        presize_records: 0,
+    };
+    let system = systems::create(which, dir, sizing)?;
+    let next = AtomicU64::new(0);
+    let reached = rate(threads, seconds, |_, go_on| {
+        let mut session = system.session()?;
+        if outstanding > 1 {
+            return Err(format!("{which:?} cannot have commits outstanding").into());
+        }
+        loop {
+            session.insert_durably(key(next.fetch_add(1, Ordering::Relaxed)))?;
+            if !go_on(1) {
+                return Ok(());
+            }
+        }
+    })?;
+    Ok(Outcome::from([("commits_per_s".into(), reached)]))
+}

@@ -1,0 +1,193 @@
+//! One measurement in a process of its own: its peak memory is its own, and a peer that falls takes
+//! nothing with it.
+//!
+//! The parent starts this very program again as `bench child DIR JOB` and reads one JSON object,
+//! names and numbers, from its stdout.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::systems::{Result, Sizing, Which};
+
+/// What a child is asked to measure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Job {
+    /// 4 KiB direct durable writes, one after the other.
+    RawWrites { seconds: f64 },
+    /// The bare group-commit loop.
+    Ceiling {
+        strategy: String,
+        threads: u32,
+        seconds: f64,
+    },
+    /// One insert per durable transaction.
+    Commit {
+        which: Which,
+        threads: u32,
+        outstanding: u32,
+        seconds: f64,
+    },
+    /// One large transaction, then gets with each number of threads.
+    Load {
+        which: Which,
+        sizing: Sizing,
+        records: u64,
+        gets: u64,
+        threads: Vec<u32>,
+    },
+}
+
+/// The numbers that a child gives back, by metric.
+pub(crate) type Outcome = BTreeMap<String, f64>;
+
+/// Where the data of a run lie; all is removed when this is dropped.
+pub(crate) struct Yard {
+    path: PathBuf,
+    made: u32,
+}
+
+impl Yard {
+    /// `CEDRAT_BENCH_DIR`, or a directory beside this program, which is on a real disk.
+    pub(crate) fn open() -> Result<Yard> {
+        let base = match std::env::var_os("CEDRAT_BENCH_DIR") {
+            Some(dir) => PathBuf::from(dir),
+            None => std::env::current_exe()?.with_file_name("bench-data"),
+        };
+        let path = base.join(format!("run-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .map_err(|error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display()))?;
+        Ok(Yard { path, made: 0 })
+    }
+
+    /// A new, empty directory.
+    pub(crate) fn fresh(&mut self) -> Result<PathBuf> {
+        self.made += 1;
+        let dir = self.path.join(self.made.to_string());
+        std::fs::create_dir(&dir)?;
+        Ok(dir)
+    }
+
+    /// Runs `job` in a child over a fresh directory, which is removed after.
+    pub(crate) fn run(&mut self, job: &Job) -> Result<Outcome> {
+        let dir = self.fresh()?;
+        let outcome = run_in(&dir, job);
+        std::fs::remove_dir_all(&dir)?;
+        outcome
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            eprintln!("{}: {error}; remove it by hand", self.path.display());
+        }
+    }
+}
+
+/// Runs `job` in a child over `dir`.
+pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
+    let child = Command::new(std::env::current_exe()?)
+        .arg("child")
+        .arg(dir)
+        .arg(serde_json::to_string(job)?)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .stdout(Stdio::piped())
+        .spawn()?
+        .wait_with_output()?;
+    if !child.status.success() {
+        return Err(format!("{job:?} ended with {}", child.status).into());
+    }
+    Ok(serde_json::from_slice(&child.stdout)?)
+}
+
+/// The child's side.
+pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
+    match job {
+        Job::RawWrites { seconds } => crate::commit::raw_writes(dir, seconds),
+        Job::Ceiling {
+            strategy,
+            threads,
+            seconds,
+        } => crate::commit::ceiling(dir, &strategy, threads, seconds),
+        Job::Commit {
+            which,
+            threads,
+            outstanding,
+            seconds,
+        } => crate::commit::commits(dir, which, threads, outstanding, seconds),
+        Job::Load {
+            which,
+            sizing,
+            records,
+            gets,
+            threads,
+        } => crate::load::load(dir, which, sizing, records, gets, &threads),
+    }
+}
+
+/// How often a thread came round, in a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Tally(AtomicU64);
+
+/// Rounds per second of `threads` threads. Each is given its number and a function that it calls
+/// after each so many rounds, and which says whether to go on. The first fifth is not counted.
+pub(crate) fn rate(
+    threads: u32,
+    seconds: f64,
+    work: impl Fn(u32, &dyn Fn(u64) -> bool) -> Result<()> + Sync,
+) -> Result<f64> {
+    let tallies: Vec<Tally> = (0..threads).map(|_| Tally::default()).collect();
+    let total = || {
+        tallies
+            .iter()
+            .map(|tally| tally.0.load(Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let handles: Vec<_> = tallies
+            .iter()
+            .zip(0..)
+            .map(|(tally, number)| {
+                let (work, stop) = (&work, &stop);
+                scope.spawn(move || {
+                    let done = work(number, &|rounds| {
+                        tally.0.fetch_add(rounds, Ordering::Relaxed);
+                        !stop.load(Ordering::Relaxed)
+                    });
+                    stop.store(true, Ordering::Relaxed); // one that failed ends all
+                    done
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_secs_f64(seconds / 5.0));
+        let (first, from) = (total(), Instant::now());
+        thread::sleep(Duration::from_secs_f64(seconds));
+        let rounds = total() - first;
+        let elapsed = from.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        for handle in handles {
+            handle.join().map_err(|_| "a measuring thread panicked")??;
+        }
+        Ok(rounds as f64 / elapsed.as_secs_f64())
+    })
+}
+
+/// The most memory that this process ever held, in bytes.
+pub(crate) fn peak_rss_bytes() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM in /proc/self/status")?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok((kibibytes << 10) as f64)
+}

@@ -1,0 +1,129 @@
+//! One figure a module: Cedrat beside its peers and the bare ceilings, in one run.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use job::{Job, Yard};
+use report::Report;
+use systems::Result;
+
+mod ceiling;
+mod commit;
+mod disk;
+mod job;
+mod keys;
+mod load;
+mod report;
+mod systems;
+
+/// A figure: its name, a line about it, and what measures it.
+struct Figure {
+    name: &'static str,
+    about: &'static str,
+    measure: fn(&Settings, &mut Yard) -> Result<Report>,
+}
+
+const FIGURES: [Figure; 2] = [
+    Figure {
+        name: "commit",
+        about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
+        measure: commit::figure,
+    },
+    Figure {
+        name: "load",
+        about: "a million random pairs in one transaction, then random gets (Lemon, Figure 3)",
+        measure: load::figure,
+    },
+];
+
+/// Measures Cedrat beside its peers and the bare ceilings.
+#[derive(Parser)]
+#[command(name = "bench", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    /// Figures to measure; all when none is named. `--list` names them.
+    names: Vec<String>,
+    /// Short points: to see that all works, not to be quoted.
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object a line on stdout, and nothing else there.
+    #[arg(long)]
+    json: bool,
+    /// Names the figures and ends.
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    command: Option<Mode>,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// One measurement in a process of its own; the program starts itself so.
+    #[command(hide = true)]
+    Child { dir: PathBuf, job: String },
+}
+
+/// How to measure.
+struct Settings {
+    quick: bool,
+}
+
+impl Settings {
+    /// Says on stderr what is going on.
+    fn tell(&self, what: &str) {
+        eprintln!("{what}");
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    if let Some(Mode::Child { dir, job }) = arguments.command {
+        let job: Job = serde_json::from_str(&job)?;
+        println!("{}", serde_json::to_string(&job::perform(&dir, job)?)?);
+        return Ok(());
+    }
+    if arguments.list {
+        for figure in &FIGURES {
+            println!("{:12} {}", figure.name, figure.about);
+        }
+        return Ok(());
+    }
+    let mut figures = Vec::new();
+    for name in &arguments.names {
+        let figure = FIGURES.iter().find(|figure| figure.name == name);
+        figures.push(figure.ok_or_else(|| format!("no figure is called {name}; --list names them"))?);
+    }
+    if figures.is_empty() {
+        figures.extend(&FIGURES);
+    }
+    let settings = Settings {
+        quick: arguments.quick,
+    };
+    let mut yard = Yard::open()?;
+    for figure in figures {
+        let report = (figure.measure)(&settings, &mut yard)?;
+        let mut out = std::io::stdout().lock();
+        if arguments.json {
+            for point in &report.points {
+                writeln!(out, "{}", serde_json::to_string(point)?)?;
+            }
+            for note in &report.notes {
+                eprintln!("note: {note}");
+            }
+        } else {
+            writeln!(out, "{}\n{}", figure.name, report.to_text())?;
+        }
+    }
+    Ok(())
+}
