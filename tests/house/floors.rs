@@ -36,11 +36,7 @@ fn edges() -> Vec<Edge> {
         .current_dir(cedrat_tests::root())
         .output()
         .expect("cargo runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let mut edges = Vec::new();
     for package in metadata["packages"].as_array().expect("packages") {
@@ -48,11 +44,7 @@ fn edges() -> Vec<Edge> {
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("a name");
             if to.starts_with("cedrat") {
-                edges.push(Edge {
-                    from: from.to_string(),
-                    to: to.to_string(),
-                    for_tests: dependency["kind"] == "dev",
-                });
+                edges.push(Edge { from: from.to_string(), to: to.to_string(), for_tests: dependency["kind"] == "dev" });
             }
         }
     }
@@ -96,15 +88,9 @@ fn every_crate_stands_on_a_floor_and_no_floor_is_empty() {
         .expect("crates")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.join("Cargo.toml").exists())
-        .map(|path| {
-            match path
-                .file_name()
-                .expect("a folder has a name")
-                .to_string_lossy()
-            {
-                name if name == "cedrat" => name.into_owned(),
-                name => format!("cedrat-{name}"),
-            }
+        .map(|path| match path.file_name().expect("a folder has a name").to_string_lossy() {
+            name if name == "cedrat" => name.into_owned(),
+            name => format!("cedrat-{name}"),
         })
         .chain(["cedrat-tests".to_string()])
         .collect();

@@ -31,8 +31,7 @@ fn cites(text: &str, number: &str) -> bool {
 fn excused(uncited: &BTreeSet<String>) -> BTreeSet<String> {
     let path = root().join("tests/house/uncited.txt");
     if std::env::var_os("UPDATE").is_some() {
-        let mut list =
-            String::from("# Sentences that no assertion and no test cites yet: only shrinks.\n");
+        let mut list = String::from("# Sentences that no assertion and no test cites yet: only shrinks.\n");
         for number in uncited {
             list += number;
             list += "\n";
@@ -55,21 +54,13 @@ fn every_invariant_is_cited_by_an_assertion_or_a_test() {
         .filter(|file| file.name.starts_with("crates/") || file.name.starts_with("tests/"))
         .filter(|file| !file.name.starts_with("tests/house/"))
         .collect();
-    let uncited: BTreeSet<String> = sentences(&page)
-        .into_iter()
-        .filter(|number| !code.iter().any(|file| cites(&file.text, number)))
-        .collect();
+    let uncited: BTreeSet<String> =
+        sentences(&page).into_iter().filter(|number| !code.iter().any(|file| cites(&file.text, number))).collect();
     let excused = excused(&uncited);
     let new: Vec<_> = uncited.difference(&excused).collect();
     let old: Vec<_> = excused.difference(&uncited).collect();
-    assert!(
-        new.is_empty(),
-        "no assertion and no test cites {new:?}: guard the sentence, or remove it"
-    );
-    assert!(
-        old.is_empty(),
-        "cited by now, or gone: take {old:?} out of tests/house/uncited.txt"
-    );
+    assert!(new.is_empty(), "no assertion and no test cites {new:?}: guard the sentence, or remove it");
+    assert!(old.is_empty(), "cited by now, or gone: take {old:?} out of tests/house/uncited.txt");
 }
 
 #[test]

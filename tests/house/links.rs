@@ -43,10 +43,7 @@ fn anchor(heading: &str) -> String {
 }
 
 fn anchors(page: &str) -> BTreeSet<String> {
-    page.lines()
-        .filter(|line| line.starts_with('#'))
-        .map(anchor)
-        .collect()
+    page.lines().filter(|line| line.starts_with('#')).map(anchor).collect()
 }
 
 /// Resolves `.` and `..` without asking the file system.
@@ -130,10 +127,7 @@ fn every_page_of_the_documentation_can_be_reached_from_the_readme() {
 #[test]
 fn a_broken_link_is_seen() {
     let page = "[a](missing.md) `x` [b](README.md#no-such-heading) [c](#here)\n# Here\n";
-    let seen: Vec<_> = targets(page)
-        .iter()
-        .filter_map(|target| broken("index.md", page, target))
-        .collect();
+    let seen: Vec<_> = targets(page).iter().filter_map(|target| broken("index.md", page, target)).collect();
     assert!(seen[0].contains("no file behind the link missing.md"));
     assert_eq!(seen.len(), 2, "{seen:?}");
 }

@@ -34,13 +34,9 @@ fn function_lengths(file: &SourceFile) -> BTreeMap<String, usize> {
             continue;
         };
         // rustfmt puts the closing brace below the first letter of the function's first line.
-        let end = lines[start..]
-            .iter()
-            .position(|line| *line == format!("{indent}}}"));
+        let end = lines[start..].iter().position(|line| *line == format!("{indent}}}"));
         if let Some(length) = end {
-            let longest = lengths
-                .entry(format!("{}::{name}", file.name))
-                .or_insert(0usize);
+            let longest = lengths.entry(format!("{}::{name}", file.name)).or_insert(0usize);
             *longest = (*longest).max(length + 1);
         }
     }
@@ -65,11 +61,7 @@ fn function_name(code: &str) -> Option<&str> {
 }
 
 fn long_functions() -> BTreeMap<String, usize> {
-    rust()
-        .iter()
-        .flat_map(function_lengths)
-        .filter(|(_, length)| *length > FUNCTION_LINES_MAX)
-        .collect()
+    rust().iter().flat_map(function_lengths).filter(|(_, length)| *length > FUNCTION_LINES_MAX).collect()
 }
 
 #[test]
@@ -77,8 +69,7 @@ fn long_functions_do_not_creep_in() {
     let path = root().join("tests/house/long_functions.txt");
     let now = long_functions();
     if std::env::var_os("UPDATE").is_some() {
-        let mut list =
-            String::from("# Functions that are longer than they should be: only shrink.\n");
+        let mut list = String::from("# Functions that are longer than they should be: only shrink.\n");
         for (name, length) in &now {
             writeln!(list, "{length} {name}").expect("writing to a string");
         }
@@ -93,10 +84,7 @@ fn long_functions_do_not_creep_in() {
         .collect();
     for (name, length) in &now {
         let allowed = *allowed.get(name.as_str()).unwrap_or(&FUNCTION_LINES_MAX);
-        assert!(
-            *length <= allowed,
-            "{name} has {length} lines, {allowed} are allowed: which two things does it do?"
-        );
+        assert!(*length <= allowed, "{name} has {length} lines, {allowed} are allowed: which two things does it do?");
     }
     for (name, allowed) in allowed {
         assert!(
@@ -110,11 +98,7 @@ fn long_functions_do_not_creep_in() {
 fn files_keep_one_theme() {
     for file in rust() {
         let lines = file.text.lines().count();
-        assert!(
-            lines <= FILE_LINES_MAX,
-            "{} has {lines} lines: which two things does it know?",
-            file.name
-        );
+        assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines: which two things does it know?", file.name);
     }
 }
 
@@ -123,9 +107,7 @@ fn nothing_is_left_for_later() {
     for file in sources(&[".rs", ".md", ".toml", ".c", ".h", "x", ".txt"]) {
         for (number, line) in file.text.lines().enumerate() {
             for word in unfinished_words() {
-                let found = line
-                    .split(|c: char| !c.is_alphanumeric())
-                    .any(|part| part == word);
+                let found = line.split(|c: char| !c.is_alphanumeric()).any(|part| part == word);
                 assert!(!found, "{}:{}: {word}", file.name, number + 1);
             }
         }
@@ -140,10 +122,7 @@ fn tests_are_neither_switched_off_nor_timed() {
         for (number, line) in file.text.lines().enumerate() {
             let place = format!("{}:{}", file.name, number + 1);
             assert!(!line.contains(&ignored), "{place}: a test is switched off");
-            assert!(
-                !line.contains(&sleeps),
-                "{place}: wait for what you wait for, not for time to pass"
-            );
+            assert!(!line.contains(&sleeps), "{place}: wait for what you wait for, not for time to pass");
         }
     }
 }
@@ -151,44 +130,24 @@ fn tests_are_neither_switched_off_nor_timed() {
 #[test]
 fn unsafe_code_lives_in_its_rooms() {
     let word = ["uns", "afe"].concat();
-    for file in rust()
-        .iter()
-        .filter(|file| file.name.starts_with("crates/"))
-    {
+    for file in rust().iter().filter(|file| file.name.starts_with("crates/")) {
         let uses = file.text.lines().any(|line| {
             let code = line.split("//").next().unwrap_or("");
-            code.split(|c: char| !c.is_alphanumeric() && c != '_')
-                .any(|part| part == word)
+            code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
         });
         let room = UNSAFE_ROOMS.contains(&file.name.as_str());
-        assert!(
-            !uses || room,
-            "{} has unsafe code; see UNSAFE_ROOMS",
-            file.name
-        );
-        assert!(
-            uses || !room,
-            "{} needs no place in UNSAFE_ROOMS",
-            file.name
-        );
+        assert!(!uses || room, "{} has unsafe code; see UNSAFE_ROOMS", file.name);
+        assert!(uses || !room, "{} needs no place in UNSAFE_ROOMS", file.name);
         if room {
-            assert!(
-                file.text.contains("//! 1. "),
-                "{} does not number its reasons at the door",
-                file.name
-            );
+            assert!(file.text.contains("//! 1. "), "{} does not number its reasons at the door", file.name);
         }
     }
 }
 
 #[test]
 fn a_function_is_measured_from_its_name_to_its_brace() {
-    let text =
-        "impl A {\n    pub(crate) fn b<T>(\n        c: T,\n    ) {\n        d();\n    }\n}\n";
-    let file = SourceFile {
-        name: "a.rs".to_string(),
-        text: text.to_string(),
-    };
+    let text = "impl A {\n    pub(crate) fn b<T>(\n        c: T,\n    ) {\n        d();\n    }\n}\n";
+    let file = SourceFile { name: "a.rs".to_string(), text: text.to_string() };
     let lengths = function_lengths(&file);
     assert_eq!(lengths.get("a.rs::b"), Some(&5), "{lengths:?}");
 }

@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the tests lie in a folder of the repository")
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in a folder of the repository").to_path_buf()
 }
 
 /// A text file of the repository.
@@ -43,10 +40,7 @@ pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
             } else if endings.iter().any(|ending| name.ends_with(ending)) {
                 let text = fs::read_to_string(&path).expect("text in UTF-8");
                 let name = path.strip_prefix(&root).expect("below the root");
-                found.push(SourceFile {
-                    name: name.to_string_lossy().replace('\\', "/"),
-                    text,
-                });
+                found.push(SourceFile { name: name.to_string_lossy().replace('\\', "/"), text });
             }
         }
     }
