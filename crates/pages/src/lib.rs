@@ -1,1 +1,50 @@
-//! Pages in memory and at home: buffer pool, latches, layouts, write-back.
+//! Pages in memory and at home: buffer pool, latches, layouts, write-back (Lemon §3, §4.2; DESIGN §3).
+//!
+//! A page is 4096 bytes with a number, a home in the page file, and the LSN of the last record that changed it. The
+//! [`Pool`] brings pages into memory and back; a *layout* gives their bytes a meaning.
+//!
+//! | you want to | take |
+//! |---|---|
+//! | read a page | [`Pool::read`] → [`PageRef`], or [`Pool::optimistic`] → [`OptimisticPage`] |
+//! | change a page | [`Pool::exclusive`] → [`Exclusive`], whose [`Exclusive::change`] lends a [`PageMut`] |
+//! | protect the shape of a structure | [`StructureLatch`] |
+//! | give bytes a meaning | [`layout`] |
+//! | bound recovery | [`Pool::write_back`], [`Pool::redo_point`] |
+//!
+//! Who waits for whom is on one page, `docs/inside/latches.md`; the bytes are drawn in `docs/formats/page.md`.
+
+#![deny(unsafe_code)]
+
+mod cleaner;
+mod double_write;
+mod error;
+mod evict;
+mod file;
+#[allow(unsafe_code)]
+mod frames;
+mod latch;
+pub mod layout;
+mod order;
+mod page;
+mod pool;
+mod structure_latch;
+mod table;
+#[allow(unsafe_code)]
+mod view;
+mod write_back;
+
+pub use cleaner::Cleaner;
+pub use double_write::DOUBLE_WRITE_FILE;
+pub use error::PoolError;
+pub use file::PAGE_FILE;
+pub use order::LatchRank;
+pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slot, verify};
+#[cfg(feature = "planted-faults")]
+pub use pool::Fault;
+pub use pool::{Exclusive, Pool, PoolOptions, PoolStats};
+pub use structure_latch::{
+    ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, SharedStructure, Stamp,
+    StructureLatch,
+};
+pub use view::{OptimisticPage, PageBuf, PageMut, PageRef, TagMatches};
+pub use write_back::WriteBack;

@@ -1,0 +1,212 @@
+//! The double-write area: where pages lie safely while their homes are being written over.
+//!
+//! A device writes sectors whole, not pages. A page that was half written when the power went has no version to which
+//! the log could be applied. So every batch of pages is first written, durably and in one stroke, to this area
+//! (E11.5); after a crash a home that does not verify is restored from it. Drawn in `docs/formats/page.md`.
+//!
+//! What a crash may leave, and what is done:
+//!
+//! | header | image | home | |
+//! |---|---|---|---|
+//! | torn, or never written | – | – | no home was begun since the last batch, whose homes are durable: nothing |
+//! | whole | torn | whole | the area was not finished, no home was begun: nothing |
+//! | whole | whole | whole | the home is the old version or the new one, redo knows: nothing |
+//! | whole | whole | torn | written home again |
+//! | whole | torn | torn | damage, not a crash: reported when the page is read |
+//!
+//! The header names the newest batch, so an image that is whole is the newest that was ever sent home.
+
+use cedrat_media::{AlignedBuf, Durability, FileId, Media, read_exact_at, write_all_at};
+use cedrat_sync::Arc;
+
+use crate::error::PoolError;
+use crate::file::{PageFile, open_or_create};
+use crate::page::{PAGE_LEN, PageId, seal, stored_checksum_of, verify};
+
+/// The name of the file that holds the area.
+pub const DOUBLE_WRITE_FILE: &str = "double-write";
+
+/// The version of the area's format that this code writes, and the newest that it reads.
+const AREA_FORMAT: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"CEDRATDW";
+
+mod at {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const FORMAT: usize = MAGIC + 8;
+    pub(super) const COUNT: usize = FORMAT + 4; //      images that follow
+    pub(super) const BATCH: usize = COUNT + 4; //       rises by one a batch; for people
+    pub(super) const CHECKSUM: usize = BATCH + 8; //    CRC-32C of the header with this field zero
+    pub(super) const ENTRIES: usize = CHECKSUM + 8;
+}
+
+/// Page number (8), checksum of its image (4), zero (4).
+const ENTRY_LEN: usize = 16;
+
+/// Pages that go home together: as many as one header block can name.
+pub(crate) const BATCH_PAGES_MAX: usize = (PAGE_LEN - at::ENTRIES) / ENTRY_LEN;
+const _: () = assert!(BATCH_PAGES_MAX == 254 && at::ENTRIES == 32);
+
+const AREA_LEN: usize = PAGE_LEN * (1 + BATCH_PAGES_MAX);
+
+#[derive(Debug)]
+pub(crate) struct DoubleWrite {
+    media: Arc<dyn Media>,
+    file: FileId,
+    batch: u64,
+    /// Header and images, as they go to the file.
+    buffer: AlignedBuf,
+}
+
+impl DoubleWrite {
+    pub(crate) fn open(media: &Arc<dyn Media>) -> Result<DoubleWrite, PoolError> {
+        let failed = |error| PoolError::io(format!("preparing {DOUBLE_WRITE_FILE}"), error);
+        let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
+        let len = media.len(file).map_err(failed)?;
+        if len < AREA_LEN as u64 {
+            // Whole from the beginning: a full disk is met now, and a batch changes nothing but bytes.
+            media
+                .allocate(file, len, AREA_LEN as u64 - len)
+                .and_then(|()| media.sync(file))
+                .map_err(failed)?;
+        }
+        Ok(DoubleWrite {
+            media: Arc::clone(media),
+            file,
+            batch: 0,
+            buffer: AlignedBuf::zeroed(AREA_LEN),
+        })
+    }
+
+    /// Where the image of the `index`-th page of the next batch belongs.
+    pub(crate) fn image(&mut self, index: usize) -> &mut [u8; PAGE_LEN] {
+        assert!(
+            index < BATCH_PAGES_MAX,
+            "a batch has at most {BATCH_PAGES_MAX} pages"
+        );
+        let start = PAGE_LEN * (1 + index);
+        (&mut self.buffer[start..start + PAGE_LEN])
+            .try_into()
+            .expect("the length of a page")
+    }
+
+    /// Seals the images of `pages` and makes them durable here. Afterwards their homes may be written.
+    pub(crate) fn write(&mut self, pages: &[PageId]) -> std::io::Result<()> {
+        self.batch += 1;
+        let mut header = [0; PAGE_LEN];
+        header[at::MAGIC..at::FORMAT].copy_from_slice(MAGIC);
+        header[at::FORMAT..at::COUNT].copy_from_slice(&AREA_FORMAT.to_le_bytes());
+        header[at::COUNT..at::BATCH].copy_from_slice(&(pages.len() as u32).to_le_bytes());
+        header[at::BATCH..at::CHECKSUM].copy_from_slice(&self.batch.to_le_bytes());
+        for (index, &page) in pages.iter().enumerate() {
+            let image = self.image(index);
+            seal(image, page);
+            verify(image, page).expect("E11.6: what was sealed verifies");
+            let entry = &mut header[at::ENTRIES + index * ENTRY_LEN..][..ENTRY_LEN];
+            entry[..8].copy_from_slice(&page.get().to_le_bytes());
+            entry[8..12].copy_from_slice(&stored_checksum_of(image).to_le_bytes());
+        }
+        let checksum = crc32c::crc32c(&header);
+        header[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
+        self.buffer[..PAGE_LEN].copy_from_slice(&header);
+        let bytes = &self.buffer[..PAGE_LEN * (1 + pages.len())];
+        write_all_at(&*self.media, self.file, 0, bytes, Durability::Durable)
+    }
+
+    /// The sealed images of `count` pages from the `first` on, as they lie in the area.
+    pub(crate) fn images(&self, first: usize, count: usize) -> &[u8] {
+        &self.buffer[PAGE_LEN * (1 + first)..PAGE_LEN * (1 + first + count)]
+    }
+
+    /// Writes home again what a crash tore there. Returns how many pages.
+    pub(crate) fn restore(&mut self, home: &PageFile) -> Result<u64, PoolError> {
+        let failed =
+            |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
+        read_exact_at(&*self.media, self.file, 0, &mut self.buffer).map_err(failed)?;
+        let Some(entries) = self.header()? else {
+            return Ok(0);
+        };
+        let mut restored = 0;
+        let mut at_home = AlignedBuf::zeroed(PAGE_LEN);
+        for (index, (page, checksum)) in entries.into_iter().enumerate() {
+            let image = self.images(index, 1);
+            let image: &[u8; PAGE_LEN] = image.try_into().expect("the length of a page");
+            if stored_checksum_of(image) != checksum || verify(image, page).is_err() {
+                continue;
+            }
+            if home.check(page).is_err() {
+                // The file was cut short since; whoever needs the page is told.
+                continue;
+            }
+            home.read(page, &mut at_home)?;
+            if home.verify(&at_home, page).is_err() {
+                write_all_at(
+                    &*self.media,
+                    home.id(),
+                    page.file_offset(),
+                    image,
+                    Durability::Volatile,
+                )
+                .map_err(failed)?;
+                restored += 1;
+            }
+        }
+        if restored > 0 {
+            self.media.sync(home.id()).map_err(failed)?;
+        }
+        Ok(restored)
+    }
+
+    /// The pages and checksums that the header in the buffer names; None if it is not whole.
+    fn header(&mut self) -> Result<Option<Vec<(PageId, u32)>>, PoolError> {
+        let mut header = [0; PAGE_LEN];
+        header.copy_from_slice(&self.buffer[..PAGE_LEN]);
+        let foreign = |offset: usize, what: &str| PoolError::Foreign {
+            file: self.media.path(self.file),
+            offset: offset as u64,
+            what: what.to_owned(),
+        };
+        // A torn header has its old first sector or its new one: a magic is in either, unless it is the first ever.
+        let magic = &header[at::MAGIC..at::FORMAT];
+        if magic == [0; 8] {
+            return Ok(None);
+        }
+        if magic != MAGIC {
+            return Err(foreign(
+                at::MAGIC,
+                "this is not a double-write area; was the file replaced?",
+            ));
+        }
+        let stored = number(&header, at::CHECKSUM) as u32;
+        header[at::CHECKSUM..at::CHECKSUM + 4].fill(0);
+        if crc32c::crc32c(&header) != stored {
+            return Ok(None);
+        }
+        if number(&header, at::FORMAT) as u32 > AREA_FORMAT {
+            return Err(foreign(
+                at::FORMAT,
+                "the area was written by a newer version of Cedrat; use that version",
+            ));
+        }
+        let count = (number(&header, at::FORMAT) >> 32) as usize;
+        if count > BATCH_PAGES_MAX {
+            return Err(foreign(
+                at::COUNT,
+                "the area names more pages than it can hold",
+            ));
+        }
+        self.batch = number(&header, at::BATCH);
+        let entry = |index| {
+            let start = at::ENTRIES + index * ENTRY_LEN;
+            (
+                PageId::new(number(&header, start)),
+                number(&header, start + 8) as u32,
+            )
+        };
+        Ok(Some((0..count).map(entry).collect()))
+    }
+}
+
+fn number(header: &[u8; PAGE_LEN], at: usize) -> u64 {
+    u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"))
+}

@@ -1,0 +1,194 @@
+//! Who has to go when a frame is wanted: the clock.
+//!
+//! The frames in use form a ring. A hand goes round; a page that it finds *cold* has not been wanted since the hand's last
+//! visit and may go, any other is made cold. Whoever reads or changes a page makes it warm.
+//!
+//! A cold page that differs from home cannot go before it is written. Such pages are gathered and written together, by
+//! the cleaner thread if there is one and it keeps up, else by whoever needs a frame.
+
+use std::collections::HashSet;
+
+use cedrat_sync::Mutex;
+use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use cedrat_sync::thread::yield_now;
+
+use crate::double_write::BATCH_PAGES_MAX;
+use crate::error::PoolError;
+use crate::page::PageId;
+use crate::pool::{Counters, Pool};
+use crate::write_back::Patience;
+
+/// Fruitless rounds through all frames before a pool counts as held whole. Latches are held for moments, so one comes
+/// free long before, unless threads that hold pages wait for further ones.
+const ROUNDS_MAX: usize = if cfg!(cedrat_shuttle) { 200 } else { 100_000 };
+
+/// The ring of frames.
+pub(crate) struct Clock {
+    /// For each frame the page in it, plus one; 0 if it is free.
+    ring: Box<[AtomicU64]>,
+    free: Mutex<Vec<usize>>,
+    hand: AtomicUsize,
+}
+
+/// A frame that belongs to whoever looked for it; unless filled it is free again when dropped.
+#[must_use]
+pub(crate) struct FreeFrame<'a> {
+    clock: &'a Clock,
+    frame: usize,
+}
+
+impl Clock {
+    pub(crate) fn new(frames: usize) -> Clock {
+        Clock {
+            ring: (0..frames).map(|_| AtomicU64::new(0)).collect(),
+            free: Mutex::new((0..frames).rev().collect()),
+            hand: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub(crate) fn free_frames(&self) -> usize {
+        self.free.lock().len()
+    }
+
+    pub(crate) fn in_use(&self) -> usize {
+        self.frames() - self.free_frames()
+    }
+
+    /// A free frame, if there is one.
+    pub(crate) fn free(&self) -> Option<FreeFrame<'_>> {
+        let frame = self.free.lock().pop()?;
+        Some(FreeFrame { clock: self, frame })
+    }
+
+    /// The frame's page has left. Called while the page is still latched exclusively, so that a page stands in the ring
+    /// once at most.
+    pub(crate) fn vacate(&self, frame: usize) {
+        self.ring[frame].store(0, Ordering::Release);
+        self.free.lock().push(frame);
+    }
+
+    /// The page in a frame, if there is one.
+    pub(crate) fn page_in(&self, frame: usize) -> Option<PageId> {
+        self.ring[frame]
+            .load(Ordering::Acquire)
+            .checked_sub(1)
+            .map(PageId::new)
+    }
+
+    /// Every page that is in memory throughout this call, in no order.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        (0..self.frames()).filter_map(|frame| self.page_in(frame))
+    }
+
+    fn advance(&self) -> usize {
+        self.hand.fetch_add(1, Ordering::Relaxed) % self.frames()
+    }
+}
+
+impl FreeFrame<'_> {
+    /// `page` is in the frame from now on.
+    pub(crate) fn fill(self, page: PageId) -> usize {
+        let frame = self.frame;
+        self.clock.ring[frame].store(page.get() + 1, Ordering::Release);
+        std::mem::forget(self);
+        frame
+    }
+}
+
+impl Drop for FreeFrame<'_> {
+    fn drop(&mut self) {
+        self.clock.free.lock().push(self.frame);
+    }
+}
+
+impl Pool {
+    /// A frame for one more page. Evicts if there is none, and writes home what must go first.
+    pub(crate) fn free_frame(&self) -> Result<FreeFrame<'_>, PoolError> {
+        for _ in 0..ROUNDS_MAX {
+            if let Some(frame) = self.clock.free() {
+                self.call_cleaner_if_low();
+                return Ok(frame);
+            }
+            let dirty = self.sweep(1);
+            if let Some(frame) = self.clock.free() {
+                return Ok(frame);
+            }
+            if dirty.is_empty() {
+                // All warm, held, or on their way home already.
+                self.await_write_back();
+                yield_now();
+            } else {
+                self.write_and_evict(&dirty)?;
+            }
+        }
+        Err(PoolError::AllHeld {
+            capacity: self.clock.frames(),
+        })
+    }
+
+    /// A frame for one more page, if one can be had without writing.
+    pub(crate) fn free_frame_without_writing(&self) -> Option<FreeFrame<'_>> {
+        self.clock.free().or_else(|| {
+            self.sweep(1);
+            self.clock.free()
+        })
+    }
+
+    /// Moves the hand until `wanted` clean cold pages were evicted, a batch of dirty cold ones was met, or every frame was
+    /// passed twice. Returns the dirty ones with their frames.
+    pub(crate) fn sweep(&self, wanted: usize) -> Vec<(PageId, usize)> {
+        let (mut evicted, mut dirty) = (0, Vec::new());
+        for _ in 0..2 * self.clock.frames() {
+            if evicted >= wanted || dirty.len() >= BATCH_PAGES_MAX {
+                break;
+            }
+            let frame = self.clock.advance();
+            let Some(page) = self.clock.page_in(frame) else {
+                continue;
+            };
+            if !self.table.latch(page).is_some_and(|latch| latch.pass()) {
+                continue;
+            }
+            if self.table.recovery_lsn(page).load(Ordering::Relaxed) != 0 {
+                dirty.push((page, frame));
+            } else if self.evict(page, frame) {
+                evicted += 1;
+            }
+        }
+        dirty
+    }
+
+    /// Writes pages home and evicts those that nobody wanted meanwhile.
+    pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)]) -> Result<(), PoolError> {
+        // The hand may have gone round within one sweep.
+        let pages: HashSet<PageId> = dirty.iter().map(|&(page, _)| page).collect();
+        let mut pages: Vec<PageId> = pages.into_iter().collect();
+        self.write_pages(&mut pages, Patience::Skip)?;
+        for &(page, frame) in dirty {
+            self.evict(page, frame);
+        }
+        Ok(())
+    }
+
+    /// Gives the frame of a cold, clean page back, if nobody holds it. Never waits.
+    fn evict(&self, page: PageId, frame: usize) -> bool {
+        let Some(evicting) = self.table.latch(page).and_then(|latch| latch.try_evict()) else {
+            return false;
+        };
+        // Under the latch: is it still this page's frame, and does home know everything (E11.2)?
+        if self.clock.page_in(frame) != Some(page)
+            || self.table.recovery_lsn(page).load(Ordering::Acquire) != 0
+            || self.frames.give_back(page.get() as usize).is_err()
+        {
+            return false;
+        }
+        self.clock.vacate(frame);
+        evicting.finish();
+        Counters::add(&self.counters.evicted, 1);
+        true
+    }
+}

@@ -1,0 +1,278 @@
+//! Where pages lie in memory.
+//!
+//! This module and [`crate::view`] hold every `unsafe` of the crate. They are sound because
+//!
+//! 1. a [`Reservation`] maps its range once and gives it back only when dropped; whatever is lent from it borrows it;
+//! 2. the range is private, anonymous memory: every byte of it reads as zero until written, no file and no other
+//!    process can change it, and giving pages back to the system makes them zero again, never unmapped;
+//! 3. frames are only ever touched as aligned 64-bit atomic words, so that a writer under the exclusive latch and
+//!    readers without any latch do not race in the sense of the language. There is one exception:
+//! 4. a byte slice is lent only to a holder of the page's latch, shared or exclusive, and for no longer than the
+//!    latch is held; nobody writes the words in that time, for writing takes the exclusive latch.
+//!
+//! Giving frames back while readers without a latch still look at them is a change to zero under their eyes, which they
+//! must survive anyway (E12.3): the state word tells them afterwards.
+
+use std::io;
+use std::ptr::NonNull;
+// The words of a page are data, not synchronisation: they are real atomics also under a seeded scheduler.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::page::PAGE_LEN;
+
+/// Words in a page.
+pub(crate) const PAGE_WORDS: usize = PAGE_LEN / 8;
+
+/// The bytes of one page, as words that anyone may look at any time.
+#[repr(C, align(8))]
+pub(crate) struct PageWords([AtomicU64; PAGE_WORDS]);
+
+impl PageWords {
+    /// A page of zeros outside the pool.
+    pub(crate) fn zeroed() -> Box<PageWords> {
+        Box::new(PageWords([const { AtomicU64::new(0) }; PAGE_WORDS]))
+    }
+
+    /// The eight bytes from `index * 8` on.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        u64::from_le(self.0[index].load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn set_word(&self, index: usize, word: u64) {
+        self.0[index].store(word.to_le(), Ordering::Relaxed);
+    }
+
+    /// `len` ≤ 8 bytes from `at` on, as a little-endian number; the caller has checked the bounds.
+    #[inline(always)]
+    pub(crate) fn number(&self, at: usize, len: usize) -> u64 {
+        debug_assert!(len <= 8 && at + len <= PAGE_LEN);
+        let (index, shift) = (at / 8, at % 8);
+        let mut value = self.word(index) >> (shift * 8);
+        if shift + len > 8 {
+            value |= self.word(index + 1) << ((8 - shift) * 8);
+        }
+        if len < 8 {
+            value & ((1 << (len * 8)) - 1)
+        } else {
+            value
+        }
+    }
+
+    /// Copies bytes out; the caller has checked the bounds.
+    #[inline]
+    pub(crate) fn load(&self, mut at: usize, mut into: &mut [u8]) {
+        while !into.is_empty() {
+            let skip = at % 8;
+            let len = into.len().min(8 - skip);
+            let word = self.word(at / 8).to_le_bytes();
+            let (now, later) = into.split_at_mut(len);
+            now.copy_from_slice(&word[skip..skip + len]);
+            (into, at) = (later, at + len);
+        }
+    }
+
+    /// Whether the bytes from `at` on are `expected`; the caller has checked the bounds.
+    #[inline]
+    pub(crate) fn equal(&self, mut at: usize, mut expected: &[u8]) -> bool {
+        while !expected.is_empty() {
+            let len = expected.len().min(8);
+            let (now, later) = expected.split_at(len);
+            let mut word = [0; 8];
+            word[..len].copy_from_slice(now);
+            if self.number(at, len) != u64::from_le_bytes(word) {
+                return false;
+            }
+            (expected, at) = (later, at + len);
+        }
+        true
+    }
+
+    /// Copies bytes in; the caller has checked the bounds and is the page's only writer.
+    #[inline]
+    pub(crate) fn store(&self, mut at: usize, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let skip = at % 8;
+            let len = bytes.len().min(8 - skip);
+            let (now, later) = bytes.split_at(len);
+            let mut word = [0; 8];
+            if len < 8 {
+                word = self.word(at / 8).to_le_bytes();
+            }
+            word[skip..skip + len].copy_from_slice(now);
+            self.set_word(at / 8, u64::from_le_bytes(word));
+            (bytes, at) = (later, at + len);
+        }
+    }
+
+    /// Sets `len` bytes from `at` on to `byte`; the caller has checked the bounds and is the page's only writer.
+    pub(crate) fn fill(&self, mut at: usize, mut len: usize, byte: u8) {
+        while len > 0 {
+            let skip = at % 8;
+            let now = len.min(8 - skip);
+            let mut word = self.word(at / 8).to_le_bytes();
+            word[skip..skip + now].fill(byte);
+            self.set_word(at / 8, u64::from_le_bytes(word));
+            (at, len) = (at + now, len - now);
+        }
+    }
+
+    /// The bytes of the page.
+    ///
+    /// # Safety
+    /// Nobody may write the page while the slice lives.
+    #[inline(always)]
+    pub(crate) unsafe fn bytes(&self) -> &[u8; PAGE_LEN] {
+        // SAFETY: 4; the array has exactly this many initialised bytes, and atomics have the layout of their numbers.
+        unsafe { &*self.0.as_ptr().cast::<[u8; PAGE_LEN]>() }
+    }
+}
+
+/// A range of virtual memory, all zero, that costs memory only where it is written.
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: 1 and 3; the reservation is memory, not bound to a thread, and lends only atomics.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `len` bytes, rounded up to whole pages.
+    ///
+    /// Neither shared with a forked child nor backed by huge pages (E12.4): a child would make every change copy, and a
+    /// huge page would come to life as a whole where one frame was wanted.
+    pub(crate) fn new(len: usize) -> io::Result<Reservation> {
+        let len = len.max(1).next_multiple_of(PAGE_LEN);
+        // SAFETY: a fresh mapping at an address of the system's choice touches no existing memory.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        let base = NonNull::new(base.cast::<u8>()).expect("the system maps nothing at address 0");
+        let reservation = Reservation { base, len };
+        for advice in [Advice::LinuxDontFork, Advice::LinuxNoHugepage] {
+            // SAFETY: 1; the range is ours, and neither advice changes what it holds.
+            let advised = unsafe { madvise(reservation.base.as_ptr().cast(), len, advice) };
+            match advised {
+                // A kernel built without huge pages does not know how to forgo them.
+                Err(rustix::io::Errno::INVAL) if advice == Advice::LinuxNoHugepage => {}
+                other => other?,
+            }
+        }
+        Ok(reservation)
+    }
+
+    /// The page at `index`; the caller has checked that it lies in the range.
+    #[inline(always)]
+    pub(crate) fn page(&self, index: usize) -> &PageWords {
+        assert!(
+            index < self.len / PAGE_LEN,
+            "frame {index} lies beyond the reserved range"
+        );
+        // SAFETY: 1, 2 and 3; the line above keeps it in range, and the base is aligned to a page.
+        unsafe { &*self.base.as_ptr().add(index * PAGE_LEN).cast::<PageWords>() }
+    }
+
+    /// The pair of words at `index`, for tables.
+    #[cfg(not(cedrat_shuttle))]
+    #[inline(always)]
+    pub(crate) fn pair(&self, index: usize) -> &[AtomicU64; 2] {
+        assert!(
+            index < self.len / 16,
+            "entry {index} lies beyond the reserved range"
+        );
+        // SAFETY: 1, 2 and 3; the line above keeps it in range, and sixteen divides every offset and the base.
+        unsafe { &*self.base.as_ptr().add(index * 16).cast::<[AtomicU64; 2]>() }
+    }
+
+    /// Gives the memory of the page at `index` back; it reads as zero afterwards.
+    pub(crate) fn give_back(&self, index: usize) -> io::Result<()> {
+        assert!(
+            index < self.len / PAGE_LEN,
+            "frame {index} lies beyond the reserved range"
+        );
+        // SAFETY: 1 and 2; the page is in range, and becoming zero is a change like any other.
+        unsafe {
+            madvise(
+                self.base.as_ptr().add(index * PAGE_LEN).cast(),
+                PAGE_LEN,
+                Advice::LinuxDontNeed,
+            )
+        }?;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: 1; nothing lent from the range outlives it. Failure would leave the range mapped, which harms nobody.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_copies_and_comparisons_agree_with_bytes_at_every_offset() {
+        let page = PageWords::zeroed();
+        let bytes: Vec<u8> = (0..PAGE_LEN).map(|i| (i * 7 + i / 256) as u8).collect();
+        page.store(0, &bytes);
+        for at in (0..64).chain(PAGE_LEN - 64..PAGE_LEN) {
+            for len in 0..=(PAGE_LEN - at).min(20) {
+                let mut copy = vec![0; len];
+                page.load(at, &mut copy);
+                assert_eq!(copy, bytes[at..at + len]);
+                assert!(page.equal(at, &bytes[at..at + len]));
+                if len > 0 {
+                    copy[len - 1] ^= 1;
+                    assert!(!page.equal(at, &copy));
+                }
+                if (1..=8).contains(&len) {
+                    let mut word = [0; 8];
+                    word[..len].copy_from_slice(&bytes[at..at + len]);
+                    assert_eq!(page.number(at, len), u64::from_le_bytes(word), "{at} {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_and_a_fill_leave_their_neighbours_alone() {
+        for at in 0..24 {
+            for len in 0..24 {
+                let page = PageWords::zeroed();
+                page.fill(0, 64, 0xEE);
+                page.store(at, &vec![0x11; len]);
+                page.fill(at, len / 2, 0x22);
+                let mut seen = [0; 64];
+                page.load(0, &mut seen);
+                let mut expected = [0xEE; 64];
+                expected[at..at + len].fill(0x11);
+                expected[at..at + len / 2].fill(0x22);
+                assert_eq!(seen, expected, "{at} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_given_back_reads_as_zero() {
+        let range = Reservation::new(16 * PAGE_LEN).unwrap();
+        range.page(3).store(100, b"here");
+        range.page(4).store(100, b"there");
+        range.give_back(3).unwrap();
+        assert!(range.page(3).equal(100, &[0; 4]));
+        assert!(range.page(4).equal(100, b"there"));
+    }
+}

@@ -1,0 +1,263 @@
+//! The bytes of a page that every page has, whatever lies in its body.
+//!
+//! Little endian, drawn in `docs/formats/page.md`, version 1. Offsets in *this* module count from the first byte of
+//! the page; everywhere else in the crate they count from the first byte of the body, so that a layout need not know
+//! how long the header is.
+
+use std::fmt;
+
+use cedrat_wal::Lsn;
+
+/// Bytes in a page: one block of the device, so that a page is read and written with one direct call.
+pub const PAGE_LEN: usize = 4096;
+
+/// Bytes of a page that belong to its layout.
+pub const BODY_LEN: usize = PAGE_LEN - at::BODY;
+
+/// The version of the page format that this code writes, and the newest that it reads.
+pub const PAGE_FORMAT: u16 = 1;
+
+/// Where the fields of the header lie.
+pub(crate) mod at {
+    pub(crate) const CHECKSUM: usize = 0; //             CRC-32C of everything behind it
+    pub(crate) const FORMAT: usize = CHECKSUM + 4; //    version of these bytes
+    pub(crate) const KIND: usize = FORMAT + 2; //        which layout the body has
+    pub(crate) const LSN: usize = KIND + 2; //           last record that changed the page
+    pub(crate) const PAGE: usize = LSN + 8; //           its own number: catches a write to the wrong place
+    pub(crate) const LAYOUT: usize = PAGE + 8; //        eight bytes for the layout
+    pub(crate) const BODY: usize = LAYOUT + 8;
+}
+const _: () = assert!(at::BODY == 32 && at::LSN.is_multiple_of(8) && at::PAGE.is_multiple_of(8));
+const _: () = assert!(PAGE_LEN == cedrat_media::BLOCK_LEN && BODY_LEN == 4064);
+
+/// The number of a page: its place in the page file, counted in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(u64);
+
+impl PageId {
+    /// The page with this number.
+    pub const fn new(number: u64) -> PageId {
+        PageId(number)
+    }
+
+    /// The number of this page.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Where the page begins in the page file, in bytes.
+    pub const fn file_offset(self) -> u64 {
+        self.0 * PAGE_LEN as u64
+    }
+
+    /// The page that lies `pages` further on.
+    pub const fn after(self, pages: u64) -> PageId {
+        PageId(self.0 + pages)
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The number of a record within its page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u16);
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Which layout a page's body has. Numbers once used are never given another meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayoutKind(pub u16);
+
+impl LayoutKind {
+    /// A page that nothing has formatted yet.
+    pub const NONE: LayoutKind = LayoutKind(0);
+    /// An array of bytes ([`crate::layout::Raw`]).
+    pub const RAW: LayoutKind = LayoutKind(1);
+    /// Records of one length ([`crate::layout::Fixed`]).
+    pub const FIXED: LayoutKind = LayoutKind(2);
+    /// Records of any length ([`crate::layout::Slotted`]).
+    pub const SLOTTED: LayoutKind = LayoutKind(3);
+    /// Records of any length, each with a version ([`crate::layout::Versioned`]).
+    pub const VERSIONED: LayoutKind = LayoutKind(4);
+    /// The first number for layouts of users; those below are Cedrat's own.
+    pub const USER_FIRST: LayoutKind = LayoutKind(1024);
+}
+
+/// The bytes of a page make no sense. Nothing was changed.
+///
+/// The page was altered by something other than Cedrat, or an operation was applied to a page of another layout. The
+/// store cannot mend it; restore the page from a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("page {page} is damaged at its byte {byte}: {what}")]
+pub struct Damaged {
+    /// The page.
+    pub page: PageId,
+    /// The first byte that makes no sense, counted from the beginning of the page.
+    pub byte: u16,
+    /// What was found there.
+    pub what: &'static str,
+}
+
+impl Damaged {
+    /// Damage seen at `offset` bytes into the body of `page`.
+    pub fn in_body(page: PageId, offset: usize, what: &'static str) -> Damaged {
+        let byte = at::BODY.saturating_add(offset).min(PAGE_LEN) as u16;
+        Damaged { page, byte, what }
+    }
+
+    /// Damage seen in the eight bytes of the header that belong to the layout.
+    pub fn in_layout_word(page: PageId, what: &'static str) -> Damaged {
+        Damaged {
+            page,
+            byte: at::LAYOUT as u16,
+            what,
+        }
+    }
+
+    /// The page does not have the layout that its reader expected.
+    pub fn wrong_kind(page: PageId) -> Damaged {
+        Damaged {
+            page,
+            byte: at::KIND as u16,
+            what: "the page has another layout than its reader expects",
+        }
+    }
+}
+
+/// The LSN in the header of `page`.
+pub(crate) fn lsn_of(page: &[u8; PAGE_LEN]) -> Lsn {
+    Lsn::new(u64::from_le_bytes(field(page, at::LSN)))
+}
+
+/// The checksum that `page` should carry.
+pub(crate) fn checksum_of(page: &[u8; PAGE_LEN]) -> u32 {
+    crc32c::crc32c(&page[at::FORMAT..])
+}
+
+/// The checksum that `page` carries.
+pub(crate) fn stored_checksum_of(page: &[u8; PAGE_LEN]) -> u32 {
+    u32::from_le_bytes(field(page, at::CHECKSUM))
+}
+
+/// Makes `page` ready to be written home as page `id` (E11.6): number, format and checksum.
+pub(crate) fn seal(page: &mut [u8; PAGE_LEN], id: PageId) {
+    page[at::FORMAT..at::FORMAT + 2].copy_from_slice(&PAGE_FORMAT.to_le_bytes());
+    page[at::PAGE..at::PAGE + 8].copy_from_slice(&id.get().to_le_bytes());
+    let checksum = checksum_of(page);
+    page[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Whether `page`, read from the place of page `id`, is what was once sealed for it, or was never written.
+///
+/// A page that was never written consists of zeros and counts as sound: LSN 0, no layout.
+///
+/// # Errors
+/// Says which byte of the header betrays the damage.
+pub fn verify(page: &[u8; PAGE_LEN], id: PageId) -> Result<(), Damaged> {
+    let damaged = |byte: usize, what| {
+        Err(Damaged {
+            page: id,
+            byte: byte as u16,
+            what,
+        })
+    };
+    if stored_checksum_of(page) != checksum_of(page) {
+        if page.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        return damaged(
+            at::CHECKSUM,
+            "the checksum does not match: the page was altered, or written only in part",
+        );
+    }
+    if u16::from_le_bytes(field(page, at::FORMAT)) > PAGE_FORMAT {
+        return damaged(
+            at::FORMAT,
+            "the page was written by a newer version of Cedrat",
+        );
+    }
+    if u16::from_le_bytes(field(page, at::FORMAT)) == 0 {
+        return damaged(at::FORMAT, "no page has format 0");
+    }
+    if u64::from_le_bytes(field(page, at::PAGE)) != id.get() {
+        return damaged(at::PAGE, "another page was written to this place");
+    }
+    Ok(())
+}
+
+fn field<const N: usize>(page: &[u8; PAGE_LEN], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&page[at..at + N]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(id: u64) -> [u8; PAGE_LEN] {
+        let mut page = [0; PAGE_LEN];
+        for (i, byte) in page.iter_mut().enumerate().skip(at::KIND) {
+            *byte = (i * 31) as u8;
+        }
+        seal(&mut page, PageId::new(id));
+        page
+    }
+
+    #[test]
+    fn what_was_sealed_verifies_and_only_at_its_place() {
+        let page = sealed(7);
+        assert_eq!(verify(&page, PageId::new(7)), Ok(()));
+        let elsewhere = verify(&page, PageId::new(8)).unwrap_err();
+        assert_eq!(
+            elsewhere.byte as usize,
+            at::PAGE,
+            "a misdirected write is told from a torn one"
+        );
+    }
+
+    #[test]
+    fn a_page_never_written_is_sound() {
+        assert_eq!(verify(&[0; PAGE_LEN], PageId::new(3)), Ok(()));
+    }
+
+    /// E11.6.
+    #[test]
+    fn damage_of_any_bit_is_seen() {
+        let page = sealed(7);
+        for byte in 0..PAGE_LEN {
+            for bit in 0..8 {
+                let mut damaged = page;
+                damaged[byte] ^= 1 << bit;
+                assert!(
+                    verify(&damaged, PageId::new(7)).is_err(),
+                    "byte {byte} bit {bit}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_by_name() {
+        let mut page = sealed(7);
+        page[at::FORMAT] = PAGE_FORMAT as u8 + 1;
+        let checksum = checksum_of(&page);
+        page[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
+        let refusal = verify(&page, PageId::new(7)).unwrap_err();
+        assert!(refusal.to_string().contains("newer version"), "{refusal}");
+    }
+
+    #[test]
+    fn damage_names_the_page_and_the_byte() {
+        let message = Damaged::in_body(PageId::new(9), 10, "why").to_string();
+        assert_eq!(message, "page 9 is damaged at its byte 42: why");
+    }
+}

@@ -1,0 +1,244 @@
+//! How changes get home (E11), and which changes have not (E3.4).
+//!
+//! ```text
+//!   dirty ──copy under the shared latch──▶ staged ──force──▶ its log is durable
+//!                                                               │
+//!   clean ◀──sync home── at home ◀──write home── safe ◀──write the double-write area
+//! ```
+//!
+//! From the copy on the frame counts as clean and may be changed again; the copy counts as dirty, by its recovery LSN
+//! in [`InFlight`], until it is durable at home. The latch is held for the copy only (E11.1).
+//!
+//! One batch is on its way at a time: the double-write area is one. An error on the way is final (W6): what it covered
+//! may lie at home or not, and only the log, read again at the next opening, can tell.
+
+use cedrat_media::{Durability, write_all_at};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_wal::{Forced, Lsn};
+
+use crate::double_write::{BATCH_PAGES_MAX, DoubleWrite};
+use crate::error::PoolError;
+use crate::page::{PageId, lsn_of};
+#[cfg(feature = "planted-faults")]
+use crate::pool::Fault;
+use crate::pool::{Counters, Pool};
+use crate::view::PageRef;
+
+/// Which pages are to be written home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBack {
+    /// All whose oldest change not yet home is older than this: afterwards the redo point is no smaller. Not to be
+    /// called by a thread that holds a page.
+    Below(Lsn),
+    /// Up to so many that were not wanted lately.
+    Pages(usize),
+}
+
+/// What to do about a page that somebody holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Leave it: whoever writes may hold other pages himself.
+    Skip,
+    /// Wait for it.
+    Wait,
+}
+
+/// The oldest recovery LSN among copies on their way home.
+pub(crate) struct InFlight(AtomicU64);
+
+impl Default for InFlight {
+    fn default() -> InFlight {
+        InFlight(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl InFlight {
+    fn depart(&self, recovery_lsn: u64) {
+        self.0.fetch_min(recovery_lsn, Ordering::SeqCst);
+    }
+
+    fn arrive(&self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    fn oldest(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Pool {
+    /// Redo may begin here: every change by an older record is durable at home (E3.4).
+    ///
+    /// Looks at every frame; changes nothing.
+    pub fn redo_point(&self) -> Lsn {
+        // The clock before the first page: a page that is clean when we pass it is dirtied later by a newer LSN only.
+        let mut redo_point = self.log.current_lsn().next().get();
+        for page in self.clock.pages() {
+            let recovery_lsn = self.table.recovery_lsn(page).load(Ordering::SeqCst);
+            if recovery_lsn != 0 {
+                redo_point = redo_point.min(recovery_lsn);
+            }
+        }
+        // The copies after the last page: a copy departs before its page looks clean (E11.3).
+        Lsn::new(redo_point.min(self.in_flight.oldest()))
+    }
+
+    /// Writes pages home; returns how many. On return they are durable there.
+    ///
+    /// # Errors
+    /// The log could not be forced, or a write failed: the store has stopped.
+    pub fn write_back(&self, want: WriteBack) -> Result<usize, PoolError> {
+        match want {
+            WriteBack::Below(lsn) => {
+                let mut pages: Vec<PageId> = self
+                    .clock
+                    .pages()
+                    .filter(|&page| {
+                        let recovery_lsn = self.table.recovery_lsn(page).load(Ordering::SeqCst);
+                        recovery_lsn != 0 && recovery_lsn < lsn.get()
+                    })
+                    .collect();
+                let written = self.write_pages(&mut pages, Patience::Wait)?;
+                // A copy that somebody else had on its way: with the area free, it has arrived.
+                self.await_write_back();
+                Ok(written)
+            }
+            WriteBack::Pages(wanted) => {
+                let mut written = 0;
+                while written < wanted {
+                    let dirty = self.sweep(0);
+                    if dirty.is_empty() {
+                        break;
+                    }
+                    let mut pages: Vec<PageId> = dirty.iter().map(|&(page, _)| page).collect();
+                    pages.truncate(wanted - written);
+                    match self.write_pages(&mut pages, Patience::Skip)? {
+                        0 => break,
+                        pages => written += pages,
+                    }
+                }
+                Ok(written)
+            }
+        }
+    }
+
+    /// Returns when no batch is on its way that was when this was called.
+    pub(crate) fn await_write_back(&self) {
+        drop(self.area.lock());
+    }
+
+    /// Writes those of `pages` that are dirty home, in their order there.
+    pub(crate) fn write_pages(
+        &self,
+        pages: &mut [PageId],
+        patience: Patience,
+    ) -> Result<usize, PoolError> {
+        pages.sort_unstable();
+        let mut written = 0;
+        for batch in pages.chunks(BATCH_PAGES_MAX) {
+            let mut area = self.area.lock();
+            written += self.write_batch(&mut area, batch, patience)?;
+        }
+        Counters::add(&self.counters.written, written);
+        Ok(written)
+    }
+
+    fn write_batch(
+        &self,
+        area: &mut DoubleWrite,
+        pages: &[PageId],
+        patience: Patience,
+    ) -> Result<usize, PoolError> {
+        let (staged, newest) = self.stage(area, pages, patience);
+        if staged.is_empty() {
+            return Ok(0);
+        }
+        let forced = self.force(newest)?;
+        self.send_home(area, &staged, newest, forced)
+            .map_err(|error| {
+                let doing = format!("writing pages to {}", self.file.path());
+                self.log.stop(&format!("{doing} failed: {error}"));
+                PoolError::io(doing, error)
+            })?;
+        for &page in &staged {
+            self.latch(page)?.clear_writing();
+        }
+        self.in_flight.arrive();
+        Ok(staged.len())
+    }
+
+    /// Copies the dirty ones of `pages` into the area's buffer. Returns which, and the newest LSN among them.
+    fn stage(
+        &self,
+        area: &mut DoubleWrite,
+        pages: &[PageId],
+        patience: Patience,
+    ) -> (Vec<PageId>, Lsn) {
+        let mut staged = Vec::with_capacity(pages.len());
+        let mut newest = Lsn::ZERO;
+        for &page in pages {
+            let Some(latch) = self.table.latch(page) else {
+                continue;
+            };
+            let held = match patience {
+                Patience::Skip => latch.try_shared_in_passing(),
+                Patience::Wait => latch.shared_in_passing(),
+            };
+            let Some(held) = held else { continue };
+            let seen = PageRef::latched(self.words(page), held);
+            let recovery_lsn = self.table.recovery_lsn(page);
+            let dirty_since = recovery_lsn.load(Ordering::Acquire);
+            if dirty_since == 0 {
+                continue;
+            }
+            // E11.3: first the copy counts as dirty, then the frame no more.
+            self.in_flight.depart(dirty_since);
+            latch.set_writing();
+            recovery_lsn.store(0, Ordering::SeqCst);
+            let image = area.image(staged.len());
+            image.copy_from_slice(seen.bytes());
+            newest = newest.max(lsn_of(image));
+            staged.push(page);
+        }
+        (staged, newest)
+    }
+
+    fn force(&self, up_to: Lsn) -> Result<Option<Forced>, PoolError> {
+        #[cfg(feature = "planted-faults")]
+        if self.has_fault(Fault::WalRuleSkipped) {
+            return Ok(None);
+        }
+        Ok(Some(self.log.force(up_to)?))
+    }
+
+    /// Writes the staged images to the area and home, durably. `forced` is None only if a planted fault says so.
+    fn send_home(
+        &self,
+        area: &mut DoubleWrite,
+        staged: &[PageId],
+        newest: Lsn,
+        forced: Option<Forced>,
+    ) -> std::io::Result<()> {
+        if let Some(forced) = forced {
+            assert!(
+                newest <= forced.up_to(),
+                "E11.4: a page would reach the disk before its log"
+            );
+        }
+        area.write(staged)?;
+        let mut first = 0;
+        // Neighbours at home are neighbours in the area, so they go with one write.
+        for run in staged.chunk_by(|a, b| a.after(1) == *b) {
+            let bytes = area.images(first, run.len());
+            write_all_at(
+                &*self.media,
+                self.file.id(),
+                run[0].file_offset(),
+                bytes,
+                Durability::Volatile,
+            )?;
+            first += run.len();
+        }
+        self.media.sync(self.file.id())
+    }
+}
