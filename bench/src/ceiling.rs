@@ -91,9 +91,7 @@ impl Strategy {
             "own-in-order" => Some(Strategy::OwnInOrder),
             "gather" => Some(Strategy::Gather),
             _ => match name.split_once('-')? {
-                ("leader", n) => Some(Strategy::Leader {
-                    in_flight: number(n)?,
-                }),
+                ("leader", n) => Some(Strategy::Leader { in_flight: number(n)? }),
                 ("writers", n) => Some(Strategy::Writers { writers: number(n)? }),
                 _ => None,
             },
@@ -173,17 +171,10 @@ struct Prefix {
 impl OwnWrites {
     fn new(ring: Ring, in_order: bool) -> OwnWrites {
         let order = in_order.then(|| Order {
-            prefix: Mutex::new(Prefix {
-                durable: 0,
-                written: 0,
-            }),
+            prefix: Mutex::new(Prefix { durable: 0, written: 0 }),
             asleep: (0..EVENTS).map(|_| AtomicU32::new(0)).collect(),
         });
-        OwnWrites {
-            ring,
-            next: AtomicU64::new(0),
-            order,
-        }
+        OwnWrites { ring, next: AtomicU64::new(0), order }
     }
 
     fn commit(&self, record: &[u8; RECORD_LEN]) -> io::Result<()> {
@@ -287,10 +278,7 @@ impl Group {
             in_flight: 0,
             expected_len: 0,
             leader_called: false,
-            prefix: Prefix {
-                durable: 0,
-                written: 0,
-            },
+            prefix: Prefix { durable: 0, written: 0 },
             place: 0,
         };
         Group {
@@ -299,9 +287,7 @@ impl Group {
             who,
             state: Mutex::new(state),
             work: Condvar::new(),
-            events: (0..EVENTS)
-                .map(|_| Event(AtomicU32::new(event_word(0, OPEN))))
-                .collect(),
+            events: (0..EVENTS).map(|_| Event(AtomicU32::new(event_word(0, OPEN)))).collect(),
             durable: AtomicU64::new(0),
         }
     }
@@ -317,10 +303,7 @@ impl Group {
     fn commit(&self, record: &[u8; RECORD_LEN]) -> io::Result<()> {
         let mut state = self.lock();
         let at = state.open_len;
-        assert!(
-            at + RECORD_LEN <= BATCH_BLOCKS * BLOCK_LEN,
-            "a batch holds a record of every committer"
-        );
+        assert!(at + RECORD_LEN <= BATCH_BLOCKS * BLOCK_LEN, "a batch holds a record of every committer");
         state.buffer[at / BLOCK_LEN].0[at % BLOCK_LEN..][..RECORD_LEN].copy_from_slice(record);
         state.open_len += RECORD_LEN;
         let batch = state.open;
@@ -337,10 +320,7 @@ impl Group {
         }
         let patience = (first && self.who == Who::LastBack).then_some(GATHER_AT_MOST);
         self.follow(batch, patience)?;
-        assert!(
-            self.durable.load(Ordering::Acquire) > batch,
-            "a commit is durable when it returns"
-        );
+        assert!(self.durable.load(Ordering::Acquire) > batch, "a commit is durable when it returns");
         Ok(())
     }
 
@@ -374,10 +354,7 @@ impl Group {
                 continue;
             }
             let open = event_word(batch, OPEN);
-            if event
-                .compare_exchange(seen, open, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
+            if event.compare_exchange(seen, open, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 let mut state = self.lock();
                 state.leader_called = false;
                 self.lead(state)?;
@@ -388,10 +365,7 @@ impl Group {
     /// Seals the open batch, writes it, and tells those who wait.
     fn lead(&self, mut state: MutexGuard<'_, State>) -> io::Result<()> {
         let blocks = state.open_len.div_ceil(BLOCK_LEN);
-        let fresh = state
-            .spare
-            .pop()
-            .unwrap_or_else(|| vec![Block::ZERO; BATCH_BLOCKS]);
+        let fresh = state.spare.pop().unwrap_or_else(|| vec![Block::ZERO; BATCH_BLOCKS]);
         let buffer = std::mem::replace(&mut state.buffer, fresh);
         let (batch, len) = (state.open, state.open_len);
         let place = state.place;
@@ -402,8 +376,7 @@ impl Group {
         let left = self.ring.blocks() - place % self.ring.blocks();
         let place = if left < blocks as u64 { place + left } else { place };
         state.place = place + blocks as u64;
-        self.event(state.open)
-            .store(event_word(state.open, OPEN), Ordering::Release);
+        self.event(state.open).store(event_word(state.open, OPEN), Ordering::Release);
         drop(state);
 
         self.ring.write(place, &buffer[..blocks])?;
@@ -421,16 +394,14 @@ impl Group {
         self.durable.store(end, Ordering::Release);
         // Under the lock: later, the event might belong to a later batch.
         for batch in first..end {
-            self.event(batch)
-                .store(event_word(batch, DURABLE), Ordering::Release);
+            self.event(batch).store(event_word(batch, DURABLE), Ordering::Release);
         }
         state.expected_len = len + state.open_len;
         let call = self.who != Who::Writers && state.open_len > 0 && self.may_seal(&state);
         let next = state.open;
         if call {
             state.leader_called = true;
-            self.event(next)
-                .store(event_word(next, LEADER_WANTED), Ordering::Release);
+            self.event(next).store(event_word(next, LEADER_WANTED), Ordering::Release);
         }
         drop(state);
         if call {

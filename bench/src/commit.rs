@@ -22,13 +22,7 @@ const POOL_BYTES: u64 = 256 << 20;
 /// What the ceiling must reach, as multiples of the raw rate, for its run to be valid.
 const VALID: [(u32, f64); 3] = [(1, 0.95), (2, 1.25), (8, 3.0)];
 
-const PEERS: [Which; 5] = [
-    Which::BdbHash,
-    Which::BdbHashLocked,
-    Which::BdbBtree,
-    Which::BdbBtreeLocked,
-    Which::Lmdb,
-];
+const PEERS: [Which; 5] = [Which::BdbHash, Which::BdbHashLocked, Which::BdbBtree, Which::BdbBtreeLocked, Which::Lmdb];
 
 /// One thing to measure: a job that can be repeated, and what it gave so far.
 struct Row {
@@ -43,35 +37,18 @@ struct Row {
 
 /// Measures everything and says which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
-    let threads: &[u32] = if settings.quick {
-        &[1, 2, 8, 50]
-    } else {
-        &[1, 2, 8, 50, 200]
-    };
-    let (probe, seconds, repetitions) = if settings.quick {
-        (0.3, 0.8, 1)
-    } else {
-        (0.8, 4.0, 3)
-    };
+    let (probe, seconds, repetitions) = if settings.quick { (0.2, 0.5, 1) } else { (0.8, 4.0, 3) };
 
     let mut rows = Vec::new();
-    for &threads in threads {
-        settings.tell(&format!(
-            "commit: {threads} threads, looking for the best way of each system"
-        ));
+    for threads in THREADS {
+        settings.tell(&format!("commit: {threads} threads, looking for the best way of each system"));
         rows.extend(best_ways(yard, threads, probe, seconds)?);
     }
     let mut raw = Vec::new();
     for repetition in 1..=repetitions {
         for threads in THREADS {
-            settings.tell(&format!(
-                "commit: repetition {repetition} of {repetitions}, {threads} threads"
-            ));
-            raw.push(
-                yard.run(&Job::RawWrites {
-                    seconds: seconds / 2.0,
-                })?["writes_per_s"],
-            );
+            settings.tell(&format!("commit: repetition {repetition} of {repetitions}, {threads} threads"));
+            raw.push(yard.run(&Job::RawWrites { seconds: seconds / 2.0 })?["writes_per_s"]);
             for row in rows.iter_mut().filter(|row| row.threads == threads) {
                 row.rates.push(yard.run(&row.job)?["commits_per_s"]);
             }
@@ -84,20 +61,11 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
 fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
     let mut ways: Vec<(&'static str, String, Job, Job)> = Vec::new();
     for strategy in Strategy::for_threads(threads) {
-        let job = |seconds| Job::Ceiling {
-            strategy: strategy.name(),
-            threads,
-            seconds,
-        };
+        let job = |seconds| Job::Ceiling { strategy: strategy.name(), threads, seconds };
         ways.push((strategy.system(), strategy.name(), job(probe), job(seconds)));
     }
     for which in PEERS {
-        let job = |seconds| Job::Commit {
-            which,
-            threads,
-            outstanding: 1,
-            seconds,
-        };
+        let job = |seconds| Job::Commit { which, threads, outstanding: 1, seconds };
         ways.push((which.system(), which.way().into(), job(probe), job(seconds)));
     }
     let mut systems: Vec<&'static str> = ways.iter().map(|way| way.0).collect();
@@ -126,10 +94,7 @@ fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<
 fn report(rows: &[Row], raw: Option<f64>) -> Report {
     let mut report = Report::default();
     let rate = |row: &Row| median(row.rates.clone()).unwrap_or(0.0);
-    let mut seen: Vec<(&str, u32, u32)> = rows
-        .iter()
-        .map(|row| (row.system, row.threads, row.outstanding))
-        .collect();
+    let mut seen: Vec<(&str, u32, u32)> = rows.iter().map(|row| (row.system, row.threads, row.outstanding)).collect();
     seen.dedup();
     for (system, threads, outstanding) in seen {
         let params = params! {"threads": threads, "outstanding": outstanding};
@@ -141,22 +106,13 @@ fn report(rows: &[Row], raw: Option<f64>) -> Report {
             let point = Point::new("commit", system, params, "commits_per_s", rate(best), "1/s");
             report.points.push(point);
             if !best.way.is_empty() {
-                report
-                    .notes
-                    .push(format!("{system} at {threads} threads: {} was best", best.way));
+                report.notes.push(format!("{system} at {threads} threads: {} was best", best.way));
             }
         }
     }
     if let Some(raw) = raw {
         let params = params! {"threads": 1, "outstanding": 1};
-        report.points.push(Point::new(
-            "commit",
-            "raw-4k-write",
-            params,
-            "commits_per_s",
-            raw,
-            "1/s",
-        ));
+        report.points.push(Point::new("commit", "raw-4k-write", params, "commits_per_s", raw, "1/s"));
     }
     goals(&mut report);
     report
@@ -184,11 +140,7 @@ fn goals(report: &mut Report) {
         let at = params! {"threads": threads, "outstanding": 1};
         let wanted = if threads <= 2 { 0.9 } else { 0.75 };
         let reached = report.ratio(("cedrat", METRIC, &at), ("ceiling", METRIC, &at));
-        goals.push(Goal::at_least(
-            format!("cedrat / ceiling, {threads} threads"),
-            reached,
-            wanted,
-        ));
+        goals.push(Goal::at_least(format!("cedrat / ceiling, {threads} threads"), reached, wanted));
         let berkeley = ["bdb-hash", "bdb-btree"]
             .into_iter()
             .max_by(|left, right| {
@@ -199,19 +151,11 @@ fn goals(report: &mut Report) {
             })
             .unwrap_or("bdb-btree");
         let reached = report.ratio(("cedrat", METRIC, &at), (berkeley, METRIC, &at));
-        goals.push(Goal::at_least(
-            format!("cedrat / {berkeley}, {threads} threads"),
-            reached,
-            1.0,
-        ));
+        goals.push(Goal::at_least(format!("cedrat / {berkeley}, {threads} threads"), reached, 1.0));
     }
     let tokens = params! {"threads": 1, "outstanding": 64};
     let reached = report.ratio(("cedrat", METRIC, &tokens), ("cedrat", METRIC, &one));
-    goals.push(Goal::at_least(
-        "cedrat: 64 outstanding from one thread / one at a time",
-        reached,
-        20.0,
-    ));
+    goals.push(Goal::at_least("cedrat: 64 outstanding from one thread / one at a time", reached, 20.0));
     report.goals = goals;
 }
 
@@ -240,11 +184,7 @@ pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) ->
     let stop = AtomicBool::new(false);
     let reached = std::thread::scope(|scope| {
         for _ in 0..group.writers() {
-            scope.spawn(|| {
-                group
-                    .write_until(&stop)
-                    .expect("the disk takes the ceiling's writes")
-            });
+            scope.spawn(|| group.write_until(&stop).expect("the disk takes the ceiling's writes"));
         }
         let reached = rate(threads, seconds, |number, go_on| {
             let mut record = [0; RECORD_LEN];
@@ -264,17 +204,8 @@ pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) ->
 }
 
 /// The child's side of [`Job::Commit`].
-pub(crate) fn commits(
-    dir: &Path,
-    which: Which,
-    threads: u32,
-    outstanding: u32,
-    seconds: f64,
-) -> Result<Outcome> {
-    let sizing = Sizing {
-        pool_bytes: POOL_BYTES,
-        presize_records: 0,
-    };
+pub(crate) fn commits(dir: &Path, which: Which, threads: u32, outstanding: u32, seconds: f64) -> Result<Outcome> {
+    let sizing = Sizing { pool_bytes: POOL_BYTES, presize_records: 0 };
     let system = systems::create(which, dir, sizing)?;
     let next = AtomicU64::new(0);
     let reached = rate(threads, seconds, |_, go_on| {

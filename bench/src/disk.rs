@@ -46,10 +46,7 @@ impl Ring {
         }
         file.sync_all()?;
         drop(file);
-        let file = OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_DIRECT)
-            .open(path)?;
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
         Ok(Ring { file, blocks })
     }
 
@@ -61,25 +58,15 @@ impl Ring {
     /// A run that would cross the ring's end is written at its start instead.
     pub(crate) fn write(&self, at: u64, bytes: &[Block]) -> io::Result<()> {
         let place = at % self.blocks;
-        let place = if place + bytes.len() as u64 > self.blocks {
-            0
-        } else {
-            place
-        };
-        let vector = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: size_of_val(bytes),
-        };
+        let place = if place + bytes.len() as u64 > self.blocks { 0 } else { place };
+        let vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: size_of_val(bytes) };
         let offset = (place * BLOCK_LEN as u64) as libc::off_t;
         // SAFETY: 1 and 2; the kernel only reads through the pointer when writing to a file.
         let written = unsafe { libc::pwritev2(self.file.as_raw_fd(), &vector, 1, offset, libc::RWF_DSYNC) };
         match written {
             -1 => Err(io::Error::last_os_error()),
             n if n as usize == vector.iov_len => Ok(()),
-            n => Err(io::Error::other(format!(
-                "a write of {} bytes wrote {n}",
-                vector.iov_len
-            ))),
+            n => Err(io::Error::other(format!("a write of {} bytes wrote {n}", vector.iov_len))),
         }
     }
 }
@@ -87,10 +74,8 @@ impl Ring {
 /// Sleeps until `word` is woken or `at_most` is over, unless it no longer holds `expected`. May
 /// return for no reason.
 pub(crate) fn wait_on(word: &AtomicU32, expected: u32, at_most: Option<Duration>) {
-    let time = at_most.map(|time| libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
-        tv_nsec: time.subsec_nanos().into(),
-    });
+    let time = at_most
+        .map(|time| libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: 3; so is the time.
     unsafe {
@@ -103,11 +88,6 @@ pub(crate) fn wait_on(word: &AtomicU32, expected: u32, at_most: Option<Duration>
 pub(crate) fn wake(word: &AtomicU32, sleepers: i32) {
     // SAFETY: 3.
     unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            sleepers,
-        );
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, sleepers);
     }
 }

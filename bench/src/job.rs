@@ -21,26 +21,11 @@ pub(crate) enum Job {
     /// 4 KiB direct durable writes, one after the other.
     RawWrites { seconds: f64 },
     /// The bare group-commit loop.
-    Ceiling {
-        strategy: String,
-        threads: u32,
-        seconds: f64,
-    },
+    Ceiling { strategy: String, threads: u32, seconds: f64 },
     /// One insert per durable transaction.
-    Commit {
-        which: Which,
-        threads: u32,
-        outstanding: u32,
-        seconds: f64,
-    },
+    Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
     /// One large transaction, then gets with each number of threads.
-    Load {
-        which: Which,
-        sizing: Sizing,
-        records: u64,
-        gets: u64,
-        threads: Vec<u32>,
-    },
+    Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
 }
 
 /// The numbers that a child gives back, by metric.
@@ -60,8 +45,7 @@ impl Yard {
             None => std::env::current_exe()?.with_file_name("bench-data"),
         };
         let path = base.join(format!("run-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .map_err(|error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display()))?;
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display()))?;
         Ok(Yard { path, made: 0 })
     }
 
@@ -111,24 +95,13 @@ pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
 pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     match job {
         Job::RawWrites { seconds } => crate::commit::raw_writes(dir, seconds),
-        Job::Ceiling {
-            strategy,
-            threads,
-            seconds,
-        } => crate::commit::ceiling(dir, &strategy, threads, seconds),
-        Job::Commit {
-            which,
-            threads,
-            outstanding,
-            seconds,
-        } => crate::commit::commits(dir, which, threads, outstanding, seconds),
-        Job::Load {
-            which,
-            sizing,
-            records,
-            gets,
-            threads,
-        } => crate::load::load(dir, which, sizing, records, gets, &threads),
+        Job::Ceiling { strategy, threads, seconds } => crate::commit::ceiling(dir, &strategy, threads, seconds),
+        Job::Commit { which, threads, outstanding, seconds } => {
+            crate::commit::commits(dir, which, threads, outstanding, seconds)
+        }
+        Job::Load { which, sizing, records, gets, threads } => {
+            crate::load::load(dir, which, sizing, records, gets, &threads)
+        }
     }
 }
 
@@ -145,12 +118,7 @@ pub(crate) fn rate(
     work: impl Fn(u32, &dyn Fn(u64) -> bool) -> Result<()> + Sync,
 ) -> Result<f64> {
     let tallies: Vec<Tally> = (0..threads).map(|_| Tally::default()).collect();
-    let total = || {
-        tallies
-            .iter()
-            .map(|tally| tally.0.load(Ordering::Relaxed))
-            .sum::<u64>()
-    };
+    let total = || tallies.iter().map(|tally| tally.0.load(Ordering::Relaxed)).sum::<u64>();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let handles: Vec<_> = tallies
@@ -184,10 +152,7 @@ pub(crate) fn rate(
 /// The most memory that this process ever held, in bytes.
 pub(crate) fn peak_rss_bytes() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .ok_or("no VmHWM in /proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok((kibibytes << 10) as f64)
 }

@@ -54,11 +54,7 @@ pub(crate) struct Picks {
 
 impl Picks {
     pub(crate) fn new(seed: u64, count: u64, records: u64) -> Picks {
-        Picks {
-            state: mix(seed ^ 0xA5A5),
-            left: count,
-            records,
-        }
+        Picks { state: mix(seed ^ 0xA5A5), left: count, records }
     }
 }
 

@@ -24,55 +24,29 @@ const ROWS: [(Which, &str, bool); 4] = [
 
 /// Measures everything and says which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
-    let (records, repetitions) = if settings.quick {
-        (200_000, 1)
-    } else {
-        (1_000_000, 5)
-    };
+    let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
     let mut outcomes: BTreeMap<usize, Vec<Outcome>> = BTreeMap::new();
     for repetition in 1..=repetitions {
         settings.tell(&format!("load: repetition {repetition} of {repetitions}"));
         for (row, &(which, _, presized)) in ROWS.iter().enumerate() {
             let presize_records = if presized { records } else { 0 };
-            let sizing = Sizing {
-                pool_bytes: POOL_BYTES,
-                presize_records,
-            };
-            let job = Job::Load {
-                which,
-                sizing,
-                records,
-                gets: records,
-                threads: THREADS.to_vec(),
-            };
+            let sizing = Sizing { pool_bytes: POOL_BYTES, presize_records };
+            let job = Job::Load { which, sizing, records, gets: records, threads: THREADS.to_vec() };
             outcomes.entry(row).or_default().push(yard.run(&job)?);
         }
     }
     let mut report = Report::default();
     for (row, outcomes) in &outcomes {
         let (which, structure, _) = ROWS[*row];
-        let middle = |metric: &str| {
-            median(
-                outcomes
-                    .iter()
-                    .filter_map(|outcome| outcome.get(metric).copied())
-                    .collect(),
-            )
-        };
+        let middle =
+            |metric: &str| median(outcomes.iter().filter_map(|outcome| outcome.get(metric).copied()).collect());
         let mut add = |threads: u32, metric: &str, value: Option<f64>, unit: &str| {
             let params = params! {"structure": structure, "threads": threads, "records": records};
-            report
-                .points
-                .extend(value.map(|value| Point::new("load", which.system(), params, metric, value, unit)));
+            report.points.extend(value.map(|value| Point::new("load", which.system(), params, metric, value, unit)));
         };
         add(1, "inserts_per_s", middle("inserts_per_s"), "1/s");
         for threads in THREADS {
-            add(
-                threads,
-                "gets_per_s",
-                middle(&format!("gets_per_s-{threads}")),
-                "1/s",
-            );
+            add(threads, "gets_per_s", middle(&format!("gets_per_s-{threads}")), "1/s");
         }
         add(1, "log_bytes_per_insert", middle("log_bytes_per_insert"), "B");
         add(1, "peak_rss_bytes", middle("peak_rss_bytes"), "B");
@@ -85,10 +59,7 @@ fn goals(report: &mut Report) {
     let hash = params! {"structure": "hash", "threads": 1};
     let tree = params! {"structure": "btree", "threads": 1};
     let two = params! {"structure": "hash", "threads": 2};
-    let inserts = report.ratio(
-        ("cedrat", "inserts_per_s", &hash),
-        ("bdb-hash", "inserts_per_s", &hash),
-    );
+    let inserts = report.ratio(("cedrat", "inserts_per_s", &hash), ("bdb-hash", "inserts_per_s", &hash));
     let log = report.value("cedrat", "log_bytes_per_insert", &hash);
     let gets = report.ratio(("cedrat", "gets_per_s", &hash), ("lmdb", "gets_per_s", &tree));
     let scaling = report.ratio(("cedrat", "gets_per_s", &two), ("cedrat", "gets_per_s", &hash));
@@ -118,10 +89,7 @@ pub(crate) fn load(
     let elapsed = from.elapsed();
     let mut outcome = Outcome::from([("inserts_per_s".into(), records as f64 / elapsed.as_secs_f64())]);
     if let (Some(before), Some(after)) = (log_before, system.log_bytes()?) {
-        outcome.insert(
-            "log_bytes_per_insert".into(),
-            (after - before) as f64 / records as f64,
-        );
+        outcome.insert("log_bytes_per_insert".into(), (after - before) as f64 / records as f64);
     }
     for &threads in threads {
         let system = &system;
@@ -133,9 +101,7 @@ pub(crate) fn load(
                     scope.spawn(move || system.session()?.get_all(picks))
                 })
                 .collect();
-            handles
-                .into_iter()
-                .try_for_each(|handle| handle.join().map_err(|_| "a reader panicked")?)
+            handles.into_iter().try_for_each(|handle| handle.join().map_err(|_| "a reader panicked")?)
         })?;
         let reached = (gets * u64::from(threads)) as f64 / from.elapsed().as_secs_f64();
         outcome.insert(format!("gets_per_s-{threads}"), reached);

@@ -16,6 +16,7 @@ mod disk;
 mod job;
 mod keys;
 mod load;
+mod plot;
 mod report;
 mod systems;
 
@@ -60,6 +61,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Mode {
+    /// Draws the JSON lines of a run as SVG files.
+    Plot {
+        /// A file of JSON lines, as `--json` prints them.
+        lines: PathBuf,
+        /// Where the drawings go.
+        #[arg(long, default_value = "docs/plots")]
+        out: PathBuf,
+    },
     /// One measurement in a process of its own; the program starts itself so.
     #[command(hide = true)]
     Child { dir: PathBuf, job: String },
@@ -88,10 +97,20 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    if let Some(Mode::Child { dir, job }) = arguments.command {
-        let job: Job = serde_json::from_str(&job)?;
-        println!("{}", serde_json::to_string(&job::perform(&dir, job)?)?);
-        return Ok(());
+    match arguments.command {
+        Some(Mode::Child { dir, job }) => {
+            let job: Job = serde_json::from_str(&job)?;
+            println!("{}", serde_json::to_string(&job::perform(&dir, job)?)?);
+            return Ok(());
+        }
+        Some(Mode::Plot { lines, out }) => {
+            let text = std::fs::read_to_string(&lines).map_err(|error| format!("{}: {error}", lines.display()))?;
+            for file in plot::draw(&text, &out)? {
+                println!("{}", file.display());
+            }
+            return Ok(());
+        }
+        None => {}
     }
     if arguments.list {
         for figure in &FIGURES {
@@ -107,9 +126,7 @@ fn run(arguments: Arguments) -> Result<()> {
     if figures.is_empty() {
         figures.extend(&FIGURES);
     }
-    let settings = Settings {
-        quick: arguments.quick,
-    };
+    let settings = Settings { quick: arguments.quick };
     let mut yard = Yard::open()?;
     for figure in figures {
         let report = (figure.measure)(&settings, &mut yard)?;

@@ -30,22 +30,8 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    pub(crate) fn new(
-        bench: &str,
-        system: &str,
-        params: Params,
-        metric: &str,
-        value: f64,
-        unit: &str,
-    ) -> Point {
-        Point {
-            bench: bench.into(),
-            system: system.into(),
-            params,
-            metric: metric.into(),
-            value,
-            unit: unit.into(),
-        }
+    pub(crate) fn new(bench: &str, system: &str, params: Params, metric: &str, value: f64, unit: &str) -> Point {
+        Point { bench: bench.into(), system: system.into(), params, metric: metric.into(), value, unit: unit.into() }
     }
 }
 
@@ -66,21 +52,11 @@ pub(crate) enum Sense {
 
 impl Goal {
     pub(crate) fn at_least(what: impl Into<String>, reached: Option<f64>, wanted: f64) -> Goal {
-        Goal {
-            what: what.into(),
-            reached,
-            wanted,
-            sense: Sense::AtLeast,
-        }
+        Goal { what: what.into(), reached, wanted, sense: Sense::AtLeast }
     }
 
     pub(crate) fn at_most(what: impl Into<String>, reached: Option<f64>, wanted: f64) -> Goal {
-        Goal {
-            what: what.into(),
-            reached,
-            wanted,
-            sense: Sense::AtMost,
-        }
+        Goal { what: what.into(), reached, wanted, sense: Sense::AtMost }
     }
 
     fn holds(&self) -> Option<bool> {
@@ -106,9 +82,7 @@ impl Report {
         let fits = |point: &&Point| {
             point.system == system
                 && point.metric == metric
-                && params
-                    .iter()
-                    .all(|(name, value)| point.params.get(name) == Some(value))
+                && params.iter().all(|(name, value)| point.params.get(name) == Some(value))
                 && point.params.get("strategy").is_none()
         };
         self.points.iter().find(fits).map(|point| point.value)
@@ -125,11 +99,8 @@ impl Report {
             .points
             .iter()
             .map(|point| {
-                let params: Vec<String> = point
-                    .params
-                    .iter()
-                    .map(|(name, value)| format!("{name}={}", plain(value)))
-                    .collect();
+                let params: Vec<String> =
+                    point.params.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect();
                 [
                     point.system.clone(),
                     params.join(" "),
@@ -138,12 +109,7 @@ impl Report {
                 ]
             })
             .collect();
-        let width = |column: usize| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..4).map(width).collect();
         for row in &rows {
             let _ = writeln!(
@@ -160,11 +126,7 @@ impl Report {
             );
         }
         for goal in &self.goals {
-            let sign = if goal.sense == Sense::AtLeast {
-                "≥"
-            } else {
-                "≤"
-            };
+            let sign = if goal.sense == Sense::AtLeast { "≥" } else { "≤" };
             let verdict = match goal.holds() {
                 Some(true) => "reached",
                 Some(false) => "MISSED",
@@ -222,14 +184,7 @@ mod tests {
 
     #[test]
     fn a_point_is_written_as_others_read_it() {
-        let point = Point::new(
-            "commit",
-            "lmdb",
-            params! {"threads": 8, "outstanding": 1},
-            "commits_per_s",
-            5.5,
-            "1/s",
-        );
+        let point = Point::new("commit", "lmdb", params! {"threads": 8, "outstanding": 1}, "commits_per_s", 5.5, "1/s");
         assert_eq!(
             serde_json::to_string(&point).unwrap(),
             r#"{"bench":"commit","system":"lmdb","params":{"outstanding":1,"threads":8},"metric":"commits_per_s","value":5.5,"unit":"1/s"}"#

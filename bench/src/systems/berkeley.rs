@@ -97,10 +97,7 @@ impl Berkeley {
         let mut handle = ptr::null_mut();
         // SAFETY: 3.
         check(unsafe { berkeley_open(&options, &mut handle) })?;
-        Ok(Berkeley {
-            handle,
-            turn: (guard == Guard::Mutex).then(Mutex::default),
-        })
+        Ok(Berkeley { handle, turn: (guard == Guard::Mutex).then(Mutex::default) })
     }
 
     fn begin(&self) -> Result<Transaction> {
@@ -155,10 +152,7 @@ impl Session for &Berkeley {
     fn insert_durably(&mut self, key: u64) -> Result<()> {
         loop {
             let transaction = self.begin()?;
-            let turn = self
-                .turn
-                .as_ref()
-                .map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
+            let turn = self.turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
             let error = self.put(&transaction, key);
             drop(turn);
             if error == 0 {

@@ -34,10 +34,7 @@ struct Slice {
 
 impl Slice {
     fn of(word: &u64) -> Slice {
-        Slice {
-            len: size_of::<u64>(),
-            data: ptr::from_ref(word).cast_mut().cast(),
-        }
+        Slice { len: size_of::<u64>(), data: ptr::from_ref(word).cast_mut().cast() }
     }
 }
 
@@ -118,22 +115,11 @@ impl<'a> Transaction<'a> {
     fn put(&mut self, key: u64) -> Result<()> {
         let value = value(key);
         // SAFETY: 2 and 3; LMDB copies both words.
-        check(unsafe {
-            mdb_put(
-                self.txn,
-                self.lmdb.table,
-                &mut Slice::of(&key),
-                &mut Slice::of(&value),
-                0,
-            )
-        })
+        check(unsafe { mdb_put(self.txn, self.lmdb.table, &mut Slice::of(&key), &mut Slice::of(&value), 0) })
     }
 
     fn get(&mut self, key: u64) -> Result<Option<u64>> {
-        let mut found = Slice {
-            len: 0,
-            data: ptr::null_mut(),
-        };
+        let mut found = Slice { len: 0, data: ptr::null_mut() };
         // SAFETY: 2 and 3.
         let error = unsafe { mdb_get(self.txn, self.lmdb.table, &mut Slice::of(&key), &mut found) };
         if error == MDB_NOTFOUND {

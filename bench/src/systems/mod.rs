@@ -99,9 +99,5 @@ pub(crate) trait Session {
 
 /// The complaint of [`Session::get_all`].
 fn wrong_answer(key: u64, found: Option<u64>) -> Error {
-    format!(
-        "key {key:#x} should have the value {:#x}, found {found:x?}",
-        crate::keys::value(key)
-    )
-    .into()
+    format!("key {key:#x} should have the value {:#x}, found {found:x?}", crate::keys::value(key)).into()
 }
