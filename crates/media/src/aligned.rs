@@ -32,11 +32,7 @@ unsafe impl Sync for AlignedBuf {}
 impl AlignedBuf {
     /// An empty buffer that has not allocated.
     pub const fn new() -> AlignedBuf {
-        AlignedBuf {
-            start: NonNull::dangling(),
-            len: 0,
-            capacity: 0,
-        }
+        AlignedBuf { start: NonNull::dangling(), len: 0, capacity: 0 }
     }
 
     /// `len` bytes of zero.
@@ -55,14 +51,8 @@ impl AlignedBuf {
         let layout = layout(capacity);
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
-        AlignedBuf {
-            start,
-            len: 0,
-            capacity,
-        }
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        AlignedBuf { start, len: 0, capacity }
     }
 
     /// Bytes in use.

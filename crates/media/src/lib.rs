@@ -110,13 +110,7 @@ pub trait Media: Send + Sync + Debug {
     /// Writes bytes from `offset` on; returns how many, which may be fewer than given. Grows the file if need
     /// be; a gap reads as zero. With [`Durability::Durable`], the bytes counted, and the file's length as far as
     /// they need it, are durable on return.
-    fn write_at(
-        &self,
-        file: FileId,
-        offset: u64,
-        bytes: &[u8],
-        durability: Durability,
-    ) -> io::Result<usize>;
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize>;
 
     /// After `Ok`, every write to the file that returned before this call began, and the file's shape, are
     /// durable.
@@ -140,12 +134,7 @@ pub trait Media: Send + Sync + Debug {
 /// Fills `buffer` from `offset` on, whatever number of reads that takes.
 ///
 /// `UnexpectedEof`, naming the file and the offset of its end, if the file ends before.
-pub fn read_exact_at(
-    media: &dyn Media,
-    file: FileId,
-    offset: u64,
-    buffer: &mut [u8],
-) -> io::Result<()> {
+pub fn read_exact_at(media: &dyn Media, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
         match media.read_at(file, offset + done as u64, &mut buffer[done..])? {
@@ -178,11 +167,7 @@ pub fn write_all_at(
     while done < bytes.len() {
         match media.write_at(file, offset + done as u64, &bytes[done..], durability)? {
             0 => {
-                let message = format!(
-                    "{} took no bytes at offset {}",
-                    media.path(file),
-                    offset + done as u64
-                );
+                let message = format!("{} took no bytes at offset {}", media.path(file), offset + done as u64);
                 return Err(io::Error::new(io::ErrorKind::WriteZero, message));
             }
             written => done += written,

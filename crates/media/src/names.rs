@@ -35,11 +35,7 @@ pub(crate) fn split(name: &str) -> io::Result<(&str, &str)> {
 
 /// Checks the name of a directory: empty, or one component.
 pub(crate) fn check_directory(name: &str) -> io::Result<()> {
-    if name.is_empty() || is_component(name) {
-        Ok(())
-    } else {
-        Err(refused(name))
-    }
+    if name.is_empty() || is_component(name) { Ok(()) } else { Err(refused(name)) }
 }
 
 /// Components may not begin with a dot, so that no name leads out of the directory.
@@ -48,9 +44,8 @@ fn is_component(name: &str) -> bool {
 }
 
 fn refused(name: &str) -> io::Error {
-    let message = format!(
-        "{name:?} cannot name a file here: use one component, or two joined by '/', without leading dots"
-    );
+    let message =
+        format!("{name:?} cannot name a file here: use one component, or two joined by '/', without leading dots");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
@@ -62,19 +57,9 @@ mod tests {
     fn names_have_one_or_two_components() {
         assert_eq!(split("control").unwrap(), ("", "control"));
         assert_eq!(split("log/000-000001").unwrap(), ("log", "000-000001"));
-        for bad in [
-            "", "/", "/a", "a/", "a/b/c", "..", "../a", "a/..", ".hidden", "a\0b",
-        ] {
-            assert_eq!(
-                split(bad).unwrap_err().kind(),
-                io::ErrorKind::InvalidInput,
-                "{bad:?}"
-            );
+        for bad in ["", "/", "/a", "a/", "a/b/c", "..", "../a", "a/..", ".hidden", "a\0b"] {
+            assert_eq!(split(bad).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bad:?}");
         }
-        assert!(
-            check_directory("").is_ok()
-                && check_directory("log").is_ok()
-                && check_directory("a/b").is_err()
-        );
+        assert!(check_directory("").is_ok() && check_directory("log").is_ok() && check_directory("a/b").is_err());
     }
 }

@@ -50,19 +50,12 @@ struct RealFile {
 impl RealDisk {
     /// The files below `directory`, past the operating system's cache where the file system allows it.
     pub fn new(directory: impl Into<PathBuf>) -> RealDisk {
-        RealDisk {
-            directory: directory.into(),
-            direct: true,
-            files: RwLock::default(),
-        }
+        RealDisk { directory: directory.into(), direct: true, files: RwLock::default() }
     }
 
     /// The files below `directory`, through the operating system's cache.
     pub fn buffered(directory: impl Into<PathBuf>) -> RealDisk {
-        RealDisk {
-            direct: false,
-            ..RealDisk::new(directory)
-        }
+        RealDisk { direct: false, ..RealDisk::new(directory) }
     }
 
     /// Where the files are.
@@ -77,15 +70,10 @@ impl RealDisk {
 
     fn file(&self, id: FileId) -> io::Result<Arc<RealFile>> {
         let files = self.files.read();
-        files
-            .slots
-            .get(id.0 as usize)
-            .cloned()
-            .flatten()
-            .ok_or_else(|| {
-                let message = format!("file {} of {} was removed", id.0, self.directory.display());
-                io::Error::new(io::ErrorKind::NotFound, message)
-            })
+        files.slots.get(id.0 as usize).cloned().flatten().ok_or_else(|| {
+            let message = format!("file {} of {} was removed", id.0, self.directory.display());
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })
     }
 
     /// As `file`, for calls that change it.
@@ -94,38 +82,18 @@ impl RealDisk {
         if file.writable {
             return Ok(file);
         }
-        let message = format!(
-            "{} was opened for reading only: open it for writing too",
-            file.path.display()
-        );
+        let message = format!("{} was opened for reading only: open it for writing too", file.path.display());
         Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
     }
 
     fn open_both(&self, path: PathBuf, mode: OpenMode) -> io::Result<RealFile> {
-        let access = if mode == OpenMode::Read {
-            OFlags::RDONLY
-        } else {
-            OFlags::RDWR
-        } | OFlags::CLOEXEC;
-        let create = if mode == OpenMode::Create {
-            OFlags::CREATE | OFlags::EXCL
-        } else {
-            OFlags::empty()
-        };
+        let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
+        let create = if mode == OpenMode::Create { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
         let permissions = Mode::from_raw_mode(0o644);
         let open = |flags| retry_on_intr(|| rustix::fs::open(&path, flags, permissions));
         let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
-        let direct = if self.direct {
-            open(access | OFlags::DIRECT).ok()
-        } else {
-            None
-        };
-        Ok(RealFile {
-            path,
-            writable: mode != OpenMode::Read,
-            buffered,
-            direct,
-        })
+        let direct = if self.direct { open(access | OFlags::DIRECT).ok() } else { None };
+        Ok(RealFile { path, writable: mode != OpenMode::Read, buffered, direct })
     }
 }
 
@@ -140,8 +108,7 @@ impl Media for RealDisk {
             return Ok(id);
         }
         let file = self.open_both(self.directory.join(name), mode)?;
-        let id =
-            FileId(u32::try_from(files.slots.len()).expect("fewer than 2^32 files are opened"));
+        let id = FileId(u32::try_from(files.slots.len()).expect("fewer than 2^32 files are opened"));
         files.slots.push(Some(Arc::new(file)));
         files.ids.insert(key, id);
         Ok(id)
@@ -157,10 +124,8 @@ impl Media for RealDisk {
         match rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(LockGuard::new(holder)),
             Err(Errno::WOULDBLOCK) => {
-                let message = format!(
-                    "{} is held by another process or another opening: close it first",
-                    path.display()
-                );
+                let message =
+                    format!("{} is held by another process or another opening: close it first", path.display());
                 Err(io::Error::new(io::ErrorKind::WouldBlock, message))
             }
             Err(errno) => Err(failed("lock", &path, None, errno)),
@@ -209,8 +174,7 @@ impl Media for RealDisk {
 
     fn len(&self, file: FileId) -> io::Result<u64> {
         let file = self.file(file)?;
-        let stat = rustix::fs::fstat(&file.buffered)
-            .map_err(|errno| failed("measure", &file.path, None, errno))?;
+        let stat = rustix::fs::fstat(&file.buffered).map_err(|errno| failed("measure", &file.path, None, errno))?;
         Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
     }
 
@@ -229,20 +193,13 @@ impl Media for RealDisk {
             .map_err(|errno| failed("read", &file.path, Some(offset), errno))
     }
 
-    fn write_at(
-        &self,
-        file: FileId,
-        offset: u64,
-        bytes: &[u8],
-        durability: Durability,
-    ) -> io::Result<usize> {
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
         let file = self.file_to_change(file)?;
         if let Some(direct) = file.direct_for(offset, bytes) {
             match write(direct, offset, bytes, durability) {
                 Err(Errno::INVAL) => {}
                 result => {
-                    return result
-                        .map_err(|errno| failed("write", &file.path, Some(offset), errno));
+                    return result.map_err(|errno| failed("write", &file.path, Some(offset), errno));
                 }
             }
         }
@@ -253,8 +210,7 @@ impl Media for RealDisk {
     fn sync(&self, file: FileId) -> io::Result<()> {
         let file = self.file(file)?;
         // Not even an interrupted sync is tried again (W6).
-        rustix::fs::fdatasync(&file.buffered)
-            .map_err(|errno| failed("sync", &file.path, None, errno))
+        rustix::fs::fdatasync(&file.buffered).map_err(|errno| failed("sync", &file.path, None, errno))
     }
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
@@ -262,9 +218,7 @@ impl Media for RealDisk {
         if len == 0 {
             return Ok(());
         }
-        match retry_on_intr(|| {
-            rustix::fs::fallocate(&file.buffered, FallocateFlags::empty(), offset, len)
-        }) {
+        match retry_on_intr(|| rustix::fs::fallocate(&file.buffered, FallocateFlags::empty(), offset, len)) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 // Bytes that exist stay; only what lies beyond the end can be taken by writing.
@@ -319,8 +273,7 @@ impl RealFile {
         while offset < end {
             let part = ZEROS_LEN.min(end - offset) as usize;
             offset += write(&self.buffered, offset, &zeros[..part], Durability::Volatile)
-                .map_err(|errno| failed("fill", &self.path, Some(offset), errno))?
-                as u64;
+                .map_err(|errno| failed("fill", &self.path, Some(offset), errno))? as u64;
         }
         Ok(())
     }
@@ -349,22 +302,14 @@ fn make_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().unwrap_or(Path::new(""));
     make_directory(parent)?;
     match fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(explained("make", path, None, error))
-        }
-        _ => sync_path(if parent.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            parent
-        }),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(explained("make", path, None, error)),
+        _ => sync_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }),
     }
 }
 
 fn sync_path(path: &Path) -> io::Result<()> {
     let directory = File::open(path).map_err(|error| explained("sync", path, None, error))?;
-    directory
-        .sync_all()
-        .map_err(|error| explained("sync", path, None, error))
+    directory.sync_all().map_err(|error| explained("sync", path, None, error))
 }
 
 fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Error {
@@ -376,17 +321,9 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
     let (kind, advice) = match error.kind() {
         StorageFull | QuotaExceeded => (StorageFull, "; make space on this file system"),
-        PermissionDenied => (
-            PermissionDenied,
-            "; check who owns it and how it was opened",
-        ),
+        PermissionDenied => (PermissionDenied, "; check who owns it and how it was opened"),
         kind => (kind, ""),
     };
-    let at = offset
-        .map(|offset| format!(" at offset {offset}"))
-        .unwrap_or_default();
-    io::Error::new(
-        kind,
-        format!("cannot {what} {}{at}: {error}{advice}", path.display()),
-    )
+    let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
+    io::Error::new(kind, format!("cannot {what} {}{at}: {error}{advice}", path.display()))
 }

@@ -1,8 +1,8 @@
 //! The operating system's file system keeps the contract of `Media`.
 
-use cedrat_media::{
-    AlignedBuf, BLOCK_LEN, Durability, Media, OpenMode, RealDisk, read_exact_at, write_all_at,
-};
+#![cfg(not(cedrat_shuttle))]
+
+use cedrat_media::{AlignedBuf, BLOCK_LEN, Durability, Media, OpenMode, RealDisk, read_exact_at, write_all_at};
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -42,10 +42,7 @@ fn what_was_written_is_read_aligned_or_not() {
 
         let beyond = read_exact_at(&disk, file, 3 * BLOCK_LEN as u64 - 3, &mut small).unwrap_err();
         assert_eq!(beyond.kind(), ErrorKind::UnexpectedEof);
-        assert!(
-            beyond.to_string().contains("000-000001") && beyond.to_string().contains("12288"),
-            "{beyond}"
-        );
+        assert!(beyond.to_string().contains("000-000001") && beyond.to_string().contains("12288"), "{beyond}");
     }
 }
 
@@ -60,44 +57,25 @@ fn shapes_change() {
         disk.punch(file, 8192, 4096).unwrap();
         let mut read = [9; 8192];
         read_exact_at(&disk, file, 8192, &mut read).unwrap();
-        assert_eq!(
-            (read[0], read[4095], read[4096], read[8191]),
-            (0, 0, 1, 1),
-            "a punched block, a kept block"
-        );
+        assert_eq!((read[0], read[4095], read[4096], read[8191]), (0, 0, 1, 1), "a punched block, a kept block");
         disk.set_len(file, 100).unwrap();
         disk.set_len(file, 4096).unwrap();
         assert_eq!(disk.len(file).unwrap(), 4096);
-        assert_eq!(
-            disk.read_at(file, 4096, &mut read).unwrap(),
-            0,
-            "the end of the file"
-        );
+        assert_eq!(disk.read_at(file, 4096, &mut read).unwrap(), 0, "the end of the file");
     }
 }
 
 #[test]
 fn names_and_modes_are_kept() {
     for (_directory, disk) in disks() {
-        assert_eq!(
-            disk.list("").unwrap(),
-            Vec::<String>::new(),
-            "nothing is there, and nothing was made"
-        );
-        assert_eq!(
-            disk.open("control", OpenMode::Read).unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.list("").unwrap(), Vec::<String>::new(), "nothing is there, and nothing was made");
+        assert_eq!(disk.open("control", OpenMode::Read).unwrap_err().kind(), ErrorKind::NotFound);
         let file = disk.open("control", OpenMode::Create).unwrap();
-        assert_eq!(
-            disk.open("control", OpenMode::Create).unwrap_err().kind(),
-            ErrorKind::AlreadyExists
-        );
+        assert_eq!(disk.open("control", OpenMode::Create).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(disk.open("control", OpenMode::ReadWrite).unwrap(), file);
         let reader = disk.open("control", OpenMode::Read).unwrap();
         for refused in [
-            disk.write_at(reader, 0, b"x", Durability::Volatile)
-                .map(drop),
+            disk.write_at(reader, 0, b"x", Durability::Volatile).map(drop),
             disk.set_len(reader, 1),
             disk.allocate(reader, 0, 1),
             disk.punch(reader, 0, 1),
@@ -110,36 +88,24 @@ fn names_and_modes_are_kept() {
         assert_eq!(disk.list("log").unwrap(), ["a", "b"]);
         disk.remove("control").unwrap();
         assert_eq!(disk.len(file).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(
-            disk.remove("control").unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.remove("control").unwrap_err().kind(), ErrorKind::NotFound);
         let again = disk.open("control", OpenMode::Create).unwrap();
         assert_ne!(again, file, "the id of a removed file does not come back");
-        assert_eq!(
-            disk.open("../control", OpenMode::Read).unwrap_err().kind(),
-            ErrorKind::InvalidInput
-        );
+        assert_eq!(disk.open("../control", OpenMode::Read).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 }
 
 #[test]
 fn a_lock_excludes_within_the_process() {
     for (_directory, disk) in disks() {
-        assert_eq!(
-            disk.lock("control").unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(disk.lock("control").unwrap_err().kind(), ErrorKind::NotFound);
         disk.open("control", OpenMode::Create).unwrap();
         let held = disk.lock("control").unwrap();
         let refused = disk.lock("control").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::WouldBlock);
         assert!(refused.to_string().contains("control"), "{refused}");
         let second = RealDisk::new(disk.directory());
-        assert_eq!(
-            second.lock("control").unwrap_err().kind(),
-            ErrorKind::WouldBlock
-        );
+        assert_eq!(second.lock("control").unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(held);
         second.lock("control").unwrap();
     }
@@ -170,10 +136,7 @@ fn a_lock_excludes_another_process() {
     let held = disk.lock("control").unwrap();
     assert!(ask_another(), "the other process is refused");
     drop(held);
-    assert!(
-        !ask_another(),
-        "and it is this lock that it was refused for"
-    );
+    assert!(!ask_another(), "and it is this lock that it was refused for");
 }
 
 #[test]
@@ -184,12 +147,7 @@ fn a_full_file_system_says_so() {
         return;
     }
     let file = disk.open("full", OpenMode::ReadWrite).unwrap();
-    let error = disk
-        .write_at(file, 0, b"x", Durability::Volatile)
-        .unwrap_err();
+    let error = disk.write_at(file, 0, b"x", Durability::Volatile).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
-    assert!(
-        error.to_string().contains("/dev/full at offset 0"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("/dev/full at offset 0"), "{error}");
 }

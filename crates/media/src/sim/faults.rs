@@ -91,13 +91,7 @@ impl Fault {
     }
 
     fn new(call: Call, effect: Effect) -> Fault {
-        Fault {
-            call,
-            names: String::new(),
-            harmless: 0,
-            for_ever: false,
-            effect,
-        }
+        Fault { call, names: String::new(), harmless: 0, for_ever: false, effect }
     }
 
     /// Waits for the `nth` such call from now on; 1 is the next.
@@ -139,8 +133,7 @@ impl Faults {
     pub(super) fn strike(&mut self, call: Call, name: &str) -> Option<Effect> {
         let mut effect = None;
         self.0.retain_mut(|fault| {
-            let concerned =
-                (fault.call == Call::Any || fault.call == call) && name.starts_with(&fault.names);
+            let concerned = (fault.call == Call::Any || fault.call == call) && name.starts_with(&fault.names);
             if !concerned {
                 return true;
             }

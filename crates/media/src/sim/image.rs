@@ -7,6 +7,7 @@ use crate::{BLOCK_LEN, SECTOR_LEN};
 use cedrat_sync::Arc;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const BLOCK: u64 = BLOCK_LEN as u64;
@@ -43,8 +44,7 @@ impl Image {
     /// The bytes of a file.
     pub fn file(&self, name: &str) -> Option<Vec<u8>> {
         let contents = self.files.get(name)?;
-        let mut bytes =
-            vec![0; usize::try_from(contents.len).expect("a simulated file fits into memory")];
+        let mut bytes = vec![0; usize::try_from(contents.len).expect("a simulated file fits into memory")];
         contents.read(0, &mut bytes);
         Some(bytes)
     }
@@ -52,13 +52,7 @@ impl Image {
 
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(
-                self.files
-                    .iter()
-                    .map(|(name, contents)| (name, contents.len)),
-            )
-            .finish()
+        f.debug_map().entries(self.files.iter().map(|(name, contents)| (name, contents.len))).finish()
     }
 }
 
@@ -75,7 +69,7 @@ pub(super) struct Contents {
 
 #[derive(Clone)]
 struct Chunk {
-    blocks: [Option<Arc<Block>>; CHUNK_BLOCKS],
+    blocks: [Option<Block>; CHUNK_BLOCKS],
     /// A bit for each block that takes space.
     taken: u64,
 }
@@ -84,14 +78,11 @@ struct Chunk {
 struct Block {
     /// Of the bytes and the block's number in the file.
     hash: u64,
-    bytes: [u8; BLOCK_LEN],
+    bytes: Arc<[u8]>,
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk {
-        blocks: [const { None }; CHUNK_BLOCKS],
-        taken: 0,
-    };
+    const EMPTY: Chunk = Chunk { blocks: [const { None }; CHUNK_BLOCKS], taken: 0 };
 }
 
 impl Contents {
@@ -106,10 +97,7 @@ impl Contents {
 
     /// Bytes of space that writing or reserving these bytes would take beyond what is taken.
     pub(super) fn space_wanted(&self, offset: u64, len: u64) -> u64 {
-        blocks(offset, len)
-            .filter(|&block| !self.is_taken(block))
-            .count() as u64
-            * BLOCK
+        blocks(offset, len).filter(|&block| !self.is_taken(block)).count() as u64 * BLOCK
     }
 
     /// Reads up to the end of the file; returns how many bytes.
@@ -119,7 +107,7 @@ impl Contents {
         while done < total {
             let (block, within) = place(offset + done as u64);
             let part = (BLOCK_LEN - within).min(total - done);
-            let bytes = self.block(block).map_or(&ZEROS, |block| &block.bytes);
+            let bytes = self.block(block).map_or(&ZEROS[..], |block| &block.bytes);
             buffer[done..done + part].copy_from_slice(&bytes[within..within + part]);
             done += part;
         }
@@ -159,10 +147,7 @@ impl Contents {
             let part = ((BLOCK_LEN - within) as u64).min(end - at) as usize;
             let wanted = |sector| keeps(at / SECTOR + sector - first_sector);
             let sectors = (within % SECTOR_LEN + part).div_ceil(SECTOR_LEN) as u64;
-            if within == 0
-                && (part == BLOCK_LEN || at + part as u64 == self.len)
-                && (0..sectors).all(wanted)
-            {
+            if within == 0 && (part == BLOCK_LEN || at + part as u64 == self.len) && (0..sectors).all(wanted) {
                 self.put(block, None);
                 self.release(block);
             } else if self.block(block).is_some() {
@@ -184,76 +169,69 @@ impl Contents {
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.zero_sectors(len, self.len - len, |_| true);
-            self.chunks
-                .truncate(len.div_ceil(BLOCK).div_ceil(CHUNK_BLOCKS as u64) as usize);
+            self.chunks.truncate(len.div_ceil(BLOCK).div_ceil(CHUNK_BLOCKS as u64) as usize);
         }
         self.len = len;
     }
 
     /// Writes into one block; returns where in the block the last kept byte ends.
-    fn write_block(
-        &mut self,
-        block: u64,
-        within: usize,
-        part: &[u8],
-        wanted: impl Fn(u64) -> bool,
-    ) -> Option<usize> {
-        let mut bytes = None;
-        let mut end = None;
-        let mut done = 0;
-        for sector in 0.. {
-            if done == part.len() {
-                break;
+    fn write_block(&mut self, block: u64, within: usize, part: &[u8], wanted: impl Fn(u64) -> bool) -> Option<usize> {
+        // The runs of bytes that lie in one sector each, and are kept.
+        let mut starts = within;
+        let kept = (0..).map_while(|sector| {
+            let start = starts;
+            starts = (start + 1).next_multiple_of(SECTOR_LEN).min(within + part.len());
+            (start < starts).then(|| (start..starts, wanted(sector)))
+        });
+        let kept: Vec<Range<usize>> = kept.filter_map(|(run, kept)| kept.then_some(run)).collect();
+        let end = kept.last()?.end;
+
+        let whole = kept.iter().map(Range::len).sum::<usize>() == BLOCK_LEN;
+        let bytes = if whole {
+            Arc::from(part)
+        } else {
+            let mut bytes = self.take_bytes(block).unwrap_or_else(|| Arc::from(&ZEROS[..]));
+            let changed = Arc::make_mut(&mut bytes);
+            for run in kept {
+                changed[run.clone()].copy_from_slice(&part[run.start - within..run.end - within]);
             }
-            let start = within + done;
-            let run = (SECTOR_LEN - start % SECTOR_LEN).min(part.len() - done);
-            if wanted(sector) {
-                let bytes = bytes
-                    .get_or_insert_with(|| self.block(block).map_or(ZEROS, |block| block.bytes));
-                bytes[start..start + run].copy_from_slice(&part[done..done + run]);
-                end = Some(start + run);
-            }
-            done += run;
-        }
-        if let Some(bytes) = bytes {
-            self.put(block, Some(bytes));
-        }
-        end
+            bytes
+        };
+        self.put(block, Some(bytes));
+        Some(end)
     }
 
     fn block(&self, block: u64) -> Option<&Block> {
         let (chunk, within) = chunk_place(block);
-        self.chunks.get(chunk)?.as_ref()?.blocks[within].as_deref()
+        self.chunks.get(chunk)?.as_ref()?.blocks[within].as_ref()
     }
 
     fn is_taken(&self, block: u64) -> bool {
         let (chunk, within) = chunk_place(block);
-        self.chunks
-            .get(chunk)
-            .and_then(|chunk| chunk.as_ref())
-            .is_some_and(|chunk| chunk.taken >> within & 1 == 1)
+        self.chunks.get(chunk).and_then(|chunk| chunk.as_ref()).is_some_and(|chunk| chunk.taken >> within & 1 == 1)
+    }
+
+    /// Takes the bytes out of a block that is about to be put again, so that they can change in place.
+    fn take_bytes(&mut self, block: u64) -> Option<Arc<[u8]>> {
+        self.block(block)?;
+        let (chunk, within) = chunk_place(block);
+        let old = self.chunk_mut(chunk).blocks[within].take()?;
+        self.sum = self.sum.wrapping_sub(old.hash);
+        Some(old.bytes)
     }
 
     /// Puts new bytes into a block, which takes its space; `None` is zeros and takes none.
-    fn put(&mut self, block: u64, bytes: Option<[u8; BLOCK_LEN]>) {
-        let old = self.block(block).map(|block| block.hash);
-        let new = bytes
-            .as_ref()
-            .filter(|bytes| **bytes != ZEROS)
-            .map(|bytes| {
-                Arc::new(Block {
-                    hash: xxh3_64_with_seed(bytes, block),
-                    bytes: *bytes,
-                })
-            });
-        self.sum = self.sum.wrapping_sub(old.unwrap_or(0));
-        self.sum = self
-            .sum
-            .wrapping_add(new.as_ref().map_or(0, |block| block.hash));
+    fn put(&mut self, block: u64, bytes: Option<Arc<[u8]>>) {
         if bytes.is_some() {
             self.take(block);
         }
-        if old.is_some() || new.is_some() {
+        let new = bytes.filter(|bytes| **bytes != ZEROS).map(|bytes| {
+            let hash = xxh3_64_with_seed(&bytes, block);
+            Block { hash, bytes }
+        });
+        self.sum = self.sum.wrapping_sub(self.block(block).map_or(0, |block| block.hash));
+        self.sum = self.sum.wrapping_add(new.as_ref().map_or(0, |block| block.hash));
+        if new.is_some() || self.block(block).is_some() {
             let (chunk, within) = chunk_place(block);
             self.chunk_mut(chunk).blocks[within] = new;
         }
@@ -284,7 +262,7 @@ impl Contents {
 }
 
 /// The blocks that these bytes touch.
-fn blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
+fn blocks(offset: u64, len: u64) -> Range<u64> {
     offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK)
 }
 
@@ -295,10 +273,7 @@ fn place(offset: u64) -> (u64, usize) {
 
 /// The chunk of a block, and where in it.
 fn chunk_place(block: u64) -> (usize, usize) {
-    (
-        usize::try_from(block).expect("a simulated file fits into memory") / CHUNK_BLOCKS,
-        block as usize % CHUNK_BLOCKS,
-    )
+    (usize::try_from(block).expect("a simulated file fits into memory") / CHUNK_BLOCKS, block as usize % CHUNK_BLOCKS)
 }
 
 #[cfg(test)]
@@ -306,9 +281,7 @@ mod tests {
     use super::*;
 
     fn image(contents: Contents) -> Image {
-        Image {
-            files: BTreeMap::from([("file".into(), contents)]),
-        }
+        Image { files: BTreeMap::from([("file".into(), contents)]) }
     }
 
     #[test]
@@ -323,11 +296,7 @@ mod tests {
         twice.write(6_000, &[1; 4_100]);
         assert_eq!(image(once.clone()).hash(), image(twice.clone()).hash());
         twice.set_len(10_101);
-        assert_ne!(
-            image(once).hash(),
-            image(twice.clone()).hash(),
-            "the length counts"
-        );
+        assert_ne!(image(once).hash(), image(twice.clone()).hash(), "the length counts");
         twice.set_len(0);
         assert_eq!(twice.sum, 0);
     }
@@ -361,11 +330,7 @@ mod tests {
         let mut bytes = [0; BLOCK_LEN];
         contents.read(0, &mut bytes);
         for (at, byte) in bytes.into_iter().enumerate() {
-            assert_eq!(
-                byte,
-                if (1024..1536).contains(&at) { 2 } else { 1 },
-                "byte {at}"
-            );
+            assert_eq!(byte, if (1024..1536).contains(&at) { 2 } else { 1 }, "byte {at}");
         }
     }
 
@@ -377,11 +342,7 @@ mod tests {
         assert_eq!(contents.space(), 3 * BLOCK);
         assert_eq!(contents.space_wanted(2 * BLOCK, 2 * BLOCK), BLOCK);
         contents.zero_sectors(10, 2 * BLOCK, |_| true);
-        assert_eq!(
-            contents.space(),
-            2 * BLOCK,
-            "only whole blocks are given back"
-        );
+        assert_eq!(contents.space(), 2 * BLOCK, "only whole blocks are given back");
         contents.set_len(BLOCK + 1);
         assert_eq!(contents.space(), BLOCK);
         contents.set_len(0);

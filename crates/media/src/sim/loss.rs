@@ -13,7 +13,7 @@ pub enum Loss {
     Everything,
     /// Every change survives, those in flight too: the power failed after the caches had been emptied.
     Nothing,
-    /// By coins from the seed: a change survives whole, is lost whole, or is torn, each sector by a coin of its own.
+    /// By coins from the seed and the place of the crash: a change survives whole, is lost whole, or is torn, each sector by a coin of its own.
     Random(u64),
     /// By coins from the seed, as `Random`, but no write is torn: changes are only lost and thereby reordered.
     Whole(u64),
@@ -56,9 +56,10 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn new(loss: Loss) -> Judge {
+    pub(super) fn new(loss: Loss, at: usize) -> Judge {
         let mut coins = Random::new(match loss {
-            Loss::Random(seed) | Loss::Whole(seed) => seed,
+            // The place counts too: one seed shall not lose the same writes at every place.
+            Loss::Random(seed) | Loss::Whole(seed) => Random::new(seed).next() ^ at as u64,
             _ => 0,
         });
         // One seed loses little, another nearly everything: real crashes come in both kinds, and a fair coin
@@ -72,12 +73,7 @@ impl Judge {
             (_, 2) => (10, 10),
             (_, _) => (40, 40),
         };
-        Judge {
-            loss,
-            coins,
-            kept,
-            lost,
-        }
+        Judge { loss, coins, kept, lost }
     }
 
     /// The fate of the change that has `newer` changes after it; `tears` if it is the newest write of all.

@@ -8,25 +8,28 @@
 //! A write becomes visible to readers when it ends. Between its begin and its end other threads may act, under a
 //! seeded scheduler wherever that scheduler likes; a crash in between finds it in flight.
 
+mod cursor;
 mod faults;
 mod image;
 mod journal;
+mod live;
 mod loss;
 mod random;
+mod volatile;
 
+pub use cursor::Cursor;
 pub use faults::{Call, Damage, Fault};
 pub use image::Image;
-pub use journal::{Cursor, Journal, Mark};
+pub use journal::{Journal, Mark};
 pub use loss::Loss;
 
 use crate::names::{check_directory, split};
-use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
+use crate::{Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
 use cedrat_sync::{Arc, Mutex, MutexGuard};
-use faults::{Effect, Faults};
-use image::Contents;
-use journal::{CallId, Entry, FileNumber, SyncOutcome};
+use faults::Effect;
+use journal::{Entry, FileNumber, SyncOutcome};
+use live::{State, power_lost};
 use random::Random;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, ErrorKind};
 
@@ -40,29 +43,6 @@ pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
-struct State {
-    initial: Image,
-    entries: Vec<Entry>,
-    marks: Vec<Mark>,
-    files: Vec<LiveFile>,
-    names: BTreeMap<Arc<str>, FileNumber>,
-    locked: BTreeSet<FileNumber>,
-    /// Bytes of space taken by all files, in whole blocks.
-    space: u64,
-    capacity: Option<u64>,
-    faults: Faults,
-    short: Option<Random>,
-    calls: u64,
-    powered: bool,
-}
-
-/// A file as callers see it: every write that ended, wherever its bytes lie.
-struct LiveFile {
-    name: Arc<str>,
-    contents: Contents,
-    removed: bool,
-}
-
 impl SimDisk {
     /// An empty disk.
     pub fn new() -> SimDisk {
@@ -71,28 +51,7 @@ impl SimDisk {
 
     /// A disk on which all of `image` is durable.
     pub fn from_image(image: Image) -> SimDisk {
-        let live = |(name, contents): (&Arc<str>, &Contents)| LiveFile {
-            name: name.clone(),
-            contents: contents.clone(),
-            removed: false,
-        };
-        let state = State {
-            entries: Vec::new(),
-            marks: Vec::new(),
-            files: image.files.iter().map(live).collect(),
-            names: image.files.keys().cloned().zip(0..).collect(),
-            locked: BTreeSet::new(),
-            space: image.files.values().map(Contents::space).sum(),
-            capacity: None,
-            faults: Faults::default(),
-            short: None,
-            calls: 0,
-            powered: true,
-            initial: image,
-        };
-        SimDisk {
-            state: Arc::new(Mutex::new(state)),
-        }
+        SimDisk { state: Arc::new(Mutex::new(State::new(image))) }
     }
 
     /// Everything asked of the disk so far.
@@ -121,13 +80,7 @@ impl SimDisk {
     pub fn image(&self) -> Image {
         let state = self.state.lock();
         let contents = |&number: &FileNumber| state.files[number].contents.clone();
-        Image {
-            files: state
-                .names
-                .iter()
-                .map(|(name, number)| (name.clone(), contents(number)))
-                .collect(),
-        }
+        Image { files: state.names.iter().map(|(name, number)| (name.clone(), contents(number))).collect() }
     }
 
     /// Lets something go wrong. Faults are independent; each counts calls from when it was added.
@@ -178,11 +131,7 @@ impl SimDisk {
             }
             Damage::Stale => {
                 let stale = journal::earlier(&state.initial, &state.entries, number, sector);
-                state.corrupt(
-                    number,
-                    sector,
-                    &stale[..SECTOR_LEN.min((len - sector) as usize)],
-                );
+                state.corrupt(number, sector, &stale[..SECTOR_LEN.min((len - sector) as usize)]);
                 Ok(())
             }
             Damage::Misdirected { to } if to >= len => Err(beyond(name, to, len)),
@@ -217,17 +166,12 @@ impl Media for SimDisk {
         let mut state = self.begin(Call::Open, name)?;
         let number = match (mode, state.number(name)) {
             (OpenMode::Create, Ok(_)) => {
-                return Err(io::Error::new(
-                    ErrorKind::AlreadyExists,
-                    format!("{name} exists already"),
-                ));
+                return Err(io::Error::new(ErrorKind::AlreadyExists, format!("{name} exists already")));
             }
             (OpenMode::Create, Err(_)) => state.create(name),
             (_, found) => found?,
         };
-        Ok(FileId(
-            (number as u32) << 1 | u32::from(mode != OpenMode::Read),
-        ))
+        Ok(FileId((number as u32) << 1 | u32::from(mode != OpenMode::Read)))
     }
 
     fn lock(&self, name: &str) -> io::Result<LockGuard> {
@@ -238,10 +182,7 @@ impl Media for SimDisk {
             let message = format!("{name} is held by another opening: close it first");
             return Err(io::Error::new(ErrorKind::WouldBlock, message));
         }
-        Ok(LockGuard::new(Holder {
-            state: self.state.clone(),
-            number,
-        }))
+        Ok(LockGuard::new(Holder { state: self.state.clone(), number }))
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
@@ -269,9 +210,7 @@ impl Media for SimDisk {
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         check_directory(directory)?;
         let mut state = self.begin(Call::SyncDirectory, directory)?;
-        state.entries.push(Entry::SyncDirectory {
-            directory: directory.into(),
-        });
+        state.entries.push(Entry::SyncDirectory { directory: directory.into() });
         Ok(())
     }
 
@@ -283,18 +222,10 @@ impl Media for SimDisk {
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let (mut state, number) = self.begin_file(Call::Read, file)?;
         let wanted = state.shortened(buffer.len());
-        Ok(state.files[number]
-            .contents
-            .read(offset, &mut buffer[..wanted]))
+        Ok(state.files[number].contents.read(offset, &mut buffer[..wanted]))
     }
 
-    fn write_at(
-        &self,
-        file: FileId,
-        offset: u64,
-        bytes: &[u8],
-        durability: Durability,
-    ) -> io::Result<usize> {
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
         let (mut state, number, effect) = self.begin_change(Call::Write, file)?;
         let bytes = &bytes[..state.shortened(bytes.len())];
         let offset = match effect {
@@ -304,21 +235,11 @@ impl Media for SimDisk {
         };
         check_end(&state.files[number].name, offset, bytes.len() as u64)?;
         let call = state.next_call();
-        let begin = Entry::WriteBegin {
-            call,
-            file: number,
-            offset,
-            bytes: bytes.into(),
-            durability,
-        };
+        let begin = Entry::WriteBegin { call, file: number, offset, bytes: bytes.into(), durability };
         state.entries.push(begin);
         if let Some(error) = state.struck(effect, number) {
             if state.powered {
-                state.entries.push(Entry::WriteEnd {
-                    call,
-                    taken: 0,
-                    failed: true,
-                });
+                state.entries.push(Entry::WriteEnd { call, taken: 0, failed: true });
             }
             return Err(error);
         }
@@ -328,11 +249,7 @@ impl Media for SimDisk {
         let mut state = self.powered()?;
         let result = state.take_in(number, offset, bytes);
         let taken = *result.as_ref().unwrap_or(&0);
-        state.entries.push(Entry::WriteEnd {
-            call,
-            taken,
-            failed: false,
-        });
+        state.entries.push(Entry::WriteEnd { call, taken, failed: false });
         result
     }
 
@@ -343,11 +260,7 @@ impl Media for SimDisk {
         if let Some(error) = state.struck(effect, number) {
             if state.powered {
                 let forgets = matches!(effect, Some(Effect::Forget));
-                let outcome = if forgets {
-                    SyncOutcome::Forgotten
-                } else {
-                    SyncOutcome::Failed
-                };
+                let outcome = if forgets { SyncOutcome::Forgotten } else { SyncOutcome::Failed };
                 state.entries.push(Entry::SyncEnd { call, outcome });
             }
             return Err(error);
@@ -355,10 +268,7 @@ impl Media for SimDisk {
         drop(state);
 
         let mut state = self.powered()?;
-        state.entries.push(Entry::SyncEnd {
-            call,
-            outcome: SyncOutcome::Done,
-        });
+        state.entries.push(Entry::SyncEnd { call, outcome: SyncOutcome::Done });
         Ok(())
     }
 
@@ -369,24 +279,14 @@ impl Media for SimDisk {
             return Err(state.full(number, offset));
         }
         state.change(number, |contents| contents.reserve(offset, len));
-        state.entries.push(Entry::Reserve {
-            file: number,
-            offset,
-            len,
-        });
+        state.entries.push(Entry::Reserve { file: number, offset, len });
         Ok(())
     }
 
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let (mut state, number) = self.begin_shape(Call::Punch, file)?;
-        state.change(number, |contents| {
-            contents.zero_sectors(offset, len, |_| true)
-        });
-        state.entries.push(Entry::Punch {
-            file: number,
-            offset,
-            len,
-        });
+        state.change(number, |contents| contents.zero_sectors(offset, len, |_| true));
+        state.entries.push(Entry::Punch { file: number, offset, len });
         Ok(())
     }
 
@@ -400,11 +300,7 @@ impl Media for SimDisk {
 
     fn path(&self, file: FileId) -> String {
         let state = self.state.lock();
-        state
-            .files
-            .get((file.0 >> 1) as usize)
-            .map_or("no file", |file| &file.name)
-            .to_owned()
+        state.files.get((file.0 >> 1) as usize).map_or("no file", |file| &file.name).to_owned()
     }
 }
 
@@ -412,11 +308,7 @@ impl Media for SimDisk {
 impl SimDisk {
     fn powered(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock();
-        if state.powered {
-            Ok(state)
-        } else {
-            Err(power_lost())
-        }
+        if state.powered { Ok(state) } else { Err(power_lost()) }
     }
 
     /// For calls by name.
@@ -430,20 +322,13 @@ impl SimDisk {
     }
 
     /// For calls about a file whose effects the caller applies.
-    fn begin_any(
-        &self,
-        call: Call,
-        file: FileId,
-    ) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
+    fn begin_any(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
         let mut state = self.powered()?;
         let number = (file.0 >> 1) as usize;
         let name = match state.files.get(number) {
             Some(live) if !live.removed => live.name.clone(),
             _ => {
-                return Err(io::Error::new(
-                    ErrorKind::NotFound,
-                    format!("file {number} was removed"),
-                ));
+                return Err(io::Error::new(ErrorKind::NotFound, format!("file {number} was removed")));
             }
         };
         let effect = state.strike(call, &name);
@@ -466,11 +351,7 @@ impl SimDisk {
     }
 
     /// For calls that change a file's shape.
-    fn begin_shape(
-        &self,
-        call: Call,
-        file: FileId,
-    ) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
+    fn begin_shape(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
         let (mut state, number, effect) = self.begin_change(call, file)?;
         match state.struck(effect, number) {
             None => Ok((state, number)),
@@ -479,133 +360,12 @@ impl SimDisk {
     }
 
     /// For calls that change nothing.
-    fn begin_file(
-        &self,
-        call: Call,
-        file: FileId,
-    ) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
+    fn begin_file(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
         let (mut state, number, effect) = self.begin_any(call, file)?;
         match state.struck(effect, number) {
             None => Ok((state, number)),
             Some(error) => Err(error),
         }
-    }
-}
-
-impl State {
-    fn strike(&mut self, call: Call, name: &str) -> Option<Effect> {
-        self.calls += 1;
-        self.faults.strike(call, name)
-    }
-
-    fn struck(&mut self, effect: Option<Effect>, number: FileNumber) -> Option<io::Error> {
-        let name = self.files[number].name.clone();
-        self.struck_by_name(effect, &name)
-    }
-
-    /// The error of a call that is struck, having switched the power off if that is it.
-    fn struck_by_name(&mut self, effect: Option<Effect>, name: &str) -> Option<io::Error> {
-        match effect? {
-            Effect::Error(kind) => Some(io::Error::new(
-                kind,
-                format!("{name}: the simulated disk fails as asked"),
-            )),
-            Effect::Forget => Some(io::Error::other(format!(
-                "{name}: the simulated disk fails to sync, and forgets, as asked"
-            ))),
-            Effect::PowerLoss => {
-                self.powered = false;
-                Some(power_lost())
-            }
-            Effect::LoseWrite | Effect::MisdirectWrite { .. } => None,
-        }
-    }
-
-    fn number(&self, name: &str) -> io::Result<FileNumber> {
-        let number = self.names.get(name).copied();
-        number.ok_or_else(|| io::Error::new(ErrorKind::NotFound, format!("{name} does not exist")))
-    }
-
-    fn create(&mut self, name: &str) -> FileNumber {
-        let name: Arc<str> = name.into();
-        self.files.push(LiveFile {
-            name: name.clone(),
-            contents: Contents::default(),
-            removed: false,
-        });
-        self.names.insert(name.clone(), self.files.len() - 1);
-        self.entries.push(Entry::Create { name });
-        self.files.len() - 1
-    }
-
-    /// Unique in the journal: two calls do not begin at the same entry.
-    fn next_call(&self) -> CallId {
-        self.entries.len() as CallId
-    }
-
-    /// How many of `len` bytes a read or write does: mostly all, else some whole sectors.
-    fn shortened(&mut self, len: usize) -> usize {
-        let Some(coins) = &mut self.short else {
-            return len;
-        };
-        if len <= SECTOR_LEN || coins.below(2) == 0 {
-            return len;
-        }
-        let sectors = (len - 1) / SECTOR_LEN;
-        SECTOR_LEN * (1 + coins.below(sectors as u64) as usize)
-    }
-
-    /// Bytes of space left.
-    fn room(&self) -> u64 {
-        self.capacity
-            .map_or(u64::MAX, |capacity| capacity.saturating_sub(self.space))
-    }
-
-    fn full(&self, number: FileNumber, offset: u64) -> io::Error {
-        let name = &self.files[number].name;
-        io::Error::new(
-            ErrorKind::StorageFull,
-            format!("{name} at offset {offset}: the simulated disk is full"),
-        )
-    }
-
-    /// Changes a file, keeping count of the space.
-    fn change(&mut self, number: FileNumber, change: impl FnOnce(&mut Contents)) {
-        let contents = &mut self.files[number].contents;
-        self.space -= contents.space();
-        change(contents);
-        self.space += contents.space();
-    }
-
-    /// Writes as many of the bytes as there is space for.
-    fn take_in(&mut self, number: FileNumber, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let file = &self.files[number];
-        if file.removed {
-            return Err(io::Error::new(
-                ErrorKind::NotFound,
-                format!("{} was removed", file.name),
-            ));
-        }
-        let mut taken = bytes.len();
-        while taken > 0 && file.contents.space_wanted(offset, taken as u64) > self.room() {
-            // Back to the beginning of the block that the last byte lies in.
-            let end = offset + taken as u64 - 1;
-            taken = (end - end % BLOCK_LEN as u64).saturating_sub(offset) as usize;
-        }
-        if taken == 0 && !bytes.is_empty() {
-            return Err(self.full(number, offset));
-        }
-        self.change(number, |contents| contents.write(offset, &bytes[..taken]));
-        Ok(taken)
-    }
-
-    fn corrupt(&mut self, number: FileNumber, offset: u64, bytes: &[u8]) {
-        self.change(number, |contents| contents.write(offset, bytes));
-        self.entries.push(Entry::Corrupt {
-            file: number,
-            offset,
-            bytes: bytes.into(),
-        });
     }
 }
 
@@ -621,22 +381,14 @@ impl Drop for Holder {
     }
 }
 
-fn power_lost() -> io::Error {
-    io::Error::other("the simulated disk has lost its power: take what is left from its journal")
-}
-
 fn beyond(name: &str, offset: u64, len: u64) -> io::Error {
-    io::Error::new(
-        ErrorKind::InvalidInput,
-        format!("{name} has {len} bytes, none at offset {offset}"),
-    )
+    io::Error::new(ErrorKind::InvalidInput, format!("{name} has {len} bytes, none at offset {offset}"))
 }
 
 fn check_end(name: &str, offset: u64, len: u64) -> io::Result<()> {
     if offset.checked_add(len).is_some_and(|end| end <= LEN_MAX) {
         return Ok(());
     }
-    let message =
-        format!("{name} at offset {offset}: simulated files have at most {LEN_MAX} bytes");
+    let message = format!("{name} at offset {offset}: simulated files have at most {LEN_MAX} bytes");
     Err(io::Error::new(ErrorKind::FileTooLarge, message))
 }
