@@ -111,13 +111,12 @@ pub(crate) mod segment_at {
     pub(crate) const CRC: usize = MAGIC + 4; //      of everything in the header behind it
     pub(crate) const VERSION: usize = CRC + 4;
     pub(crate) const PARTITION: usize = VERSION + 2;
-    pub(crate) const LIFE: usize = PARTITION + 2;
-    pub(crate) const STORE: usize = LIFE + 4;
+    pub(crate) const EPOCH: usize = PARTITION + 2;
+    pub(crate) const STORE: usize = EPOCH + 4;
     pub(crate) const SEQUENCE: usize = STORE + 16;
     pub(crate) const SEGMENT_LEN: usize = SEQUENCE + 8;
-    pub(crate) const EPOCH: usize = SEGMENT_LEN + 8;
-    pub(crate) const RESERVED: usize = EPOCH + 4;
-    pub(crate) const END: usize = RESERVED + 12;
+    pub(crate) const RESERVED: usize = SEGMENT_LEN + 8;
+    pub(crate) const END: usize = RESERVED + 16;
 }
 const _: () = assert!(segment_at::END == 64 && segment_at::SEQUENCE % 8 == 0);
 
@@ -131,7 +130,6 @@ pub(crate) const SEQUENCE_NONE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) partition: PartitionId,
-    pub(crate) life: u32,
     pub(crate) store: StoreId,
     pub(crate) sequence: u64,
     pub(crate) segment_len: u64,
@@ -156,7 +154,6 @@ impl SegmentHeader {
         put_u32(to, segment_at::MAGIC, SEGMENT_MAGIC);
         put_u16(to, segment_at::VERSION, LOG_FORMAT_VERSION);
         put_u16(to, segment_at::PARTITION, self.partition.0);
-        put_u32(to, segment_at::LIFE, self.life);
         to[segment_at::STORE..segment_at::SEQUENCE].copy_from_slice(&self.store);
         put_u64(to, segment_at::SEQUENCE, self.sequence);
         put_u64(to, segment_at::SEGMENT_LEN, self.segment_len);
@@ -185,10 +182,7 @@ impl SegmentHeader {
         }
         SegmentHead::Whole(SegmentHeader {
             partition: PartitionId(get_u16(from, segment_at::PARTITION)),
-            life: get_u32(from, segment_at::LIFE),
-            store: from[segment_at::STORE..segment_at::SEQUENCE]
-                .try_into()
-                .expect("16 bytes"),
+            store: from[segment_at::STORE..segment_at::SEQUENCE].try_into().expect("16 bytes"),
             sequence: get_u64(from, segment_at::SEQUENCE),
             segment_len: get_u64(from, segment_at::SEGMENT_LEN),
             epoch: get_u32(from, segment_at::EPOCH),
@@ -241,7 +235,6 @@ mod tests {
     fn segment() -> SegmentHeader {
         SegmentHeader {
             partition: PartitionId(2),
-            life: 9,
             store: *b"a store's name..",
             sequence: 77,
             segment_len: 1 << 24,
@@ -254,11 +247,7 @@ mod tests {
         let mut bytes = [0; 4096];
         block().encode(&mut bytes, 99);
         assert_eq!(BlockHeader::decode(&bytes, 99), Some(block()));
-        assert_eq!(
-            BlockHeader::decode(&bytes, 98),
-            None,
-            "another store's block"
-        );
+        assert_eq!(BlockHeader::decode(&bytes, 98), None, "another store's block");
         let mut bytes = [0; 4096];
         segment().encode(&mut bytes);
         assert_eq!(SegmentHeader::decode(&bytes), SegmentHead::Whole(segment()));
@@ -285,12 +274,7 @@ mod tests {
     fn lengths_that_make_no_sense_are_no_block() {
         for (used, len) in [(63, 4096), (64, 0), (64, 4097), (8193, 8192), (64, 2048)] {
             let mut bytes = [0; BLOCK_HEADER_LEN];
-            BlockHeader {
-                used,
-                len,
-                ..block()
-            }
-            .encode(&mut bytes, 1);
+            BlockHeader { used, len, ..block() }.encode(&mut bytes, 1);
             assert_eq!(BlockHeader::decode(&bytes, 1), None);
         }
     }

@@ -40,11 +40,7 @@ mod tests {
         let bytes = b"the same bytes everywhere";
         let crc = |store: u8, partition, epoch, life, offset| {
             let block = block_seed(&[store; 16], PartitionId(partition));
-            record_crc(
-                record_seed(block, epoch, life),
-                LogOffset::new(offset),
-                bytes,
-            )
+            record_crc(record_seed(block, epoch, life), LogOffset::new(offset), bytes)
         };
         let all = [
             crc(1, 0, 1, 1, 64),

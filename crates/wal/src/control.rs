@@ -174,10 +174,7 @@ impl Control {
             return Err(SlotFault::Bad(slot.len(), "the control file ends here"));
         }
         if slot[at::MAGIC..at::CRC] != CONTROL_MAGIC {
-            return Err(SlotFault::Bad(
-                at::MAGIC,
-                "this is not a control file of a store",
-            ));
+            return Err(SlotFault::Bad(at::MAGIC, "this is not a control file of a store"));
         }
         let used = get_u32(slot, at::USED) as usize;
         if used < at::LISTS || used > slot.len().min(SLOT_LEN) {
@@ -190,38 +187,24 @@ impl Control {
         if version != CONTROL_FORMAT_VERSION {
             return Err(SlotFault::Version(version));
         }
-        let mut lists = Lists {
-            slot: &slot[..used],
-            at: at::LISTS,
-        };
+        let mut lists = Lists { slot: &slot[..used], at: at::LISTS };
         let partition_count = get_u16(slot, at::PARTITIONS);
         if partition_count == 0 || partition_count > PARTITIONS_MAX {
-            return Err(SlotFault::Bad(
-                at::PARTITIONS,
-                "the number of partitions makes no sense",
-            ));
+            return Err(SlotFault::Bad(at::PARTITIONS, "the number of partitions makes no sense"));
         }
         let segment_len = get_u64(slot, at::SEGMENT_LEN);
         if !crate::options::segment_len_is_possible(segment_len) {
-            return Err(SlotFault::Bad(
-                at::SEGMENT_LEN,
-                "the segment length makes no sense",
-            ));
+            return Err(SlotFault::Bad(at::SEGMENT_LEN, "the segment length makes no sense"));
         }
         let mut partitions = Vec::new();
         for _ in 0..partition_count {
             let scan_from = LogOffset::new(lists.number()?);
             let durable_below = LogOffset::new(lists.number()?);
-            partitions.push(ControlPartition {
-                scan_from,
-                durable_below,
-            });
+            partitions.push(ControlPartition { scan_from, durable_below });
         }
         let mut epochs = Epochs::default();
         for _ in 0..get_u32(slot, at::EPOCH_COUNT) {
-            epochs
-                .list
-                .push(lists.epoch(partition_count, epochs.newest())?);
+            epochs.list.push(lists.epoch(partition_count, epochs.newest())?);
         }
         let mut names = Vec::new();
         for _ in 0..get_u32(slot, at::NAME_COUNT) {
@@ -231,9 +214,7 @@ impl Control {
             return Err(SlotFault::Bad(lists.at, "bytes are left over"));
         }
         Ok(Control {
-            store: slot[at::STORE..at::GENERATION]
-                .try_into()
-                .expect("16 bytes"),
+            store: slot[at::STORE..at::GENERATION].try_into().expect("16 bytes"),
             page_len: get_u32(slot, at::PAGE_LEN),
             segment_len,
             generation: get_u64(slot, at::GENERATION),
@@ -279,20 +260,11 @@ impl Lists<'_> {
         let follows = |before: &Epoch| {
             number > Some(before.number)
                 && first >= before.end
-                && before
-                    .begins
-                    .iter()
-                    .zip(&begins)
-                    .all(|(before, begin)| before <= begin)
+                && before.begins.iter().zip(&begins).all(|(before, begin)| before <= begin)
         };
         match number {
             Some(number) if first <= end && first > Lsn::ZERO && before.is_none_or(follows) => {
-                Ok(Epoch {
-                    number,
-                    first,
-                    end,
-                    begins,
-                })
+                Ok(Epoch { number, first, end, begins })
             }
             _ => Err(SlotFault::Bad(begin, "the epochs do not follow each other")),
         }
@@ -337,18 +309,11 @@ impl ControlFile {
     }
 
     /// Opens the control file and reads it. Nothing is written.
-    pub(crate) fn open(
-        media: &dyn Media,
-        mode: OpenMode,
-    ) -> Result<(ControlFile, Control), LogError> {
-        let file = media
-            .open(CONTROL_FILE, mode)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => LogError::Absent {
-                    file: CONTROL_FILE.into(),
-                },
-                _ => LogError::io("opening the control file", error),
-            })?;
+    pub(crate) fn open(media: &dyn Media, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
+        let file = media.open(CONTROL_FILE, mode).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => LogError::Absent { file: CONTROL_FILE.into() },
+            _ => LogError::io("opening the control file", error),
+        })?;
         let path = media.path(file);
         let io = |error| LogError::io(format!("reading {path}"), error);
         let len = media.len(file).map_err(io)?;
@@ -361,10 +326,7 @@ impl ControlFile {
             read_exact_at(media, file, begin, &mut bytes[..present]).map_err(io)?;
             match Control::decode(&bytes[..present]) {
                 Ok(control) => {
-                    if newest
-                        .as_ref()
-                        .is_none_or(|other| other.generation < control.generation)
-                    {
+                    if newest.as_ref().is_none_or(|other| other.generation < control.generation) {
                         newest = Some(control);
                     }
                 }
@@ -393,6 +355,23 @@ impl ControlFile {
         Err(LogError::damaged(path, offset, what))
     }
 
+    /// Whether the control file looks like one whose creation never came to its end: empty, or begun by us.
+    pub(crate) fn is_unfinished(media: &dyn Media) -> Result<bool, LogError> {
+        let io = |error| LogError::io("reading the control file", error);
+        let file = media.open(CONTROL_FILE, OpenMode::Read).map_err(io)?;
+        let len = media.len(file).map_err(io)?;
+        let mut slot = AlignedBuf::zeroed(SLOT_LEN);
+        for begin in [0, SLOT_LEN as u64] {
+            let present = len.saturating_sub(begin).min(SLOT_LEN as u64) as usize;
+            read_exact_at(media, file, begin, &mut slot[..present]).map_err(io)?;
+            let ours = present >= at::CRC && slot[..at::CRC] == CONTROL_MAGIC;
+            if !ours && slot[..present].iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+        }
+        Ok(len <= 2 * SLOT_LEN as u64)
+    }
+
     /// Writes the control file durably: one slot, then the other.
     ///
     /// After an error neither the old nor the new content is certain; the log has to stop (W6).
@@ -400,9 +379,8 @@ impl ControlFile {
         let mut slot = AlignedBuf::zeroed(SLOT_LEN);
         control.encode(&mut slot)?;
         for begin in [0, SLOT_LEN as u64] {
-            write_all_at(media, self.file, begin, &slot, Durability::Durable).map_err(|error| {
-                LogError::io(format!("writing {}", media.path(self.file)), error)
-            })?;
+            write_all_at(media, self.file, begin, &slot, Durability::Durable)
+                .map_err(|error| LogError::io(format!("writing {}", media.path(self.file)), error))?;
         }
         Ok(())
     }
@@ -416,39 +394,19 @@ mod tests {
     pub(crate) fn example() -> Control {
         let begins = vec![LogOffset::ZERO; 2];
         let epochs = vec![
-            Epoch {
-                number: 1,
-                first: Lsn::new(1),
-                end: Lsn::new(50),
-                begins: begins.clone(),
-            },
-            Epoch {
-                number: 2,
-                first: Lsn::new(81),
-                end: Lsn::MAX,
-                begins,
-            },
+            Epoch { number: 1, first: Lsn::new(1), end: Lsn::new(50), begins: begins.clone() },
+            Epoch { number: 2, first: Lsn::new(81), end: Lsn::MAX, begins },
         ];
         Control {
             store: *b"0123456789abcdef",
             page_len: 4096,
             segment_len: 64 * 1024,
             generation: 12,
-            checkpoint: Checkpoint {
-                redo_lsn: Lsn::new(30),
-                scan_lsn: Lsn::new(20),
-                next_txn: 5,
-            },
+            checkpoint: Checkpoint { redo_lsn: Lsn::new(30), scan_lsn: Lsn::new(20), next_txn: 5 },
             promise: Lsn::new(49),
             partitions: vec![
-                ControlPartition {
-                    scan_from: LogOffset::ZERO,
-                    durable_below: LogOffset::new(8192),
-                },
-                ControlPartition {
-                    scan_from: LogOffset::new(4096),
-                    durable_below: LogOffset::new(4096),
-                },
+                ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::new(8192) },
+                ControlPartition { scan_from: LogOffset::new(4096), durable_below: LogOffset::new(4096) },
             ],
             epochs: Epochs { list: epochs },
             names: vec!["cedrat.increment".into(), "é".into(), String::new()],
@@ -470,10 +428,7 @@ mod tests {
         for bit in 0..used * 8 {
             let mut slot = slot.clone();
             slot[bit / 8] ^= 1 << (bit % 8);
-            assert!(
-                matches!(Control::decode(&slot), Err(SlotFault::Bad(..))),
-                "bit {bit}"
-            );
+            assert!(matches!(Control::decode(&slot), Err(SlotFault::Bad(..))), "bit {bit}");
         }
         for len in 0..used {
             assert!(Control::decode(&slot[..len]).is_err(), "length {len}");

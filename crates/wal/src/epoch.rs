@@ -37,11 +37,7 @@ impl Epochs {
     }
 
     /// The epoch that owns the places from `offset` on in `partition`, and where the next one takes over.
-    pub(crate) fn owner(
-        &self,
-        partition: PartitionId,
-        offset: LogOffset,
-    ) -> Option<(&Epoch, LogOffset)> {
+    pub(crate) fn owner(&self, partition: PartitionId, offset: LogOffset) -> Option<(&Epoch, LogOffset)> {
         let begin = |epoch: &Epoch| epoch.begins[partition.index()];
         // Several epochs may begin at one place, when nothing was written between them: the last one owns it.
         let after = self.list.partition_point(|epoch| begin(epoch) <= offset);
@@ -56,10 +52,7 @@ impl Epochs {
         let after = self.list.partition_point(|epoch| epoch.first <= lsn);
         match after.checked_sub(1).map(|at| &self.list[at]) {
             Some(epoch) if lsn < epoch.end => lsn,
-            _ => match self.list[after..]
-                .iter()
-                .find(|epoch| epoch.first < epoch.end)
-            {
+            _ => match self.list[after..].iter().find(|epoch| epoch.first < epoch.end) {
                 Some(epoch) => epoch.first,
                 None => lsn,
             },
@@ -70,12 +63,8 @@ impl Epochs {
     pub(crate) fn forget_before(&mut self, kept: Lsn, scan_from: &[LogOffset]) {
         while self.list.len() > 1 {
             let next = &self.list[1];
-            let unneeded = self.list[0].end <= kept
-                && next
-                    .begins
-                    .iter()
-                    .zip(scan_from)
-                    .all(|(begin, from)| begin <= from);
+            let unneeded =
+                self.list[0].end <= kept && next.begins.iter().zip(scan_from).all(|(begin, from)| begin <= from);
             if !unneeded {
                 break;
             }
@@ -109,9 +98,7 @@ mod tests {
     fn each_place_has_one_owner() {
         let epochs = epochs();
         let owner = |partition, offset| {
-            let (epoch, until) = epochs
-                .owner(PartitionId(partition), LogOffset::new(offset))
-                .unwrap();
+            let (epoch, until) = epochs.owner(PartitionId(partition), LogOffset::new(offset)).unwrap();
             (epoch.number, until.get())
         };
         assert_eq!(owner(0, 0), (1, 4096), "E1.3");
@@ -124,16 +111,7 @@ mod tests {
     #[test]
     fn dead_ranges_count_as_present() {
         let epochs = epochs();
-        for (lsn, alive) in [
-            (1, 1),
-            (49, 49),
-            (50, 81),
-            (80, 81),
-            (81, 81),
-            (89, 89),
-            (90, 95),
-            (200, 200),
-        ] {
+        for (lsn, alive) in [(1, 1), (49, 49), (50, 81), (80, 81), (81, 81), (89, 89), (90, 95), (200, 200)] {
             assert_eq!(epochs.skip_dead(Lsn::new(lsn)), Lsn::new(alive), "E1.5");
         }
     }

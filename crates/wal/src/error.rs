@@ -34,9 +34,7 @@ pub enum LogError {
         what: String,
     },
     /// The file is of a version that this program does not read.
-    #[error(
-        "{file}, byte {offset}: format version {found}, this program reads {known}; use a newer program"
-    )]
+    #[error("{file}, byte {offset}: format version {found}, this program reads {known}; use a newer program")]
     Version {
         /// The file.
         file: String,
@@ -89,22 +87,11 @@ pub enum LogError {
 
 impl LogError {
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> LogError {
-        LogError::Io {
-            doing: doing.into(),
-            source,
-        }
+        LogError::Io { doing: doing.into(), source }
     }
 
-    pub(crate) fn damaged(
-        file: impl Into<String>,
-        offset: u64,
-        what: impl Into<String>,
-    ) -> LogError {
-        LogError::Damaged {
-            file: file.into(),
-            offset,
-            what: what.into(),
-        }
+    pub(crate) fn damaged(file: impl Into<String>, offset: u64, what: impl Into<String>) -> LogError {
+        LogError::Damaged { file: file.into(), offset, what: what.into() }
     }
 }
 
@@ -126,9 +113,7 @@ pub enum LogFull {
         kept_from: Lsn,
     },
     /// The disk has no room for another log segment. Free some space on it and try again.
-    #[error(
-        "the disk is full: no room for another log segment of {segment_len} bytes; free space and try again"
-    )]
+    #[error("the disk is full: no room for another log segment of {segment_len} bytes; free space and try again")]
     Disk {
         /// The length of the segment that found no room.
         segment_len: u64,

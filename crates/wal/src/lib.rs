@@ -1,29 +1,61 @@
 //! The write-ahead log: one dense clock, partitions, group commit.
-#![allow(unused_variables, dead_code)]
+//!
+//! Every record takes the next number of one clock, its [`Lsn`], and a place in one of several append-only
+//! partitions. Recovery merges the partitions by LSN again; the first missing number is the end of the log.
+//! `docs/inside/invariants.md` numbers what must hold (E1–E3, E8, E16, E20, W), `docs/formats/log.md` and
+//! `docs/formats/control.md` draw the bytes.
+//!
+//! Where to read on:
+//!
+//! 1. [`record`](mod@record), `block`, `control`: what lies on the disk;
+//! 2. `clock`: how far the log is durable, without a latch;
+//! 3. `partition`, `force`: the tail of a partition, and group commit;
+//! 4. `look`, `verdict`, `scan`: what a crash left behind;
+//! 5. `space`: why a rollback always has room.
 
+#![forbid(unsafe_code)]
+
+mod backwards;
 mod block;
 mod checksum;
+mod clock;
 mod control;
 mod epoch;
 mod error;
+mod event;
+mod force;
 mod log;
+mod look;
 mod lsn;
+mod open;
 mod options;
+mod partition;
+mod read;
 mod record;
+mod scan;
+mod segment;
 mod sink;
 mod space;
+mod ticket;
 mod varint;
+mod verdict;
+mod writer;
 
+pub use backwards::Backwards;
 pub use checksum::StoreId;
-pub use control::{
-    CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX,
-};
+pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
-pub use log::*;
+pub use log::{Forced, Log};
 pub use lsn::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
+pub use open::Found;
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::{LogOptions, SEGMENT_LEN_MAX, SEGMENT_LEN_MIN};
+pub use read::Chunk;
 pub use record::{Appended, Kind, Record, RecordHead, RecordRef, record_len_bound};
+pub use scan::{Scan, Scanned};
 pub use sink::{Local, Piece, SegmentSink, Sink};
+pub use space::{LogSpace, Reservation, Spending};
+pub use ticket::Ticket;
+pub use writer::Writer;

@@ -1,58 +1,142 @@
-//! The log's public face.
-
-use std::fmt;
+//! The log of an open store.
 
 use cedrat_media::Media;
-use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::{Arc, Mutex};
+use std::fmt;
+use std::io;
 
-use crate::*;
+use crate::backwards::Backwards;
+use crate::clock::{Clock, Steps};
+use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX};
+use crate::error::{LogError, LogFull, StopReason, Stopped};
+use crate::open::Found;
+use crate::options::LogOptions;
+use crate::partition::{InMemory, Partition};
+use crate::read::Reader;
+use crate::record::{Appended, BODY_LEN_CEILING, Record, RecordHead};
+use crate::scan::{self, Scan};
+use crate::segment::Pool;
+use crate::space::{LogSpace, Reservation, Space};
+use crate::ticket::{Ticket, Tickets};
+use crate::writer::{Writer, WriterState};
+use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position};
 
-/// The write-ahead log of one open store. Cheap to clone; all clones are the same log.
+/// The write-ahead log of one open store (DESIGN §1; Lemon §3.3, Hathi §4). Cheap to clone; all clones are the same log.
 ///
-/// All methods may be called from any thread.
+/// All methods may be called from any thread at any time.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<Shared>,
 }
 
+/// What all clones of a log, its tickets and its writer share.
 #[derive(Debug)]
-pub(crate) struct Shared;
+pub(crate) struct Shared {
+    pub(crate) media: Arc<dyn Media>,
+    pub(crate) options: LogOptions,
+    pub(crate) epoch: u32,
+    pub(crate) clock: Clock,
+    pub(crate) partitions: Vec<Partition>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) pool: Pool,
+    pub(crate) space: Arc<Space>,
+    pub(crate) control: Mutex<ControlState>,
+    pub(crate) tickets: Tickets,
+    pub(crate) writer: WriterState,
+    pub(crate) is_stopped: AtomicBool,
+    pub(crate) stopped: Mutex<Option<Stopped>>,
+    #[cfg(feature = "planted-faults")]
+    pub(crate) fault: Option<crate::Fault>,
+}
 
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Log {:?}", self.shared)
+/// The control file and what it says.
+#[derive(Debug)]
+pub(crate) struct ControlState {
+    pub(crate) file: ControlFile,
+    pub(crate) control: Control,
+}
+
+/// The proof that every record up to an LSN is durable. Only forcing the log makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forced {
+    up_to: Lsn,
+}
+
+impl Forced {
+    pub(crate) fn new(up_to: Lsn) -> Forced {
+        Forced { up_to }
+    }
+
+    /// Every record up to this LSN is durable.
+    pub fn up_to(&self) -> Lsn {
+        self.up_to
     }
 }
 
-const NOT_YET: &str = "not yet written";
-
 impl Log {
-    /// Creates the log of a new store, and the store's control file, and begins its first epoch.
-    pub fn create(
-        media: &Arc<dyn Media>,
-        options: &LogOptions,
-        names: &[&str],
-    ) -> Result<Log, LogError> {
-        panic!("{NOT_YET}")
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Log {
+        Log { shared }
     }
-    /// Reads what a store's log holds. Nothing is written.
+
+    /// Creates the log of a new store and the store's control file, and begins the first epoch.
+    ///
+    /// `names` get the numbers 0, 1, … in their order. A creation that a crash cut off is simply done again.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::AlreadyThere`] if there is a store; [`LogError::Options`] if the options make no sense.
+    pub fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str]) -> Result<Log, LogError> {
+        crate::open::create(media, options, names)
+    }
+
+    /// Reads what a store's log holds. Nothing is written (R2).
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Absent`] where no store was ever completed; [`LogError::Damaged`] and [`LogError::Version`] name
+    /// file and offset.
     pub fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
-        panic!("{NOT_YET}")
+        Found::look(media)
     }
-    /// Takes room for records whose frames are at most `forward` bytes, and for undoing them `undo` (see `record_len_bound`). May wait for disk (never called under a latch that others wait for).
+
+    /// Takes room for records and for undoing them (E16.1); ask [`record_len_bound`](crate::record_len_bound) how much
+    /// a record takes. May wait for the disk, so no latch may be held that others wait for.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room nothing has happened; the error says what helps.
     pub fn reserve(&self, forward: ByteLen, undo: ByteLen) -> Result<Reservation, LogFull> {
-        panic!("{NOT_YET}")
+        let mut reservation = Reservation::empty(&self.shared.space, false);
+        self.reserve_more(&mut reservation, forward, undo)?;
+        Ok(reservation)
     }
-    /// The same for a reservation that exists already.
-    pub fn reserve_more(
-        &self,
-        reservation: &mut Reservation,
-        forward: ByteLen,
-        undo: ByteLen,
-    ) -> Result<(), LogFull> {
-        panic!("{NOT_YET}")
+
+    /// Adds room to a reservation. Cheap as long as what was taken ahead lasts; else as [`Log::reserve`].
+    ///
+    /// # Errors
+    ///
+    /// When there is no room the reservation is as it was.
+    #[inline]
+    pub fn reserve_more(&self, reservation: &mut Reservation, forward: ByteLen, undo: ByteLen) -> Result<(), LogFull> {
+        if reservation.try_grow(forward.0, undo.0) {
+            return Ok(());
+        }
+        self.shared.make_space(reservation, forward.0, undo.0)
     }
-    /// Draws the next LSN and places the record. Never waits, never fails (W7).
+
+    /// A reservation without a limit, for recovery alone: it spends what the run before had reserved for undo.
+    pub fn reservation_for_recovery(&self) -> Reservation {
+        Reservation::empty(&self.shared.space, true)
+    }
+
+    /// Draws the next LSN and places the record. Never waits for I/O or space, never fails (W7, E2.1); after the log
+    /// stopped the record is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such partition, or the body is longer than [`Log::body_len_max`]; nothing was drawn then.
+    #[inline]
     pub fn append(
         &self,
         partition: PartitionId,
@@ -60,271 +144,370 @@ impl Log {
         body: &[&[u8]],
         reservation: &mut Reservation,
     ) -> Appended {
-        panic!("{NOT_YET}")
+        self.shared.append(partition, head, body, reservation)
     }
-    /// The longest body a record may have.
+
+    /// The longest body a record may have, in bytes: an eighth of a segment, at most 1 MiB.
     pub fn body_len_max(&self) -> usize {
-        panic!("{NOT_YET}")
+        self.shared.body_len_max()
     }
-    /// Waits while the partition holds too much that is not written; call it before any latch is taken.
+
+    /// Waits while the partition holds too much that is not written. To be called before any latch is taken.
     pub fn throttle(&self, partition: PartitionId) -> Result<(), Stopped> {
-        panic!("{NOT_YET}")
+        self.shared.throttle(&self.shared.partitions[partition.index()])
     }
+
     /// The newest LSN drawn.
     pub fn current_lsn(&self) -> Lsn {
-        panic!("{NOT_YET}")
+        self.shared.clock.newest()
     }
-    /// Every record up to this LSN is durable.
+
+    /// Every record up to this LSN is durable, in all partitions. Never goes back (E3.5).
     pub fn durable_lsn(&self) -> Lsn {
-        panic!("{NOT_YET}")
+        self.shared.durable_lsn()
     }
-    /// Whether every record up to `lsn` is durable.
+
+    /// Whether every record up to `lsn` is durable (Hathi §3).
     pub fn is_stable(&self, lsn: Lsn) -> bool {
-        panic!("{NOT_YET}")
+        self.shared.is_stable(lsn)
     }
-    /// Returns when every record up to `up_to` is durable.
+
+    /// Returns when every record up to `up_to`, or up to the newest if that is earlier, is durable. Committers that
+    /// come together share a write.
     pub fn force(&self, up_to: Lsn) -> Result<Forced, Stopped> {
-        panic!("{NOT_YET}")
+        self.shared.force(up_to)
     }
-    /// Returns when the partition is durable up to and with the record at this position (`Partition` commits).
+
+    /// Returns when the partition is durable up to and with the record at `position`, whatever other partitions have
+    /// (`Partition` commits, Hathi §3; for records with `partition_commit` only).
     pub fn force_partition(&self, position: Position) -> Result<(), Stopped> {
-        panic!("{NOT_YET}")
+        self.shared.force_partition(position)
     }
+
     /// A token for the moment when `lsn` is stable.
     pub fn ticket(&self, lsn: Lsn) -> Ticket {
-        panic!("{NOT_YET}")
+        Ticket::new(&self.shared, lsn)
     }
-    /// Reads one record, from memory or disk.
+
+    /// Reads the record at `position`, from memory or disk.
     pub fn read(&self, position: Position) -> Result<Record, LogError> {
-        panic!("{NOT_YET}")
+        self.backwards(position).read_one()
     }
-    /// One transaction's records in one partition, newest first.
+
+    /// One transaction's records in one partition, newest first, beginning with the one at `from`.
     pub fn backwards(&self, from: Position) -> Backwards {
-        panic!("{NOT_YET}")
+        Backwards::new(&self.shared.reader, Some(Arc::clone(&self.shared)), from)
     }
-    /// All durable records from `from` on, in the order of LSNs.
+
+    /// All records that are durable now, from `from` on or from the oldest one surely kept, in the order of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
-        panic!("{NOT_YET}")
+        self.shared.scan(from)
     }
-    /// What the control file says now.
+
+    /// What the control file says.
     pub fn control(&self) -> Control {
-        panic!("{NOT_YET}")
+        self.shared.control.lock().control.clone()
     }
-    /// Durably adds names to the control file and returns the numbers of `names`, in their order.
+
+    /// The numbers of these names, in their order. New names are durably added to the control file.
     pub fn names(&self, names: &[&str]) -> Result<Vec<u32>, LogError> {
-        panic!("{NOT_YET}")
+        self.shared.names(names)
     }
-    /// Durably sets where recovery begins. Forces the log up to `redo_lsn` first if need be.
+
+    /// Durably sets where recovery begins, after forcing the log up to there.
     pub fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
-        panic!("{NOT_YET}")
+        self.shared.checkpoint_control(checkpoint)
     }
-    /// Gives back whole segments that hold nothing from `keep_from` on, nor from the control file's scan LSN on. Returns how many.
-    pub fn truncate(&self, keep_from: Lsn) -> Result<u64, LogError> {
-        panic!("{NOT_YET}")
+
+    /// Gives back whole segments that hold nothing from `keep_from` on, nor from the control file's scan LSN on (W5).
+    /// Returns how many. [`Lsn::MAX`] keeps only what recovery needs.
+    pub fn truncate(&self, keep_from: Lsn) -> u64 {
+        self.shared.truncate(keep_from)
     }
-    /// Writes down the newest durable LSN (E20.4): on idle and on clean close.
+
+    /// Writes down how far the log is durable (E20.4): when idle, and at a clean close.
     pub fn promise(&self) -> Result<(), Stopped> {
-        panic!("{NOT_YET}")
+        self.shared.promise()
     }
-    /// Stops the log for ever: nothing is acknowledged any more, every call that waits returns.
-    pub fn stop(&self, why: &str) {
-        panic!("{NOT_YET}")
+
+    /// Stops the log for ever: nothing is acknowledged any more, whoever waits returns with the reason (E16.5).
+    pub fn stop(&self, why: impl Into<String>) {
+        self.shared.stop(StopReason::Asked(why.into()));
     }
+
     /// Why the log stopped, if it did.
     pub fn stopped(&self) -> Option<Stopped> {
-        panic!("{NOT_YET}")
+        self.shared.check_running().err()
     }
+
     /// How the log's room is used.
     pub fn space(&self) -> LogSpace {
-        panic!("{NOT_YET}")
+        self.shared.space.show(self.shared.reader.geometry.segment_len)
     }
-    /// Starts the thread that writes asynchronous commits, promises and prepares segments. It ends when the handle is dropped.
+
+    /// Starts the thread that writes asynchronous commits and promises, and makes segments ready ahead of need. It
+    /// ends when the handle is dropped. Start at most one.
     pub fn start_writer(&self) -> Writer {
-        panic!("{NOT_YET}")
+        Writer::start(&self.shared)
     }
+
     /// How many partitions there are.
     pub fn partitions(&self) -> u16 {
-        panic!("{NOT_YET}")
+        self.shared.partitions.len() as u16
+    }
+
+    /// Everything in this partition below this place is durable.
+    pub fn flushed(&self, partition: PartitionId) -> LogOffset {
+        let partition = &self.shared.partitions[partition.index()];
+        LogOffset::new(partition.flushed.load(Ordering::Acquire))
     }
 }
 
-/// The proof that every record up to `up_to()` is durable. Only [`Log::force`] makes one.
-#[derive(Clone, Copy, Debug)]
-pub struct Forced {
-    up_to: Lsn,
-}
-impl Forced {
-    /// Up to here.
-    pub fn up_to(&self) -> Lsn {
-        self.up_to
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("epoch", &self.shared.epoch)
+            .field("partitions", &self.shared.partitions.len())
+            .field("current_lsn", &self.current_lsn())
+            .field("durable_lsn", &self.durable_lsn())
+            .finish_non_exhaustive()
     }
 }
 
-/// Room in the log that was promised: some for forward records, some for their undo (E16).
-#[derive(Debug)]
-pub struct Reservation {
-    forward: u64,
-    undo: u64,
-    spending: Spending,
+impl Shared {
+    #[inline]
+    fn append(
+        &self,
+        partition: PartitionId,
+        head: RecordHead,
+        body: &[&[u8]],
+        reservation: &mut Reservation,
+    ) -> Appended {
+        let body_len = body.iter().map(|part| part.len()).sum();
+        assert!(body_len <= self.body_len_max(), "a record's body has {body_len} bytes: too many");
+        let partition = &self.partitions[partition.index()];
+        let mut tail = partition.tail.lock();
+        let sealed = tail.make_room(partition, &self.clock, body_len);
+        let (appended, len) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
+            if self.leaves_unfilled(head) {
+                return (Appended { lsn, offset: LogOffset::ZERO }, 0);
+            }
+            let (offset, len) = tail.place(lsn, head, body, body_len);
+            (Appended { lsn, offset }, len)
+        });
+        if len == 0 && self.leaves_unfilled(head) {
+            partition.bounds.flushed_before(tail.first_unflushed());
+        }
+        drop(tail);
+        reservation.pay(len);
+        self.writer.appended(sealed);
+        appended
+    }
+
+    pub(crate) fn body_len_max(&self) -> usize {
+        BODY_LEN_CEILING.min(self.reader.geometry.capacity() as usize / 8)
+    }
+
+    pub(crate) fn durable_lsn(&self) -> Lsn {
+        self.clock.durable(self.partitions.iter().map(|partition| &partition.bounds))
+    }
+
+    #[inline]
+    pub(crate) fn is_stable(&self, lsn: Lsn) -> bool {
+        self.clock.known_durable() >= lsn || self.durable_lsn() >= lsn
+    }
+
+    pub(crate) fn in_memory(&self, position: Position) -> Option<InMemory> {
+        self.partitions[position.partition.index()].tail.lock().in_memory(position)
+    }
+
+    #[inline]
+    pub(crate) fn check_running(&self) -> Result<(), Stopped> {
+        if !self.is_stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let stopped = self.stopped.lock();
+        Err(stopped.clone().expect("the reason was set before the flag"))
+    }
+
+    pub(crate) fn stop(&self, reason: StopReason) {
+        let mut stopped = self.stopped.lock();
+        if stopped.is_none() {
+            *stopped = Some(Stopped { reason: Arc::new(reason) });
+        }
+        self.is_stopped.store(true, Ordering::Release);
+        drop(stopped);
+        self.partitions.iter().for_each(Partition::stop);
+        self.tickets.wake_all();
+    }
+
+    /// Makes segments until the reservation can be granted, or says why not.
+    #[cold]
+    fn make_space(&self, reservation: &mut Reservation, forward: u64, undo: u64) -> Result<(), LogFull> {
+        loop {
+            self.check_running()?;
+            if !self.space.may_grow() {
+                if reservation.try_grow(forward, undo) {
+                    return Ok(());
+                }
+                let kept_from = self.control.lock().control.checkpoint.scan_lsn;
+                let limit = self.space.segments_max * self.reader.geometry.segment_len;
+                return Err(LogFull::Limit { asked: forward.saturating_add(undo), limit, kept_from });
+            }
+            match self.prepare_segment() {
+                Ok(()) => {}
+                Err(error) if is_disk_full(&error) => {
+                    return Err(LogFull::Disk { segment_len: self.reader.geometry.segment_len });
+                }
+                Err(source) => {
+                    self.stop(StopReason::WriteFailed { file: "a new log segment".into(), source });
+                }
+            }
+            if reservation.try_grow(forward, undo) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+        let control = self.control.lock();
+        let from = from.max(control.control.checkpoint.scan_lsn).max(Lsn::new(1));
+        let durable = self.durable_lsn();
+        let mut places = Vec::new();
+        for (partition, known) in self.partitions.iter().zip(&control.control.partitions) {
+            // Read after the durable LSN: all records up to it lie below.
+            let stop = LogOffset::new(partition.flushed.load(Ordering::Acquire));
+            let begin = partition.tail.lock().first_block(from, known.scan_from);
+            places.push((begin.min(stop), stop));
+        }
+        drop(control);
+        let bounds = scan::Bounds { from, end: durable.next(), places };
+        Scan::new(&self.reader, bounds, None)
+    }
+
+    fn names(&self, names: &[&str]) -> Result<Vec<u32>, LogError> {
+        let mut state = self.control.lock();
+        let mut control = state.control.clone();
+        let numbers = add_names(&mut control, names)?;
+        if control.names.len() > state.control.names.len() {
+            self.write_control(&mut state, control)?;
+        }
+        Ok(numbers)
+    }
+
+    fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+        // A checkpoint beyond what is durable would let recovery begin behind records that a crash has lost.
+        self.force(checkpoint.scan_lsn.max(checkpoint.redo_lsn).previous())?;
+        let mut state = self.control.lock();
+        let mut control = state.control.clone();
+        control.checkpoint = *checkpoint;
+        let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).max(Lsn::new(1));
+        control.checkpoint.scan_lsn = scan_lsn;
+        control.promise = self.durable_lsn();
+        for (partition, known) in self.partitions.iter().zip(&mut control.partitions) {
+            known.durable_below = LogOffset::new(partition.flushed.load(Ordering::Acquire));
+            let from = partition.tail.lock().first_block(scan_lsn, known.scan_from);
+            known.scan_from = from.min(known.durable_below);
+        }
+        let scan_from: Vec<_> = control.partitions.iter().map(|known| known.scan_from).collect();
+        control.epochs.forget_before(scan_lsn, &scan_from);
+        self.write_control(&mut state, control)
+    }
+
+    /// Writes the control file. If that fails, nobody knows what it says: the log stops (W6).
+    fn write_control(&self, state: &mut ControlState, mut control: Control) -> Result<(), LogError> {
+        self.check_running()?;
+        control.generation += 1;
+        match state.file.write(&*self.media, &control) {
+            Ok(()) => {
+                state.control = control;
+                Ok(())
+            }
+            Err(LogError::Io { doing, source }) => {
+                self.stop(StopReason::WriteFailed { file: doing, source });
+                Ok(self.check_running()?)
+            }
+            Err(other) => Err(other), // it did not fit: nothing was written
+        }
+    }
+
+    fn truncate(&self, keep_from: Lsn) -> u64 {
+        let geometry = self.reader.geometry;
+        let state = self.control.lock();
+        let mut recycled = 0;
+        for (partition, known) in self.partitions.iter().zip(&state.control.partitions) {
+            let keep = if keep_from >= state.control.checkpoint.scan_lsn {
+                known.scan_from
+            } else {
+                partition.tail.lock().first_block(keep_from, LogOffset::ZERO).min(known.scan_from)
+            };
+            partition.tail.lock().forget_index_before(keep);
+            let first_kept = geometry.sequence(keep);
+            let mut in_use = self.reader.in_use[partition.id.index()].write();
+            let kept = in_use.split_off(&first_kept);
+            let old = std::mem::replace(&mut *in_use, kept);
+            drop(in_use);
+            recycled += old.len() as u64;
+            self.space.segments_recycled(old.len() as u64);
+            old.into_values().for_each(|slot| self.pool.give_back(slot));
+        }
+        recycled
+    }
+
+    pub(crate) fn promise(&self) -> Result<(), Stopped> {
+        self.force(self.clock.newest())?;
+        let durable = self.durable_lsn();
+        for partition in &self.partitions {
+            let sealed = partition.tail.lock().seal_promise(partition, durable);
+            if let Some(offset) = sealed {
+                self.force_block(partition, offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn steps(&self) -> Steps {
+        #[cfg(feature = "planted-faults")]
+        if self.fault == Some(crate::Fault::DrawnBeforeBound) {
+            return Steps::DrawThenBound;
+        }
+        Steps::BoundThenDraw
+    }
+
+    #[inline]
+    #[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
+    fn leaves_unfilled(&self, head: RecordHead) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if self.fault == Some(crate::Fault::DrawnNotFilled) {
+            return head.kind == crate::Kind::VOID;
+        }
+        false
+    }
 }
 
-/// Which part of a reservation appends are paid from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spending {
-    /// Ordinary work: the forward part.
-    Forward,
-    /// Compensation, and whatever a logical undo logs: the undo part.
-    Undo,
-}
-impl Reservation {
-    /// Which part appends are paid from, from now on. A fresh reservation spends `Forward`.
-    pub fn spend(&mut self, spending: Spending) {
-        self.spending = spending;
+/// The numbers of these names; those that are new get the next ones.
+pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32>, LogError> {
+    let mut numbers = Vec::new();
+    for name in names {
+        if name.len() > NAME_LEN_MAX {
+            return Err(LogError::Limit {
+                what: "the length of an operation's name",
+                given: name.len() as u64,
+                limit: NAME_LEN_MAX as u64,
+            });
+        }
+        let known = control.names.iter().position(|known| known == name);
+        let number = known.unwrap_or_else(|| {
+            control.names.push((*name).to_owned());
+            control.names.len() - 1
+        });
+        numbers.push(number as u32);
     }
-    /// Bytes left for forward records.
-    pub fn forward(&self) -> ByteLen {
-        ByteLen(self.forward)
-    }
-    /// Bytes left for undo.
-    pub fn undo(&self) -> ByteLen {
-        ByteLen(self.undo)
-    }
-    /// Gives up the part for undo: the transaction committed.
-    pub fn release_undo(&mut self) {
-        self.undo = 0;
-    }
+    Ok(numbers)
 }
 
-/// How the log's room is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogSpace {
-    /// The log may take this many bytes on disk.
-    pub limit: ByteLen,
-    /// Segment files that exist.
-    pub segments: u64,
-    /// Segments that hold records still kept.
-    pub segments_in_use: u64,
-    /// Bytes reserved and not used yet.
-    pub reserved: ByteLen,
-    /// Bytes appended beyond what was reserved for them; 0 unless somebody above counts wrongly.
-    pub overdrawn: ByteLen,
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
-
-/// A token for the moment when an LSN is stable.
-#[derive(Debug)]
-pub struct Ticket {
-    lsn: Lsn,
-}
-impl Ticket {
-    /// The LSN waited for.
-    pub fn lsn(&self) -> Lsn {
-        self.lsn
-    }
-    /// Returns when it is stable.
-    pub fn wait(&self) -> Result<Forced, Stopped> {
-        panic!("{NOT_YET}")
-    }
-    /// Whether it is.
-    pub fn is_stable(&self) -> bool {
-        panic!("{NOT_YET}")
-    }
-}
-impl std::future::Future for Ticket {
-    type Output = Result<Forced, Stopped>;
-    fn poll(
-        self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        panic!("{NOT_YET}")
-    }
-}
-
-/// What a store's log holds, before anything is written to it.
-#[derive(Debug)]
-pub struct Found {
-    control: Control,
-    end_lsn: Lsn,
-}
-impl Found {
-    /// What the control file says.
-    pub fn control(&self) -> &Control {
-        &self.control
-    }
-    /// The LSN after the last one that counts.
-    pub fn end_lsn(&self) -> Lsn {
-        self.end_lsn
-    }
-    /// All records that count from `from` on, in the order of LSNs.
-    pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
-        panic!("{NOT_YET}")
-    }
-    /// Reads one record.
-    pub fn read(&self, position: Position) -> Result<Record, LogError> {
-        panic!("{NOT_YET}")
-    }
-    /// One transaction's records in one partition, newest first.
-    pub fn backwards(&self, from: Position) -> Backwards {
-        panic!("{NOT_YET}")
-    }
-    /// Durably begins a new epoch (E1.1) and opens the log for appending. Names that the control file does not know yet are added to it.
-    pub fn begin(self, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
-        panic!("{NOT_YET}")
-    }
-}
-
-/// Records in the order of LSNs.
-#[derive(Debug)]
-pub struct Scan {}
-impl Scan {
-    /// The next record; `None` at the end. Borrows the scan until the next call.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<Scanned<'_>>, LogError> {
-        panic!("{NOT_YET}")
-    }
-    /// How far the scan is, for progress: bytes read, bytes in all.
-    pub fn progress(&self) -> (ByteLen, ByteLen) {
-        panic!("{NOT_YET}")
-    }
-}
-
-/// A record of a scan, and the shared bytes it lies in, so that it can be handed to another thread without a copy.
-#[derive(Clone, Debug)]
-pub struct Scanned<'a> {
-    /// The record.
-    pub record: RecordRef<'a>,
-    /// What the body lies in.
-    pub chunk: &'a Arc<Chunk>,
-    /// Where the body lies in it.
-    pub body: std::ops::Range<usize>,
-}
-
-/// A piece of the log as it was read, shared by the records in it.
-#[derive(Debug)]
-pub struct Chunk {
-    bytes: cedrat_media::AlignedBuf,
-}
-impl Chunk {
-    /// The bytes of a record's body, by the range that came with it.
-    pub fn body(&self, range: std::ops::Range<usize>) -> &[u8] {
-        &self.bytes[range]
-    }
-}
-
-/// One transaction's records in one partition, newest first.
-#[derive(Debug)]
-pub struct Backwards {}
-impl Backwards {
-    /// The next older record, following `previous`; `None` after the first.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<RecordRef<'_>>, LogError> {
-        panic!("{NOT_YET}")
-    }
-    /// Go on at this place instead (a compensation's `undo_next`); `None`: nothing is left.
-    pub fn seek(&mut self, to: Option<LogOffset>) {
-        panic!("{NOT_YET}")
-    }
-}
-
-/// The writer thread; it ends when this is dropped.
-#[derive(Debug)]
-pub struct Writer {}

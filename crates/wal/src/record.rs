@@ -42,11 +42,7 @@ impl Kind {
 
     /// The kind with this number, if it is at most [`Kind::MAX`] and not 0.
     pub const fn new(number: u8) -> Option<Kind> {
-        if number == 0 || number > Kind::MAX {
-            None
-        } else {
-            Some(Kind(number))
-        }
+        if number == 0 || number > Kind::MAX { None } else { Some(Kind(number)) }
     }
 
     /// Its number.
@@ -74,12 +70,7 @@ pub struct RecordHead {
 impl RecordHead {
     /// A head without flags.
     pub const fn new(kind: Kind, txn: TxnId, previous: Option<LogOffset>) -> RecordHead {
-        RecordHead {
-            kind,
-            txn,
-            previous,
-            partition_commit: false,
-        }
+        RecordHead { kind, txn, previous, partition_commit: false }
     }
 }
 
@@ -123,12 +114,7 @@ pub struct RecordRef<'a> {
 impl RecordRef<'_> {
     /// A copy that stands alone.
     pub fn to_record(&self) -> Record {
-        Record {
-            lsn: self.lsn,
-            position: self.position,
-            head: self.head,
-            body: self.body.to_vec(),
-        }
+        Record { lsn: self.lsn, position: self.position, head: self.head, body: self.body.to_vec() }
     }
 }
 
@@ -182,23 +168,14 @@ pub(crate) fn encode(
     body_len: usize,
 ) -> usize {
     let distance = head.previous.map_or(0, |previous| offset.since(previous).0);
-    debug_assert!(
-        head.previous.is_none() || distance > 0,
-        "a transaction's previous record lies before the next one"
-    );
-    let covered_len =
-        varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance) + body_len;
+    debug_assert!(head.previous.is_none() || distance > 0, "a transaction's previous record lies before the next one");
+    let covered_len = varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance) + body_len;
     let crc_at = varint::put(to, covered_len as u64);
     let covered_at = crc_at + CRC_LEN;
     let end = covered_at + covered_len;
     let mut at = covered_at;
     at += varint::put(&mut to[at..], lsn.get());
-    to[at] = head.kind.0
-        | if head.partition_commit {
-            PARTITION_FLAG
-        } else {
-            0
-        };
+    to[at] = head.kind.0 | if head.partition_commit { PARTITION_FLAG } else { 0 };
     at += 1;
     at += varint::put(&mut to[at..], head.txn.0);
     at += varint::put(&mut to[at..], distance);
@@ -217,9 +194,7 @@ pub(crate) fn encode(
 pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame, NotARecord> {
     let Some((covered_len, crc_at)) = varint::get(from) else {
         return if from.len() < varint::LEN_MAX {
-            Err(NotARecord::Longer {
-                needed: varint::LEN_MAX,
-            })
+            Err(NotARecord::Longer { needed: varint::LEN_MAX })
         } else {
             Err(NotARecord::Bad)
         };
@@ -250,12 +225,7 @@ pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame,
         previous,
         partition_commit: kind & PARTITION_FLAG != 0,
     };
-    Ok(Frame {
-        lsn: Lsn::new(lsn),
-        head,
-        body_at: covered_at + at,
-        len,
-    })
+    Ok(Frame { lsn: Lsn::new(lsn), head, body_at: covered_at + at, len })
 }
 
 /// LSN, kind byte, transaction and distance, and where the body begins.
@@ -278,15 +248,7 @@ mod tests {
     fn framed(lsn: u64, head: RecordHead, offset: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
         let offset = LogOffset::new(offset);
-        let len = encode(
-            &mut bytes,
-            7,
-            offset,
-            Lsn::new(lsn),
-            head,
-            &[body],
-            body.len(),
-        );
+        let len = encode(&mut bytes, 7, offset, Lsn::new(lsn), head, &[body], body.len());
         bytes.truncate(len);
         bytes
     }
@@ -343,15 +305,7 @@ mod tests {
         let head = RecordHead::new(Kind::COMMIT, TxnId(77), None);
         let bytes = framed(12345, head, 640, b"body");
         assert!(decode(&bytes, 7, LogOffset::new(640)).is_ok());
-        assert_eq!(
-            decode(&bytes, 7, LogOffset::new(641)),
-            Err(NotARecord::Bad),
-            "E1.4"
-        );
-        assert_eq!(
-            decode(&bytes, 8, LogOffset::new(640)),
-            Err(NotARecord::Bad),
-            "E1.4"
-        );
+        assert_eq!(decode(&bytes, 7, LogOffset::new(641)), Err(NotARecord::Bad), "E1.4");
+        assert_eq!(decode(&bytes, 8, LogOffset::new(640)), Err(NotARecord::Bad), "E1.4");
     }
 }

@@ -1,4 +1,296 @@
-//! Room in the log (E16).
-pub(crate) fn segments_least(partitions: u16) -> u64 {
-    2 * u64::from(partitions) + 2
+//! Room in the log, so that a rollback always has some (E16).
+//!
+//! The unit of the disk is a prepared segment: its file exists, filled and synced, so that writing it cannot meet a
+//! full disk. The unit of the promise is a byte. A reservation is granted when the prepared segments that nobody
+//! uses could take it in the worst case:
+//!
+//! - one segment per partition and one more are never promised: each partition may stop short of filling its last
+//!   one, and committing fills blocks up to 4 KiB without anybody having asked for that;
+//! - of the others three quarters are promised; the rest covers block headers and the ends of segments that a record
+//!   did not fit into (a record is at most an eighth of a segment).
+//!
+//! What is appended is taken from the reservation; that it lies in a segment now shows in `taken`.
+
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+
+use crate::ByteLen;
+
+/// How much a reservation asks for at a time, to keep shared counters out of the way of small updates.
+const ASKED_AT_LEAST: u64 = 8 * 1024;
+
+/// Segments that are never promised to anybody.
+pub(crate) const fn segments_kept_back(partitions: u16) -> u64 {
+    partitions as u64 + 1
+}
+
+/// The fewest segments with which a log can work: one in use per partition, those kept back, and one to promise.
+pub(crate) const fn segments_least(partitions: u16) -> u64 {
+    partitions as u64 + segments_kept_back(partitions) + 1
+}
+
+/// The accounts.
+#[derive(Debug)]
+pub(crate) struct Space {
+    /// Bytes for blocks in one segment.
+    segment_capacity: u64,
+    kept_back: u64,
+    pub(crate) segments_max: u64,
+    /// Segments that exist.
+    prepared: AtomicU64,
+    /// Segments that hold, or will hold, what was appended and is still kept.
+    taken: AtomicU64,
+    reserved: AtomicU64,
+    overdrawn: AtomicU64,
+}
+
+/// How the log's room is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSpace {
+    /// The log may take this many bytes on disk.
+    pub limit: ByteLen,
+    /// Segment files that exist.
+    pub segments: u64,
+    /// Segments that hold records still kept.
+    pub segments_in_use: u64,
+    /// Bytes reserved and not used yet.
+    pub reserved: ByteLen,
+    /// Bytes that another reservation can still get from the segments that exist.
+    pub free: ByteLen,
+    /// Bytes appended beyond what was reserved for them; 0 unless somebody above counts wrongly.
+    pub overdrawn: ByteLen,
+}
+
+impl Space {
+    pub(crate) fn new(segment_capacity: u64, partitions: u16, segments_max: u64) -> Space {
+        Space {
+            segment_capacity,
+            kept_back: segments_kept_back(partitions),
+            segments_max,
+            prepared: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            overdrawn: AtomicU64::new(0),
+        }
+    }
+
+    /// What may be promised in all, with the segments that exist.
+    fn promisable(&self) -> u64 {
+        let prepared = self.prepared.load(Ordering::Acquire);
+        let taken = self.taken.load(Ordering::Acquire);
+        let free = prepared.saturating_sub(taken + self.kept_back);
+        free * self.segment_capacity / 4 * 3
+    }
+
+    fn try_take(&self, bytes: u64) -> bool {
+        let promisable = self.promisable();
+        self.reserved
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |reserved| {
+                reserved.checked_add(bytes).filter(|&all| all <= promisable)
+            })
+            .is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.reserved.fetch_sub(bytes, Ordering::AcqRel);
+        debug_assert!(before >= bytes, "E16.1: more was given back than was taken");
+    }
+
+    /// One more segment exists.
+    pub(crate) fn segment_prepared(&self) {
+        self.prepared.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One more segment holds what is kept.
+    pub(crate) fn segment_taken(&self) {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whole segments were given back.
+    pub(crate) fn segments_recycled(&self, count: u64) {
+        self.taken.fetch_sub(count, Ordering::AcqRel);
+    }
+
+    /// Whether more segments should be prepared, to be ahead of need.
+    pub(crate) fn is_short(&self) -> bool {
+        let reserved = self.reserved.load(Ordering::Acquire);
+        let prepared = self.prepared.load(Ordering::Acquire);
+        prepared < self.segments_max && self.promisable() < reserved + self.segment_capacity / 4 * 3
+    }
+
+    /// Whether another segment may be made.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.prepared.load(Ordering::Acquire) < self.segments_max
+    }
+
+    pub(crate) fn show(&self, segment_len: u64) -> LogSpace {
+        let reserved = self.reserved.load(Ordering::Acquire);
+        LogSpace {
+            limit: ByteLen(self.segments_max * segment_len),
+            segments: self.prepared.load(Ordering::Acquire),
+            segments_in_use: self.taken.load(Ordering::Acquire),
+            reserved: ByteLen(reserved),
+            free: ByteLen(self.promisable().saturating_sub(reserved)),
+            overdrawn: ByteLen(self.overdrawn.load(Ordering::Acquire)),
+        }
+    }
+}
+
+/// Which part of a reservation appends are paid from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spending {
+    /// Ordinary work: the forward part. It never touches the part for undo (E16.2).
+    Forward,
+    /// Compensation, and whatever a logical undo logs: the undo part, then the forward part.
+    Undo,
+}
+
+/// Room in the log that was promised: some for forward records, some for their undo (E16.1).
+///
+/// A transaction keeps one from its first record to its last. Dropping it gives back what is left.
+#[derive(Debug)]
+pub struct Reservation {
+    space: Arc<Space>,
+    forward: u64,
+    undo: u64,
+    /// Taken from the account and not asked for yet.
+    spare: u64,
+    spending: Spending,
+    /// Recovery spends what the run before it had reserved.
+    unlimited: bool,
+}
+
+impl Reservation {
+    pub(crate) fn empty(space: &Arc<Space>, unlimited: bool) -> Reservation {
+        Reservation { space: Arc::clone(space), forward: 0, undo: 0, spare: 0, spending: Spending::Forward, unlimited }
+    }
+
+    /// Takes room from what exists; `false` if that is not enough.
+    #[inline]
+    pub(crate) fn try_grow(&mut self, forward: u64, undo: u64) -> bool {
+        let asked = forward.saturating_add(undo);
+        if self.spare < asked && !self.take(asked) {
+            return false;
+        }
+        self.spare -= asked;
+        self.forward += forward;
+        self.undo += undo;
+        true
+    }
+
+    #[cold]
+    fn take(&mut self, asked: u64) -> bool {
+        let missing = asked - self.spare;
+        // Some more than asked, so that the next small updates need not come here; but not at the border.
+        for bytes in [missing.max(ASKED_AT_LEAST), missing] {
+            if self.space.try_take(bytes) {
+                self.spare += bytes;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Pays for a record of `bytes`.
+    #[inline]
+    pub(crate) fn pay(&mut self, bytes: u64) {
+        if self.unlimited {
+            return;
+        }
+        let mut due = bytes;
+        if self.spending == Spending::Undo {
+            due -= pay_from(&mut self.undo, due);
+        }
+        due -= pay_from(&mut self.forward, due);
+        if due > 0 {
+            due -= pay_from(&mut self.spare, due);
+            self.space.overdrawn.fetch_add(due, Ordering::Relaxed);
+        }
+        self.space.give_back(bytes - due);
+    }
+
+    /// Which part appends are paid from, from now on. A fresh reservation spends [`Spending::Forward`].
+    pub fn spend(&mut self, spending: Spending) {
+        self.spending = spending;
+    }
+
+    /// Bytes left for forward records.
+    pub fn forward(&self) -> ByteLen {
+        ByteLen(self.forward)
+    }
+
+    /// Bytes left for undo.
+    pub fn undo(&self) -> ByteLen {
+        ByteLen(self.undo)
+    }
+
+    /// Gives up the part for undo: the transaction committed, or the undo of something can no longer be asked for.
+    pub fn release_undo(&mut self) {
+        self.spare += std::mem::take(&mut self.undo);
+    }
+}
+
+#[inline]
+fn pay_from(account: &mut u64, due: u64) -> u64 {
+    let paid = due.min(*account);
+    *account -= paid;
+    paid
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.space.give_back(self.forward + self.undo + self.spare);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Arc<Space> {
+        let space = Space::new(1 << 20, 1, 10);
+        space.prepared.store(4, Ordering::Relaxed);
+        space.taken.store(1, Ordering::Relaxed);
+        Arc::new(space)
+    }
+
+    #[test]
+    fn what_is_promised_is_there_and_no_more() {
+        let space = space();
+        let promisable = (1 << 20) / 4 * 3;
+        let mut one = Reservation::empty(&space, false);
+        assert!(one.try_grow(promisable - 100, 60), "E16.1");
+        assert!(!one.try_grow(30, 30), "E16.1");
+        assert!(one.try_grow(20, 20), "E16.1");
+        drop(one);
+        assert_eq!(space.show(0).reserved, ByteLen(0));
+    }
+
+    #[test]
+    fn forward_work_does_not_touch_the_undo_part() {
+        let space = space();
+        let mut one = Reservation::empty(&space, false);
+        assert!(one.try_grow(100, 200));
+        one.pay(80);
+        assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(200)));
+        one.spend(Spending::Undo);
+        one.pay(150);
+        assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(50)), "E16.2");
+        one.spend(Spending::Forward);
+        one.pay(20);
+        assert_eq!(one.undo(), ByteLen(50), "E16.2");
+        one.release_undo();
+        assert_eq!(one.undo(), ByteLen(0));
+        assert_eq!(space.show(0).overdrawn, ByteLen(0));
+        drop(one);
+        assert_eq!(space.show(0).reserved, ByteLen(0));
+    }
+
+    #[test]
+    fn what_nobody_reserved_is_counted() {
+        let space = space();
+        let mut one = Reservation::empty(&space, false);
+        one.pay(10);
+        assert_eq!(space.show(0).overdrawn, ByteLen(10));
+    }
 }

@@ -1,0 +1,187 @@
+//! The clock, and the protocol that says how far the log is durable (E3).
+//!
+//! An LSN is drawn from one counter by many appenders, each under the latch of its partition's tail. Somebody who
+//! computes the durable LSN holds no latch at all. Three numbers must therefore be published in the right order:
+//!
+//! ```text
+//! appender                                     reader of durable_lsn
+//! 1. drawing  := newest + 1                    1. clock := newest
+//! 2. lsn      := newest += 1                   2. per partition: drawing
+//! 3. fill the record's place                   3. per partition: first_unflushed
+//! 4. first_unflushed := lsn, if it was none    durable := min(clock, drawing - 1, first_unflushed - 1)
+//! 5. drawing  := none
+//! ```
+//!
+//! Why it holds: a reader whose clock covers an LSN has seen step 2 of its appender, and so step 1. What it then
+//! reads in `drawing` is that bound, or something later; if step 5 or later, it sees step 4 as well. (Step 2 is a
+//! release, the reader's first step an acquire; later draws by others only lengthen the release sequence.)
+//! Flushing moves `first_unflushed` forward, under the latch, only after the bytes before it are durable.
+
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+
+use crate::Lsn;
+
+/// No LSN: nobody draws, nothing is unflushed.
+const NONE: u64 = u64::MAX;
+
+/// Keeps a number that many threads write on a cache line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Alone<T>(T);
+
+/// The one clock of a store.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    newest: Alone<AtomicU64>,
+    /// The largest durable LSN that anybody computed: it makes the answer never go back (E3.5).
+    durable: Alone<AtomicU64>,
+}
+
+/// What one partition publishes. Written under the latch of its tail only.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Bounds {
+    drawing: AtomicU64,
+    first_unflushed: AtomicU64,
+}
+
+impl Bounds {
+    pub(crate) fn new() -> Bounds {
+        Bounds { drawing: AtomicU64::new(NONE), first_unflushed: AtomicU64::new(NONE) }
+    }
+
+    /// Everything in this partition that was drawn when the reader read the clock, and is smaller, is durable.
+    pub(crate) fn lower(&self) -> u64 {
+        let drawing = self.drawing.load(Ordering::Acquire);
+        let first_unflushed = self.first_unflushed.load(Ordering::Acquire);
+        drawing.min(first_unflushed)
+    }
+
+    /// Says that everything before `first` is durable; `None`: everything is. Under the tail's latch.
+    pub(crate) fn flushed_before(&self, first: Option<Lsn>) {
+        self.first_unflushed.store(first.map_or(NONE, Lsn::get), Ordering::Release);
+    }
+}
+
+/// The order in which the appender takes its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// The bound first, then the draw.
+    BoundThenDraw,
+    /// A planted fault: the draw first.
+    #[cfg_attr(not(any(test, feature = "planted-faults")), allow(dead_code))]
+    DrawThenBound,
+}
+
+impl Clock {
+    /// A clock that has drawn up to `newest`, all of it durable.
+    pub(crate) fn new(newest: Lsn) -> Clock {
+        Clock { newest: Alone(AtomicU64::new(newest.get())), durable: Alone(AtomicU64::new(newest.get())) }
+    }
+
+    /// The newest LSN drawn.
+    #[inline]
+    pub(crate) fn newest(&self) -> Lsn {
+        Lsn::new(self.newest.0.load(Ordering::Acquire))
+    }
+
+    /// Draws an LSN and fills its place, under the latch of the tail that `bounds` belongs to.
+    #[inline]
+    pub(crate) fn draw<R>(&self, bounds: &Bounds, steps: Steps, fill: impl FnOnce(Lsn) -> R) -> R {
+        if steps == Steps::BoundThenDraw {
+            let bound = self.newest.0.load(Ordering::Relaxed) + 1;
+            bounds.drawing.store(bound, Ordering::Relaxed); // E3.1
+        }
+        let lsn = self.newest.0.fetch_add(1, Ordering::AcqRel) + 1;
+        if steps == Steps::DrawThenBound {
+            bounds.drawing.store(lsn, Ordering::Relaxed);
+        }
+        let filled = fill(Lsn::new(lsn));
+        if bounds.first_unflushed.load(Ordering::Relaxed) == NONE {
+            bounds.first_unflushed.store(lsn, Ordering::Relaxed);
+        }
+        bounds.drawing.store(NONE, Ordering::Release); // E3.1
+        filled
+    }
+
+    /// What some thread has already found to be durable; cheap, and perhaps too little.
+    #[inline]
+    pub(crate) fn known_durable(&self) -> Lsn {
+        Lsn::new(self.durable.0.load(Ordering::Acquire))
+    }
+
+    /// Every record up to this LSN is durable, in all partitions.
+    pub(crate) fn durable<'a>(&self, partitions: impl Iterator<Item = &'a Bounds>) -> Lsn {
+        let clock = self.newest.0.load(Ordering::Acquire); // E3.2: the clock first
+        let bound = partitions.map(Bounds::lower).min().unwrap_or(NONE);
+        let durable = clock.min(bound - 1);
+        let before = self.durable.0.fetch_max(durable, Ordering::AcqRel);
+        Lsn::new(before.max(durable)) // E3.5
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_sync::{Arc, Mutex, explore, thread};
+
+    /// Two partitions, two appenders with a flush each, one reader. "Durable" is played by a set of numbers: a flush
+    /// puts into it whatever its partition's buffer holds.
+    fn appenders_and_a_reader(steps: Steps) {
+        struct Play {
+            clock: Clock,
+            partitions: [(Mutex<Vec<u64>>, Bounds); 2],
+            stable: Mutex<Vec<u64>>,
+        }
+        let play = Arc::new(Play {
+            clock: Clock::new(Lsn::ZERO),
+            partitions: [0, 1].map(|_| (Mutex::new(Vec::new()), Bounds::new())),
+            stable: Mutex::new(Vec::new()),
+        });
+        let appenders: Vec<_> = (0..2)
+            .map(|partition| {
+                let play = Arc::clone(&play);
+                thread::spawn(move || {
+                    let (tail, bounds) = &play.partitions[partition];
+                    for _ in 0..2 {
+                        let mut tail = tail.lock();
+                        play.clock.draw(bounds, steps, |lsn| tail.push(lsn.get()));
+                        drop(tail);
+                        let mut tail = play.partitions[partition].0.lock();
+                        play.stable.lock().append(&mut tail);
+                        bounds.flushed_before(None);
+                    }
+                })
+            })
+            .collect();
+        let mut before = Lsn::ZERO;
+        for _ in 0..3 {
+            let durable = play.clock.durable(play.partitions.iter().map(|(_, bounds)| bounds));
+            let stable = play.stable.lock();
+            assert!((1..=durable.get()).all(|lsn| stable.contains(&lsn)), "E3.2");
+            assert!(before <= durable, "E3.5");
+            before = durable;
+        }
+        for appender in appenders {
+            appender.join().expect("an appender does not panic");
+        }
+        let durable = play.clock.durable(play.partitions.iter().map(|(_, bounds)| bounds));
+        assert_eq!(durable, Lsn::new(4), "in the end everything is durable");
+    }
+
+    #[test]
+    fn no_unwritten_record_is_ever_called_durable() {
+        explore(0x5eed, 20_000, || appenders_and_a_reader(Steps::BoundThenDraw));
+    }
+
+    /// The search must be able to fail: with the steps in the wrong order it finds the hole.
+    #[cfg(cedrat_shuttle)]
+    #[test]
+    fn an_lsn_drawn_before_its_bound_is_caught() {
+        let caught = std::panic::catch_unwind(|| {
+            explore(0x5eed, 20_000, || appenders_and_a_reader(Steps::DrawThenBound));
+        });
+        let message = *caught.expect_err("the planted fault is found").downcast::<String>().expect("a message");
+        assert!(message.contains("E3.2"), "{message}");
+    }
+}

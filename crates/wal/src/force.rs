@@ -1,0 +1,170 @@
+//! Group commit: who writes, who waits, who wakes whom.
+//!
+//! There is no flusher thread. A committer whose block nobody writes yet writes it itself, outside the latch, while
+//! others do the same with other blocks, up to `writes_in_flight` at a time. One who comes when all places are taken
+//! waits with the open block, which fills meanwhile. Whoever finishes a write wakes those whose blocks became durable
+//! by it, and asks one of those who wait with the next block to write it.
+
+use cedrat_media::{Durability, write_all_at};
+use cedrat_sync::Arc;
+use std::io;
+
+use crate::error::{StopReason, Stopped};
+use crate::log::{Forced, Shared};
+use crate::partition::{Block, Next, Partition};
+use crate::segment::Slot;
+use crate::sink::{Local, Piece};
+use crate::{LogOffset, Lsn, Position};
+
+/// The place of a piece in the store's own segments.
+struct InSegment<'a> {
+    shared: &'a Shared,
+    slot: &'a Slot,
+    offset: u64,
+    bytes: &'a [u8],
+}
+
+impl Local for InSegment<'_> {
+    fn write(&self, durability: Durability) -> io::Result<()> {
+        write_all_at(&*self.shared.media, self.slot.file, self.offset, self.bytes, durability)
+    }
+}
+
+impl Shared {
+    /// Returns when every record up to `up_to` is durable.
+    pub(crate) fn force(&self, up_to: Lsn) -> Result<Forced, Stopped> {
+        self.check_running()?;
+        let up_to = up_to.min(self.clock.newest());
+        #[cfg(feature = "planted-faults")]
+        if self.fault == Some(crate::Fault::ReplyBeforeFlush) {
+            return Ok(Forced::new(up_to));
+        }
+        while !self.is_stable(up_to) {
+            for partition in &self.partitions {
+                if partition.bounds.lower() <= up_to.get() {
+                    // Taking the latch also waits for whoever is just filling a place there.
+                    let block = partition.tail.lock().last_block_up_to(up_to);
+                    if let Some(offset) = block {
+                        self.force_block(partition, offset)?;
+                    }
+                }
+            }
+        }
+        Ok(Forced::new(up_to))
+    }
+
+    /// Returns when the partition is durable up to and with the record at `position`.
+    pub(crate) fn force_partition(&self, position: Position) -> Result<(), Stopped> {
+        self.check_running()?;
+        match self.partitions.get(position.partition.index()) {
+            Some(partition) => self.force_block(partition, position.offset),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns when the block that holds this place is durable, and every one before it in the partition.
+    pub(crate) fn force_block(&self, partition: &Partition, offset: LogOffset) -> Result<(), Stopped> {
+        loop {
+            let next = partition.tail.lock().next_step(
+                partition,
+                self.clock.known_durable(),
+                offset,
+                self.options.writes_in_flight,
+            );
+            match next {
+                Next::Durable => return Ok(()),
+                Next::Write(block) => self.write(partition, block)?,
+                Next::Wait(event) => event.wait(),
+                Next::Stopped => return self.check_running(),
+            }
+        }
+    }
+
+    /// Makes a block stable and wakes whom that concerns.
+    fn write(&self, partition: &Partition, block: Arc<Block>) -> Result<(), Stopped> {
+        let position = Position { partition: partition.id, offset: block.offset() };
+        let written = self.segment_for(position).and_then(|slot| {
+            let piece = Piece {
+                file: &slot.name,
+                offset: self.reader.geometry.in_file(position.offset),
+                bytes: block.write_bytes(),
+                position,
+                first_lsn: block.header.first_lsn,
+                last_lsn: block.header.last_lsn,
+            };
+            self.stabilise(&slot, piece)
+        });
+        if let Err((file, source)) = written {
+            // W6: nobody knows what the disk has kept of it, and asking again would not tell.
+            self.stop(StopReason::WriteFailed { file, source });
+            return self.check_running();
+        }
+        let completed = partition.complete(block, self.options.writes_in_flight);
+        if completed.advanced {
+            self.durable_lsn();
+        }
+        completed.wake();
+        if completed.advanced {
+            self.tickets.wake(self);
+        }
+        Ok(())
+    }
+
+    fn stabilise(&self, slot: &Slot, piece: Piece<'_>) -> Result<(), (String, io::Error)> {
+        let local = InSegment { shared: self, slot, offset: piece.offset, bytes: piece.bytes };
+        self.options.sink.stabilise(piece, &local).map_err(|error| (self.media.path(slot.file), error))
+    }
+
+    /// The segment file that holds the place; takes one, and writes its header, if the partition has just got there.
+    fn segment_for(&self, position: Position) -> Result<Arc<Slot>, (String, io::Error)> {
+        if let Some(slot) = self.reader.slot(position.partition, position.offset) {
+            return Ok(slot);
+        }
+        let sequence = self.reader.geometry.sequence(position.offset);
+        let mut in_use = self.reader.in_use[position.partition.index()].write();
+        if let Some(slot) = in_use.get(&sequence) {
+            return Ok(Arc::clone(slot));
+        }
+        let slot = loop {
+            match self.pool.take() {
+                Some(slot) => break slot,
+                // Nobody reserved this; without room for it the log cannot go on.
+                None => self.prepare_segment().map_err(|error| ("a new log segment".into(), error))?,
+            }
+        };
+        let header = self.pool.header(position.partition, sequence, self.epoch);
+        let begin = self.reader.geometry.begin(sequence);
+        let piece = Piece {
+            file: &slot.name,
+            offset: 0,
+            bytes: &header,
+            position: Position { partition: position.partition, offset: begin },
+            first_lsn: Lsn::ZERO,
+            last_lsn: Lsn::ZERO,
+        };
+        self.stabilise(&slot, piece)?;
+        in_use.insert(sequence, Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    /// Makes one more segment ready.
+    pub(crate) fn prepare_segment(&self) -> io::Result<()> {
+        self.pool.prepare(&*self.media)?;
+        self.space.segment_prepared();
+        Ok(())
+    }
+
+    /// Waits while the partition holds too much that is not written, writing along.
+    pub(crate) fn throttle(&self, partition: &Partition) -> Result<(), Stopped> {
+        use cedrat_sync::atomic::Ordering;
+        while partition.unwritten.load(Ordering::Relaxed) > self.options.unwritten_max {
+            self.check_running()?;
+            let oldest = partition.tail.lock().oldest_sealed();
+            match oldest {
+                Some(offset) => self.force_block(partition, offset)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Finding the end of the log, without writing anything (E1, E20).
+//!
+//! Three steps: which file holds which part of which partition; a walk over the block headers of each partition to
+//! where it ends, and over what lies behind, to collect promises; then the records of the newest blocks, to find the
+//! first missing LSN. Records below the promise are read by the scan that follows.
+
+use cedrat_media::{Media, OpenMode};
+use cedrat_sync::{Arc, RwLock};
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::block::{BLOCK_UNIT, BlockHeader, SEQUENCE_NONE, SegmentHead, SegmentHeader, segment_at};
+use crate::checksum::block_seed;
+use crate::control::Control;
+use crate::error::LogError;
+use crate::read::{Blocks, Reader};
+use crate::record;
+use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Slot, file_name, file_number};
+use crate::verdict::{Body, Head, Verdict, verdict};
+use crate::{LogOffset, Lsn, PartitionId, Position};
+
+/// What became of the segment files that no partition uses.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// Ready for another life.
+    pub(crate) free: Vec<u32>,
+    /// Never completed, or with a header that says nothing.
+    pub(crate) unready: Vec<u32>,
+}
+
+/// What was found behind the checkpoint.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// The first LSN that is not there.
+    pub(crate) end: Lsn,
+    /// The largest LSN seen in any block, whole or dead.
+    pub(crate) seen: Lsn,
+    /// Per partition, where it ends: the first place without a whole block.
+    pub(crate) stops: Vec<LogOffset>,
+    /// Per partition, blocks by their first LSN, some way apart.
+    pub(crate) index: Vec<Vec<(Lsn, LogOffset)>>,
+}
+
+/// Opens every segment file and reads its header.
+pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Result<(Vec<InUse>, Files), LogError> {
+    let geometry = Geometry { segment_len: control.segment_len };
+    let mut in_use: Vec<_> = control.partitions.iter().map(|_| BTreeMap::new()).collect();
+    let mut files = Files::default();
+    let names = media.list(LOG_DIRECTORY).map_err(|error| LogError::io("listing the log's directory", error))?;
+    for number in names.iter().filter_map(|name| file_number(name)) {
+        let name = file_name(number);
+        let file = media.open(&name, mode).map_err(|error| LogError::io(format!("opening {name}"), error))?;
+        let path = media.path(file);
+        let io = |error| LogError::io(format!("reading {path}"), error);
+        let mut bytes = cedrat_media::AlignedBuf::zeroed(BLOCK_UNIT);
+        let mut read = 0;
+        while read < bytes.len() {
+            match media.read_at(file, read as u64, &mut bytes[read..]).map_err(io)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        let whole = media.len(file).map_err(io)? >= geometry.segment_len;
+        let header = match SegmentHeader::decode(&bytes) {
+            SegmentHead::Whole(header) => header,
+            SegmentHead::Version(found) => {
+                return Err(LogError::Version {
+                    file: path,
+                    offset: segment_at::VERSION as u64,
+                    found: u32::from(found),
+                    known: u32::from(crate::block::LOG_FORMAT_VERSION),
+                });
+            }
+            SegmentHead::Zero | SegmentHead::Bad => {
+                files.unready.push(number);
+                continue;
+            }
+        };
+        if header.store != control.store {
+            let what = "this log segment belongs to another store";
+            return Err(LogError::damaged(path, segment_at::STORE as u64, what));
+        }
+        if header.segment_len != geometry.segment_len {
+            let what = "this log segment has another length than the control file says";
+            return Err(LogError::damaged(path, segment_at::SEGMENT_LEN as u64, what));
+        }
+        let kept = control
+            .partitions
+            .get(header.partition.index())
+            .is_some_and(|known| header.sequence >= geometry.sequence(known.scan_from));
+        if header.sequence == SEQUENCE_NONE || !kept {
+            let list = if whole { &mut files.free } else { &mut files.unready };
+            list.push(number);
+            continue;
+        }
+        let slot = Arc::new(Slot { number, name, file });
+        if in_use[header.partition.index()].insert(header.sequence, slot).is_some() {
+            let what = "two log segments claim the same part of the log";
+            return Err(LogError::damaged(path, segment_at::SEQUENCE as u64, what));
+        }
+    }
+    Ok((in_use.into_iter().map(RwLock::new).collect(), files))
+}
+
+/// How to read what these files hold.
+pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUse>, any_epoch: bool) -> Reader {
+    Reader {
+        media: Arc::clone(media),
+        geometry: Geometry { segment_len: control.segment_len },
+        epochs: control.epochs.clone(),
+        block_seeds: (0..control.partitions.len() as u16)
+            .map(|partition| block_seed(&control.store, PartitionId(partition)))
+            .collect(),
+        in_use,
+        any_epoch,
+    }
+}
+
+/// What the walk over one partition learned.
+#[derive(Debug)]
+struct Walked {
+    blocks: Blocks,
+    stop: LogOffset,
+    head: Head,
+    /// Blocks that may hold LSNs that nobody promised yet.
+    newest: VecDeque<BlockHeader>,
+    index: Vec<(Lsn, LogOffset)>,
+}
+
+/// The promises met so far.
+struct Promises {
+    lsn: Lsn,
+    own: Vec<LogOffset>,
+    seen: Lsn,
+}
+
+impl Promises {
+    fn take(&mut self, partition: PartitionId, header: &BlockHeader) {
+        self.lsn = self.lsn.max(header.promise);
+        let own = &mut self.own[partition.index()];
+        *own = (*own).max(header.own_promise);
+        self.seen = self.seen.max(header.last_lsn).max(header.promise);
+    }
+}
+
+/// Finds where the log ends, or refuses.
+pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogError> {
+    let first = reader.epochs.newest().map_or(Lsn::new(1), |epoch| epoch.first);
+    let mut promises = Promises {
+        // What an epoch left behind was made durable before the next one began.
+        lsn: control.promise.max(first.previous()),
+        own: control.partitions.iter().map(|known| known.durable_below).collect(),
+        seen: first.previous(),
+    };
+    let mut walks = Vec::new();
+    for (index, known) in control.partitions.iter().enumerate() {
+        walks.push(walk(reader, PartitionId(index as u16), known.scan_from, &mut promises)?);
+    }
+    let mut numbers = Vec::new();
+    for walked in &mut walks {
+        verify_newest(walked, &promises, &mut numbers)?;
+        let promised = walked.stop < promises.own[walked.blocks.partition.index()];
+        if let (Verdict::Refuse, why) = verdict(walked.head, Body::Bad, promised) {
+            let position = Position { partition: walked.blocks.partition, offset: walked.stop };
+            return Err(reader.damaged(position, why));
+        }
+    }
+    numbers.sort_unstable();
+    let mut end = promises.lsn.next();
+    for lsn in numbers {
+        if lsn == end {
+            end = end.next();
+        }
+    }
+    Ok(Ends {
+        end,
+        seen: promises.seen.max(end.previous()),
+        stops: walks.iter().map(|walked| walked.stop).collect(),
+        index: walks.into_iter().map(|walked| walked.index).collect(),
+    })
+}
+
+/// Walks over the block headers of a partition to its end, and over whatever lies behind it.
+fn walk(
+    reader: &Arc<Reader>,
+    partition: PartitionId,
+    from: LogOffset,
+    promises: &mut Promises,
+) -> Result<Walked, LogError> {
+    const INDEX_STEP: u64 = 64 << 10;
+    let mut walked = Walked {
+        blocks: Blocks::new(reader, partition, LogOffset::new(u64::MAX)),
+        stop: from,
+        head: Head::Missing,
+        newest: VecDeque::new(),
+        index: Vec::new(),
+    };
+    loop {
+        let (head, header) = walked.blocks.head(walked.stop)?;
+        let (Head::Whole, Some(header)) = (head, header) else {
+            walked.head = head;
+            break;
+        };
+        promises.take(partition, &header);
+        if !header.is_empty() {
+            let far = |&(_, last): &(Lsn, LogOffset)| header.offset.since(last).0 >= INDEX_STEP;
+            if walked.index.last().is_none_or(far) {
+                walked.index.push((header.first_lsn, header.offset));
+            }
+            while walked.newest.front().is_some_and(|oldest| oldest.last_lsn <= promises.lsn) {
+                walked.newest.pop_front();
+            }
+            walked.newest.push_back(header);
+        }
+        walked.stop = header.end();
+    }
+    behind(&mut walked, promises)?;
+    Ok(walked)
+}
+
+/// Collects what whole blocks behind the end of a partition promise. After a crash with several writes in flight such
+/// blocks are normal; they belong to nobody, but what they promise was durable.
+fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> {
+    let reader = Arc::clone(&walked.blocks.reader);
+    let partition = walked.blocks.partition;
+    let geometry = reader.geometry;
+    let unit = BLOCK_UNIT as u64;
+    let sequences: Vec<u64> = {
+        let in_use = reader.in_use[partition.index()].read();
+        in_use.range(geometry.sequence(walked.stop)..).map(|(&sequence, _)| sequence).collect()
+    };
+    for sequence in sequences {
+        let mut at = geometry.begin(sequence).max(walked.stop);
+        let end = geometry.begin(sequence + 1);
+        while at < end {
+            let (head, header) = walked.blocks.head(at)?;
+            match (head, header) {
+                (Head::Whole, Some(header)) => promises.take(partition, &header),
+                (Head::UnknownEpoch, _) => {
+                    let (_, why) = verdict(head, Body::None, false);
+                    return Err(reader.damaged(Position { partition, offset: at }, why));
+                }
+                _ => {}
+            }
+            at = LogOffset::new(at.get() + unit);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the records of the blocks that hold unpromised LSNs. The first block with a bad record is the partition's end.
+fn verify_newest(walked: &mut Walked, promises: &Promises, numbers: &mut Vec<Lsn>) -> Result<(), LogError> {
+    let reader = Arc::clone(&walked.blocks.reader);
+    let partition = walked.blocks.partition;
+    let own = promises.own[partition.index()];
+    for header in std::mem::take(&mut walked.newest) {
+        if header.last_lsn <= promises.lsn {
+            continue;
+        }
+        let before = numbers.len();
+        if records_are_whole(walked, &header, promises.lsn, numbers)? {
+            continue;
+        }
+        numbers.truncate(before);
+        let promised = header.offset < own || header.first_lsn <= promises.lsn;
+        match verdict(Head::Whole, Body::Bad, promised) {
+            (Verdict::Refuse, why) => {
+                return Err(reader.damaged(Position { partition, offset: header.offset }, why));
+            }
+            _ => {
+                walked.stop = header.offset;
+                walked.head = Head::Whole;
+                walked.index.retain(|&(_, offset)| offset < header.offset);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether all records of a block verify; collects the LSNs beyond `promised`.
+fn records_are_whole(
+    walked: &mut Walked,
+    header: &BlockHeader,
+    promised: Lsn,
+    numbers: &mut Vec<Lsn>,
+) -> Result<bool, LogError> {
+    let life = header.life;
+    let seed = walked.blocks.reader.block_seeds[walked.blocks.partition.index()];
+    let seed = crate::checksum::record_seed(seed, header.epoch, life);
+    let (chunk, range) = walked.blocks.body(header)?;
+    let begin = header.offset.get() + crate::block::BLOCK_HEADER_LEN as u64;
+    let bytes = &chunk.bytes()[range];
+    let mut at = 0;
+    let mut last = Lsn::ZERO;
+    while at < bytes.len() {
+        let offset = LogOffset::new(begin + at as u64);
+        let Ok(frame) = record::decode(&bytes[at..], seed, offset) else {
+            return Ok(false);
+        };
+        if frame.lsn <= last || frame.lsn < header.first_lsn || frame.lsn > header.last_lsn {
+            return Ok(false);
+        }
+        last = frame.lsn;
+        if last > promised {
+            numbers.push(last);
+        }
+        at += frame.len;
+    }
+    Ok(last == header.last_lsn)
+}

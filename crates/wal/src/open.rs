@@ -1,0 +1,284 @@
+//! Creating a log, looking at one, and beginning a new epoch in it.
+
+use cedrat_media::{Media, OpenMode};
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::{Arc, Mutex};
+
+use crate::backwards::Backwards;
+use crate::checksum::StoreId;
+use crate::clock::Clock;
+use crate::control::{CONTROL_FILE, Checkpoint, Control, ControlFile, ControlPartition};
+use crate::epoch::{Epoch, Epochs};
+use crate::error::LogError;
+use crate::log::{ControlState, Log, Shared, add_names};
+use crate::look::{self, Ends, Files};
+use crate::options::LogOptions;
+use crate::partition::{Constants, Partition};
+use crate::read::Reader;
+use crate::record::Record;
+use crate::scan::{self, Scan};
+use crate::segment::{Geometry, LOG_DIRECTORY, Pool, Slot, file_name};
+use crate::space::Space;
+use crate::ticket::Tickets;
+use crate::writer::WriterState;
+use crate::{LogOffset, Lsn, PartitionId, Position};
+
+/// What a store's log holds, before anything is written to it.
+#[derive(Debug)]
+pub struct Found {
+    media: Arc<dyn Media>,
+    control: Control,
+    reader: Arc<Reader>,
+    ends: Ends,
+    /// A scan over everything has met no damage.
+    complete: Arc<AtomicBool>,
+}
+
+/// Creates the log of a new store.
+pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str]) -> Result<Log, LogError> {
+    options.check_fixed()?;
+    options.check(options.partitions, options.segment_len)?;
+    match open_control(media, OpenMode::Read) {
+        Err(LogError::Absent { .. }) => {}
+        Ok(_) => return Err(LogError::AlreadyThere { file: CONTROL_FILE.into() }),
+        Err(other) => return Err(other),
+    }
+    let begins = vec![LogOffset::ZERO; usize::from(options.partitions)];
+    let epoch = Epoch { number: 1, first: Lsn::new(1), end: Lsn::MAX, begins: begins.clone() };
+    let nothing = ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::ZERO };
+    let mut control = Control {
+        store: options.store.unwrap_or_else(random_store_id),
+        page_len: options.page_len,
+        segment_len: options.segment_len,
+        generation: 1,
+        checkpoint: Checkpoint { redo_lsn: Lsn::new(1), scan_lsn: Lsn::new(1), next_txn: 1 },
+        promise: Lsn::ZERO,
+        partitions: vec![nothing; begins.len()],
+        epochs: Epochs { list: vec![epoch] },
+        names: Vec::new(),
+    };
+    add_names(&mut control, names)?;
+    let file = ControlFile::create(&**media)?;
+    file.write(&**media, &control)?;
+    let ends = Ends { end: Lsn::new(1), seen: Lsn::ZERO, stops: begins.clone(), index: vec![Vec::new(); begins.len()] };
+    let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
+    let reader = look::reader(media, &control, in_use, any_epoch(options));
+    build(media, options, ControlState { file, control }, Arc::new(reader), files, &ends)
+}
+
+impl Found {
+    pub(crate) fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
+        Found::look_with(media, false)
+    }
+
+    /// Looks with the planted fault of `options`, if it concerns reading.
+    #[cfg(feature = "planted-faults")]
+    pub fn look_faulty(media: &Arc<dyn Media>, options: &LogOptions) -> Result<Found, LogError> {
+        Found::look_with(media, any_epoch(options))
+    }
+
+    fn look_with(media: &Arc<dyn Media>, any_epoch: bool) -> Result<Found, LogError> {
+        let (_, control) = open_control(media, OpenMode::Read)?;
+        let (in_use, _) = look::files(&**media, &control, OpenMode::Read)?;
+        let reader = Arc::new(look::reader(media, &control, in_use, any_epoch));
+        let ends = look::ends(&reader, &control)?;
+        let media = Arc::clone(media);
+        Ok(Found { media, control, reader, ends, complete: Arc::new(AtomicBool::new(false)) })
+    }
+
+    /// What the control file says.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The LSN after the last one that counts. Only a finished [`Found::scan`] shows that all before it is there.
+    pub fn end_lsn(&self) -> Lsn {
+        self.ends.end
+    }
+
+    /// Where each partition ends: what lies before is whole blocks.
+    pub fn ends(&self) -> &[LogOffset] {
+        &self.ends.stops
+    }
+
+    /// All records that count, from `from` on or from the checkpoint's scan LSN on, in the order of LSNs.
+    pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+        let oldest = self.control.checkpoint.scan_lsn.max(Lsn::new(1));
+        let from = from.max(oldest);
+        let mut places = Vec::new();
+        for (index, known) in self.control.partitions.iter().enumerate() {
+            let after = self.ends.index[index].partition_point(|&(first, _)| first <= from);
+            let begin = after.checked_sub(1).map_or(known.scan_from, |at| self.ends.index[index][at].1);
+            places.push((begin, self.ends.stops[index]));
+        }
+        let complete = (from == oldest).then(|| Arc::clone(&self.complete));
+        let bounds = scan::Bounds { from, end: self.ends.end, places };
+        Scan::new(&self.reader, bounds, complete)
+    }
+
+    /// Reads one record.
+    pub fn read(&self, position: Position) -> Result<Record, LogError> {
+        self.backwards(position).read_one()
+    }
+
+    /// One transaction's records in one partition, newest first, beginning with the one at `from`.
+    pub fn backwards(&self, from: Position) -> Backwards {
+        Backwards::new(&self.reader, None, from)
+    }
+
+    /// Durably begins a new epoch (E1.1) and opens the log for appending. `names` that the control file does not know
+    /// are added to it; [`Log::names`] tells the numbers.
+    ///
+    /// Reads the whole log first, unless a [`Found::scan`] from the oldest record has come to its end.
+    ///
+    /// # Errors
+    ///
+    /// Until the control file is written nothing has changed; if writing it fails, look again.
+    pub fn begin(self, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
+        let Found { media, ends, .. } = &self;
+        let mut control = self.control.clone();
+        options.check(control.partitions.len() as u16, control.segment_len)?;
+        if !self.complete.load(Ordering::Acquire) {
+            let mut scan = self.scan(Lsn::ZERO)?;
+            while scan.next()?.is_some() {}
+        }
+        let (file, now) = ControlFile::open(&**media, OpenMode::ReadWrite)?;
+        if now.generation != control.generation {
+            let what = "somebody else has changed the control file since it was looked at";
+            return Err(LogError::Options { option: "control", what: what.into() });
+        }
+        let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
+        // What was read may lie in a cache that a power cut forgets; the new epoch promises that it stays.
+        for slot in in_use.iter().flat_map(|in_use| in_use.read().values().cloned().collect::<Vec<_>>()) {
+            media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
+        }
+        let number = begin_epoch(&mut control, ends, any_epoch(options));
+        add_names(&mut control, names)?;
+        control.generation += 1;
+        file.write(&**media, &control)?;
+        debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
+        let reader = Arc::new(look::reader(media, &control, in_use, any_epoch(options)));
+        build(media, options, ControlState { file, control }, reader, files, ends)
+    }
+}
+
+/// Closes the newest epoch at what was found and adds the next one (E1.1, E1.2). Returns its number.
+fn begin_epoch(control: &mut Control, ends: &Ends, fault: bool) -> u32 {
+    let epochs = &mut control.epochs.list;
+    let number = epochs.last().map_or(1, |epoch| epoch.number + 1);
+    let first = if fault { ends.end } else { ends.seen.next().max(ends.end) };
+    if let Some(newest) = epochs.last_mut() {
+        newest.end = ends.end;
+        if newest.first == newest.end && newest.begins == ends.stops {
+            epochs.pop(); // nothing of it was kept: repeated crashes do not fill the table
+        }
+    }
+    epochs.push(Epoch { number, first, end: Lsn::MAX, begins: ends.stops.clone() });
+    control.promise = first.previous();
+    for (known, &stop) in control.partitions.iter_mut().zip(&ends.stops) {
+        known.durable_below = stop;
+    }
+    number
+}
+
+/// Puts an open log together.
+fn build(
+    media: &Arc<dyn Media>,
+    options: &LogOptions,
+    state: ControlState,
+    reader: Arc<Reader>,
+    files: Files,
+    ends: &Ends,
+) -> Result<Log, LogError> {
+    let control = &state.control;
+    let geometry = Geometry { segment_len: control.segment_len };
+    let epoch = control.epochs.newest().expect("an epoch was begun");
+    let count = control.partitions.len() as u16;
+    let segments_max = options.log_bytes_max / control.segment_len;
+    let space = Arc::new(Space::new(geometry.capacity(), count, segments_max));
+    let pool = Pool::new(geometry, control.store);
+    for &number in &files.free {
+        let name = file_name(number);
+        let file =
+            media.open(&name, OpenMode::ReadWrite).map_err(|error| LogError::io(format!("opening {name}"), error))?;
+        pool.found(number, Some(Arc::new(Slot { number, name, file })), false);
+        space.segment_prepared();
+    }
+    for &number in &files.unready {
+        pool.found(number, None, true);
+    }
+    let mut partitions = Vec::new();
+    for (index, &stop) in ends.stops.iter().enumerate() {
+        let id = PartitionId(index as u16);
+        let constants = Constants {
+            geometry,
+            block_seed: reader.block_seeds[index],
+            epoch: epoch.number,
+            block_len_max: options.block_len_max,
+            space: Arc::clone(&space),
+        };
+        let partition = Partition::new(id, stop, epoch.first.previous(), constants);
+        let mut tail = partition.tail.lock();
+        ends.index[index].iter().for_each(|&(first, offset)| tail.index_found(first, offset));
+        drop(tail);
+        for (&sequence, slot) in reader.in_use[index].read().iter() {
+            pool.found(slot.number, None, false);
+            space.segment_prepared();
+            if sequence < geometry.sequence(stop) {
+                space.segment_taken();
+            }
+        }
+        partitions.push(partition);
+    }
+    let shared = Shared {
+        media: Arc::clone(media),
+        options: options.clone(),
+        epoch: epoch.number,
+        clock: Clock::new(epoch.first.previous()),
+        partitions,
+        reader,
+        pool,
+        space,
+        control: Mutex::new(state),
+        tickets: Tickets::default(),
+        writer: WriterState::default(),
+        is_stopped: AtomicBool::new(false),
+        stopped: Mutex::new(None),
+        #[cfg(feature = "planted-faults")]
+        fault: options.fault,
+    };
+    Ok(Log::from_shared(Arc::new(shared)))
+}
+
+/// Opens the control file; `Absent` if no creation ever got as far as writing it whole.
+fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
+    match ControlFile::open(&**media, mode) {
+        // The log's directory is made after the control file is whole.
+        Err(LogError::Damaged { file, .. })
+            if ControlFile::is_unfinished(&**media)?
+                && media.list(LOG_DIRECTORY).is_ok_and(|names| names.is_empty()) =>
+        {
+            Err(LogError::Absent { file })
+        }
+        opened => opened,
+    }
+}
+
+fn any_epoch(options: &LogOptions) -> bool {
+    #[cfg(feature = "planted-faults")]
+    if options.fault == Some(crate::Fault::StaleEpochAccepted) {
+        return true;
+    }
+    let _ = options;
+    false
+}
+
+/// A name that no other store has, from the randomness that seeds the standard library's hash maps.
+fn random_store_id() -> StoreId {
+    use std::hash::{BuildHasher, RandomState};
+    let mut store = [0; 16];
+    for half in store.chunks_mut(8) {
+        half.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_le_bytes());
+    }
+    store
+}

@@ -1,0 +1,521 @@
+//! The tail of a partition: the block that takes records, and the blocks on their way to the disk.
+//!
+//! ```text
+//!            seal               take               write, complete
+//! Open ────────────▶ Sealed ────────────▶ InFlight ────────────▶ Durable (forgotten)
+//! ```
+//!
+//! - `Open`: exactly one per partition; takes records under the latch
+//! - `Sealed`: complete, header written; its place and bytes never change again (W2)
+//! - `InFlight`: a thread is writing it, outside the latch; up to `writes_in_flight` at a time
+//! - `Durable`: written, and so is every block before it; only then do its waiters wake
+//!
+//! All of it lies behind one mutex, held for tens of nanoseconds and never over I/O.
+
+use cedrat_media::AlignedBuf;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex};
+use std::collections::VecDeque;
+
+use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
+use crate::checksum::record_seed;
+use crate::clock::{Bounds, Clock};
+use crate::event::Event;
+use crate::record::{self, FRAME_LEN_MAX};
+use crate::segment::Geometry;
+use crate::space::Space;
+use crate::{LogOffset, Lsn, PartitionId, Position};
+
+/// The distance between two entries of the index that leads from LSNs to places.
+const INDEX_STEP: u64 = 64 << 10;
+
+/// Buffers kept for the next blocks.
+const SPARE_BUFFERS: usize = 10;
+
+/// One partition of an open log.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    pub(crate) bounds: Bounds,
+    pub(crate) tail: Mutex<Tail>,
+    /// Sealed bytes that are not durable yet; for those who look without the latch.
+    pub(crate) unwritten: AtomicU64,
+    /// Everything below this place is durable (E8.2).
+    pub(crate) flushed: AtomicU64,
+}
+
+/// What does not change while the log is open.
+#[derive(Clone, Debug)]
+pub(crate) struct Constants {
+    pub(crate) geometry: Geometry,
+    pub(crate) block_seed: u32,
+    pub(crate) epoch: u32,
+    pub(crate) block_len_max: usize,
+    pub(crate) space: Arc<Space>,
+}
+
+/// What the latch protects.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    constants: Constants,
+    open: Open,
+    /// Sealed and in flight, in the order of places; the first `taken` are in flight or written.
+    queue: VecDeque<Queued>,
+    taken: usize,
+    pub(crate) in_flight: usize,
+    flushed: LogOffset,
+    unwritten: u64,
+    spare: Vec<AlignedBuf>,
+    /// Block beginnings, each with the first LSN at or after it in this partition.
+    index: VecDeque<(Lsn, LogOffset)>,
+    /// Whether records were sealed since the last block that promised everything (E20.4).
+    unpromised: bool,
+    /// The last LSN in any sealed block.
+    last_sealed: Lsn,
+    /// The log stopped: records are dropped.
+    stopped: bool,
+}
+
+/// The block that takes records.
+#[derive(Debug)]
+struct Open {
+    offset: LogOffset,
+    bytes: AlignedBuf,
+    used: usize,
+    /// Records end at or before this.
+    room: usize,
+    first_lsn: Lsn,
+    last_lsn: Lsn,
+    record_seed: u32,
+    event: Arc<Event>,
+    waited_for: bool,
+}
+
+#[derive(Debug)]
+struct Queued {
+    block: Arc<Block>,
+    waited_for: bool,
+    written: bool,
+}
+
+/// A sealed block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) header: BlockHeader,
+    bytes: AlignedBuf,
+    write_len: usize,
+    event: Arc<Event>,
+}
+
+impl Block {
+    pub(crate) fn offset(&self) -> LogOffset {
+        self.header.offset
+    }
+
+    /// The used bytes, header included.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.header.used as usize]
+    }
+
+    /// What is written: the used bytes, filled up with zeros.
+    pub(crate) fn write_bytes(&self) -> &[u8] {
+        &self.bytes[..self.write_len]
+    }
+}
+
+/// Where a record that is not on the disk yet is found.
+#[derive(Debug)]
+pub(crate) enum InMemory {
+    Sealed(Arc<Block>),
+    /// A copy of part of the open block.
+    Open {
+        begin: LogOffset,
+        bytes: Vec<u8>,
+    },
+}
+
+/// What a committer has to do next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Its record is durable.
+    Durable,
+    /// Write this block, then ask again.
+    Write(Arc<Block>),
+    /// Wait for this, then ask again.
+    Wait(Arc<Event>),
+    /// Nothing helps any more.
+    Stopped,
+}
+
+/// What a completed write sets free.
+#[derive(Debug, Default)]
+pub(crate) struct Completed {
+    /// Blocks that became durable, the oldest first: their waiters are to be woken.
+    durable: Vec<Arc<Event>>,
+    /// Somebody who waits should write the next block.
+    lead: Option<Arc<Event>>,
+    pub(crate) advanced: bool,
+}
+
+impl Completed {
+    /// Wakes those concerned. Not under the latch.
+    pub(crate) fn wake(&self) {
+        if let Some(event) = &self.lead {
+            event.ask_to_lead();
+        }
+        for event in &self.durable {
+            event.set_done();
+        }
+    }
+}
+
+impl Partition {
+    /// A partition that begins at `offset`; all that lies before it is durable, and not later than `before`.
+    pub(crate) fn new(id: PartitionId, offset: LogOffset, before: Lsn, constants: Constants) -> Partition {
+        let tail = Tail {
+            open: Open::new(offset, AlignedBuf::new(), 0, &constants, None),
+            constants,
+            queue: VecDeque::new(),
+            taken: 0,
+            in_flight: 0,
+            flushed: offset,
+            unwritten: 0,
+            spare: Vec::new(),
+            index: VecDeque::new(),
+            unpromised: false,
+            last_sealed: before,
+            stopped: false,
+        };
+        Partition {
+            id,
+            bounds: Bounds::new(),
+            tail: Mutex::new(tail),
+            unwritten: AtomicU64::new(0),
+            flushed: AtomicU64::new(offset.get()),
+        }
+    }
+
+    /// Notes that a write has finished. The caller wakes whom it sets free, after the latch is let go.
+    pub(crate) fn complete(&self, block: Arc<Block>, writes_in_flight: usize) -> Completed {
+        let mut tail = self.tail.lock();
+        tail.in_flight -= 1;
+        let at = tail.queue.partition_point(|queued| queued.block.offset() < block.offset());
+        tail.queue[at].written = true;
+        drop(block);
+        let mut completed = Completed::default();
+        while tail.queue.front().is_some_and(|queued| queued.written) {
+            let queued = tail.queue.pop_front().expect("there is a first one");
+            tail.taken -= 1;
+            tail.flushed = queued.block.header.end();
+            tail.unwritten -= queued.block.write_len as u64;
+            completed.advanced = true;
+            if queued.waited_for {
+                completed.durable.push(Arc::clone(&queued.block.event));
+            }
+            if tail.spare.len() < SPARE_BUFFERS
+                && let Ok(block) = Arc::try_unwrap(queued.block)
+                && block.bytes.len() == tail.constants.block_len_max
+            {
+                tail.spare.push(block.bytes);
+            }
+        }
+        if completed.advanced {
+            self.bounds.flushed_before(tail.first_unflushed());
+            self.flushed.store(tail.flushed.get(), Ordering::Release);
+            self.unwritten.store(tail.unwritten, Ordering::Relaxed);
+        }
+        if tail.in_flight < writes_in_flight {
+            completed.lead = tail.whom_to_ask();
+        }
+        completed
+    }
+
+    /// Drops what is appended from now on and wakes everybody.
+    pub(crate) fn stop(&self) {
+        let mut tail = self.tail.lock();
+        tail.stopped = true;
+        let mut events: Vec<_> = tail.queue.iter().map(|queued| Arc::clone(&queued.block.event)).collect();
+        events.push(Arc::clone(&tail.open.event));
+        drop(tail);
+        events.iter().for_each(|event| event.set_done());
+    }
+}
+
+impl Open {
+    fn new(
+        offset: LogOffset,
+        bytes: AlignedBuf,
+        room: usize,
+        constants: &Constants,
+        before: Option<LogOffset>,
+    ) -> Open {
+        let geometry = constants.geometry;
+        let sequence = geometry.sequence(offset);
+        if before.is_none_or(|before| geometry.sequence(before) != sequence) {
+            constants.space.segment_taken();
+        }
+        Open {
+            offset,
+            bytes,
+            used: BLOCK_HEADER_LEN,
+            room,
+            first_lsn: Lsn::ZERO,
+            last_lsn: Lsn::ZERO,
+            record_seed: record_seed(constants.block_seed, constants.epoch, sequence as u32),
+            event: Arc::new(Event::default()),
+            waited_for: false,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.used == BLOCK_HEADER_LEN
+    }
+}
+
+impl Tail {
+    /// Makes sure that a record with a body of `body_len` bytes fits into the open block. Returns whether a block
+    /// was sealed for it.
+    #[inline]
+    pub(crate) fn make_room(&mut self, partition: &Partition, clock: &Clock, body_len: usize) -> bool {
+        let needed = FRAME_LEN_MAX + body_len;
+        if self.open.used + needed <= self.open.room {
+            return false;
+        }
+        self.roll(partition, clock.known_durable(), needed)
+    }
+
+    #[cold]
+    fn roll(&mut self, partition: &Partition, durable: Lsn, needed: usize) -> bool {
+        let geometry = self.constants.geometry;
+        let block_len = (BLOCK_HEADER_LEN + needed).next_multiple_of(BLOCK_UNIT);
+        let empty = self.open.is_empty();
+        let used = self.open.used.next_multiple_of(BLOCK_UNIT) as u64;
+        let next = if empty { self.open.offset } else { LogOffset::new(self.open.offset.get() + used) };
+        // The rest of a segment that is too short for the record belongs to its last block.
+        let skipped = match next.get() % geometry.capacity() {
+            0 => 0,
+            _ if geometry.left(next) < block_len as u64 => geometry.left(next),
+            _ => 0,
+        };
+        let sealed = !empty || skipped > 0;
+        if sealed {
+            let len = if empty { skipped } else { used + skipped };
+            self.seal(partition, durable, len);
+        }
+        let offset = LogOffset::new(next.get() + skipped);
+        debug_assert_eq!(self.open.offset, offset);
+        let len = self.constants.block_len_max.max(block_len);
+        if self.open.bytes.len() < len {
+            self.open.bytes = match self.spare.pop() {
+                Some(bytes) if bytes.len() >= len => bytes,
+                _ => AlignedBuf::zeroed(len),
+            };
+        }
+        self.open.room = len.min(geometry.left(offset) as usize);
+        sealed
+    }
+
+    /// Places a record. There is room for it.
+    #[inline]
+    pub(crate) fn place(
+        &mut self,
+        lsn: Lsn,
+        head: crate::RecordHead,
+        body: &[&[u8]],
+        body_len: usize,
+    ) -> (LogOffset, u64) {
+        let open = &mut self.open;
+        let offset = LogOffset::new(open.offset.get() + open.used as u64);
+        if self.stopped {
+            return (offset, 0);
+        }
+        let to = &mut open.bytes[open.used..open.room];
+        let len = record::encode(to, open.record_seed, offset, lsn, head, body, body_len);
+        open.used += len;
+        if open.first_lsn == Lsn::ZERO {
+            open.first_lsn = lsn;
+        }
+        open.last_lsn = lsn;
+        (offset, len as u64)
+    }
+
+    /// Closes the open block, which from here to the next one is `len` bytes long, and opens the next.
+    fn seal(&mut self, partition: &Partition, durable: Lsn, len: u64) {
+        let next = LogOffset::new(self.open.offset.get() + len);
+        let bytes = std::mem::take(&mut self.open.bytes);
+        let opened = Open::new(next, AlignedBuf::new(), 0, &self.constants, Some(self.open.offset));
+        let open = std::mem::replace(&mut self.open, opened);
+        let mut bytes = if bytes.is_empty() { AlignedBuf::zeroed(BLOCK_UNIT) } else { bytes };
+        let write_len = open.used.next_multiple_of(BLOCK_UNIT);
+        let header = BlockHeader {
+            used: open.used as u32,
+            len: len as u32,
+            epoch: self.constants.epoch,
+            life: self.constants.geometry.sequence(open.offset) as u32,
+            offset: open.offset,
+            first_lsn: open.first_lsn,
+            last_lsn: open.last_lsn,
+            promise: durable, // E20.1
+            own_promise: self.flushed,
+        };
+        bytes[open.used..write_len].fill(0);
+        header.encode(&mut bytes, self.constants.block_seed);
+        if open.first_lsn > Lsn::ZERO {
+            self.unpromised = true;
+            self.last_sealed = open.last_lsn;
+            let far = |&(_, last): &(Lsn, LogOffset)| open.offset.since(last).0 >= INDEX_STEP;
+            if self.index.back().is_none_or(far) {
+                self.index.push_back((open.first_lsn, open.offset));
+            }
+        }
+        let block = Block { header, bytes, write_len, event: open.event };
+        self.unwritten += write_len as u64;
+        partition.unwritten.store(self.unwritten, Ordering::Relaxed);
+        self.queue.push_back(Queued { block: Arc::new(block), waited_for: open.waited_for, written: false });
+    }
+
+    /// Seals the open block as it is, if it holds records, or even if not.
+    fn seal_open(&mut self, partition: &Partition, durable: Lsn, even_empty: bool) {
+        if !self.open.is_empty() || even_empty {
+            let len = self.open.used.next_multiple_of(BLOCK_UNIT) as u64;
+            self.seal(partition, durable, len);
+        }
+    }
+
+    /// Seals a block without records that only carries what is promised (E20.4), if something is yet unpromised and
+    /// nothing is on its way. Returns its place.
+    pub(crate) fn seal_promise(&mut self, partition: &Partition, durable: Lsn) -> Option<LogOffset> {
+        let idle = self.open.is_empty() && self.queue.is_empty();
+        if !idle || !self.unpromised || self.stopped {
+            return None;
+        }
+        let offset = self.open.offset;
+        self.seal_open(partition, durable, true);
+        self.unpromised = false;
+        Some(offset)
+    }
+
+    /// The next block that nobody writes yet, sealed or open.
+    fn take(&mut self, partition: &Partition, durable: Lsn) -> Option<Arc<Block>> {
+        if self.taken == self.queue.len() {
+            self.seal_open(partition, durable, false);
+        }
+        let block = Arc::clone(&self.queue.get(self.taken)?.block);
+        self.taken += 1;
+        self.in_flight += 1;
+        Some(block)
+    }
+
+    /// What somebody has to do who wants the block with this place to be durable.
+    pub(crate) fn next_step(
+        &mut self,
+        partition: &Partition,
+        durable: Lsn,
+        offset: LogOffset,
+        writes_in_flight: usize,
+    ) -> Next {
+        if offset < self.flushed {
+            return Next::Durable;
+        }
+        if self.stopped {
+            return Next::Stopped;
+        }
+        let open = offset >= self.open.offset;
+        if open && self.open.is_empty() {
+            return Next::Durable; // nothing lies there
+        }
+        let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
+        if (open || at >= self.taken)
+            && self.in_flight < writes_in_flight
+            && let Some(block) = self.take(partition, durable)
+        {
+            return Next::Write(block);
+        }
+        if open {
+            self.open.waited_for = true;
+            Next::Wait(Arc::clone(&self.open.event))
+        } else {
+            let queued = &mut self.queue[at];
+            queued.waited_for = true;
+            Next::Wait(Arc::clone(&queued.block.event))
+        }
+    }
+
+    /// The place of the last block that holds an LSN up to this one and is not durable.
+    pub(crate) fn last_block_up_to(&self, lsn: Lsn) -> Option<LogOffset> {
+        if !self.open.is_empty() && self.open.first_lsn <= lsn {
+            return Some(self.open.offset);
+        }
+        let mut blocks = self.queue.iter().rev().map(|queued| &queued.block.header);
+        blocks.find(|header| !header.is_empty() && header.first_lsn <= lsn).map(|header| header.offset)
+    }
+
+    /// Where somebody waits for a block that nobody writes.
+    fn whom_to_ask(&self) -> Option<Arc<Event>> {
+        let mut untaken = self.queue.iter().skip(self.taken);
+        match untaken.find(|queued| queued.waited_for) {
+            Some(queued) => Some(Arc::clone(&queued.block.event)),
+            None => self.open.waited_for.then(|| Arc::clone(&self.open.event)),
+        }
+    }
+
+    /// The smallest LSN here that is not durable.
+    pub(crate) fn first_unflushed(&self) -> Option<Lsn> {
+        let open = (!self.open.is_empty()).then_some(self.open.first_lsn);
+        let mut blocks = self.queue.iter().map(|queued| &queued.block.header);
+        blocks.find(|header| !header.is_empty()).map(|header| header.first_lsn).or(open)
+    }
+
+    /// Whether nothing waits to be sealed or written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.queue.is_empty()
+    }
+
+    /// The place of the oldest sealed block that is not durable.
+    pub(crate) fn oldest_sealed(&self) -> Option<LogOffset> {
+        self.queue.front().map(|queued| queued.block.offset())
+    }
+
+    /// The record at `position`, if it is not on the disk yet.
+    pub(crate) fn in_memory(&self, position: Position) -> Option<InMemory> {
+        const BEFORE: usize = 16 << 10;
+        let offset = position.offset;
+        if offset < self.flushed {
+            return None;
+        }
+        if offset >= self.open.offset {
+            let at = usize::try_from(offset.since(self.open.offset).0).ok()?;
+            let rest = self.open.bytes.get(at..self.open.used)?;
+            let frame = record::decode(rest, self.open.record_seed, offset).ok()?;
+            let begin = at.saturating_sub(BEFORE);
+            return Some(InMemory::Open {
+                begin: LogOffset::new(self.open.offset.get() + begin as u64),
+                bytes: self.open.bytes[begin..at + frame.len].to_vec(),
+            });
+        }
+        let after = self.queue.partition_point(|queued| queued.block.offset() <= offset);
+        let queued = self.queue.get(after.checked_sub(1)?)?;
+        Some(InMemory::Sealed(Arc::clone(&queued.block)))
+    }
+
+    /// A block begins here, and every record from `lsn` on lies here or later. `oldest` is the first block there is.
+    pub(crate) fn first_block(&self, lsn: Lsn, oldest: LogOffset) -> LogOffset {
+        if self.is_idle() && self.last_sealed < lsn {
+            return self.open.offset.max(oldest); // nothing in this partition is as late
+        }
+        let after = self.index.partition_point(|&(first, _)| first <= lsn);
+        after.checked_sub(1).map_or(oldest, |at| self.index[at].1.max(oldest))
+    }
+
+    /// Nobody asks for blocks before this place any more.
+    pub(crate) fn forget_index_before(&mut self, keep: LogOffset) {
+        while self.index.front().is_some_and(|&(_, offset)| offset < keep) {
+            self.index.pop_front();
+        }
+    }
+
+    /// Remembers a block that was found at opening.
+    pub(crate) fn index_found(&mut self, first: Lsn, offset: LogOffset) {
+        self.index.push_back((first, offset));
+    }
+}

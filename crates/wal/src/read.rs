@@ -1,0 +1,199 @@
+//! Reading blocks back from segment files.
+//!
+//! Whatever lies in the files, reading them neither panics nor takes more memory than a chunk per partition.
+
+use cedrat_media::{AlignedBuf, Media};
+use cedrat_sync::Arc;
+use std::ops::Range;
+
+use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
+use crate::checksum::record_seed;
+use crate::epoch::Epochs;
+use crate::segment::{Geometry, InUse, Slot};
+use crate::verdict::Head;
+use crate::{LogError, LogOffset, PartitionId, Position};
+
+/// How much is read at a time by those who read on and on.
+pub(crate) const CHUNK_LEN: usize = 1 << 20;
+
+/// A piece of the log as it was read, shared by the records in it.
+#[derive(Debug)]
+pub struct Chunk {
+    bytes: AlignedBuf,
+}
+
+impl Chunk {
+    /// The bytes of a record's body, by the range that came with it.
+    ///
+    /// # Panics
+    ///
+    /// If the range came from another chunk and does not fit into this one.
+    pub fn body(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// All that is needed to read a log: where its segments are and who owns which places.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) media: Arc<dyn Media>,
+    pub(crate) geometry: Geometry,
+    pub(crate) epochs: Epochs,
+    /// Per partition, what covers its block headers.
+    pub(crate) block_seeds: Vec<u32>,
+    /// Per partition.
+    pub(crate) in_use: Vec<InUse>,
+    /// A planted fault: blocks of any epoch are accepted (against E1.3).
+    pub(crate) any_epoch: bool,
+}
+
+impl Reader {
+    /// The segment file that holds the place, if there is one.
+    pub(crate) fn slot(&self, partition: PartitionId, offset: LogOffset) -> Option<Arc<Slot>> {
+        let sequence = self.geometry.sequence(offset);
+        self.in_use[partition.index()].read().get(&sequence).cloned()
+    }
+
+    /// What covers the records of the epoch that owns the place.
+    pub(crate) fn record_seed(&self, partition: PartitionId, offset: LogOffset) -> Option<u32> {
+        let (epoch, _) = self.epochs.owner(partition, offset)?;
+        let life = self.geometry.sequence(offset) as u32;
+        Some(record_seed(self.block_seeds[partition.index()], epoch.number, life))
+    }
+
+    /// File and place of a position, for people.
+    pub(crate) fn place(&self, position: Position) -> (String, u64) {
+        match self.slot(position.partition, position.offset) {
+            Some(slot) => (self.media.path(slot.file), self.geometry.in_file(position.offset)),
+            None => {
+                let sequence = self.geometry.sequence(position.offset);
+                let name = format!("log (partition {}, segment {sequence}: no file)", position.partition);
+                (name, self.geometry.in_file(position.offset))
+            }
+        }
+    }
+
+    pub(crate) fn damaged(&self, position: Position, what: &str) -> LogError {
+        let (file, offset) = self.place(position);
+        LogError::damaged(file, offset, what)
+    }
+
+    /// Fills `buffer` from the place on, which lies with all of it in one segment. What the file does not have
+    /// reads as zero. `false`: there is no such segment.
+    pub(crate) fn fill(&self, position: Position, buffer: &mut [u8]) -> Result<bool, LogError> {
+        let Some(slot) = self.slot(position.partition, position.offset) else {
+            return Ok(false);
+        };
+        debug_assert!(buffer.len() as u64 <= self.geometry.left(position.offset));
+        let begin = self.geometry.in_file(position.offset);
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.media.read_at(slot.file, begin + done as u64, &mut buffer[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) => {
+                    return Err(LogError::io(format!("reading {}", self.media.path(slot.file)), error));
+                }
+            }
+        }
+        buffer[done..].fill(0);
+        Ok(true)
+    }
+
+    /// What lies at a place where a block could begin, by the first bytes there.
+    pub(crate) fn judge_head(&self, position: Position, bytes: &[u8]) -> (Head, Option<BlockHeader>) {
+        let Some(header) = BlockHeader::decode(bytes, self.block_seeds[position.partition.index()]) else {
+            let untouched = bytes[..BLOCK_HEADER_LEN].iter().all(|&byte| byte == 0);
+            return (if untouched { Head::Zero } else { Head::Bad }, None);
+        };
+        let here = header.offset == position.offset
+            && header.life == self.geometry.sequence(position.offset) as u32
+            && u64::from(header.len) <= self.geometry.left(position.offset);
+        let newest = self.epochs.newest().map_or(0, |epoch| epoch.number);
+        let owner = self.epochs.owner(position.partition, position.offset);
+        let head = match owner {
+            _ if !here => Head::Stale,
+            _ if header.epoch > newest => Head::UnknownEpoch, // E1.6
+            _ if self.any_epoch => Head::Whole,
+            Some((epoch, until)) if epoch.number == header.epoch && header.end() <= until => Head::Whole, // E1.3
+            _ => Head::Stale,
+        };
+        (head, Some(header))
+    }
+}
+
+/// Walks over the blocks of one partition.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) partition: PartitionId,
+    /// Nothing from here on is read.
+    pub(crate) stop: LogOffset,
+    chunk: Option<Arc<Chunk>>,
+    chunk_begin: LogOffset,
+    /// Bytes read so far.
+    pub(crate) read: u64,
+}
+
+impl Blocks {
+    pub(crate) fn new(reader: &Arc<Reader>, partition: PartitionId, stop: LogOffset) -> Blocks {
+        Blocks { reader: Arc::clone(reader), partition, stop, chunk: None, chunk_begin: LogOffset::ZERO, read: 0 }
+    }
+
+    fn position(&self, offset: LogOffset) -> Position {
+        Position { partition: self.partition, offset }
+    }
+
+    /// Makes `len` bytes from `offset` on available, within one segment. `None`: there is no such segment.
+    fn load(&mut self, offset: LogOffset, len: usize) -> Result<Option<usize>, LogError> {
+        if let Some(chunk) = &self.chunk
+            && offset >= self.chunk_begin
+            && offset.since(self.chunk_begin).0 + len as u64 <= chunk.bytes.len() as u64
+        {
+            return Ok(Some(offset.since(self.chunk_begin).0 as usize));
+        }
+        let wanted = (self.stop.since(offset).0.min(CHUNK_LEN as u64) as usize).max(len);
+        let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
+        // A chunk nobody else holds is read into again.
+        let mut bytes = match self.chunk.take().map(Arc::try_unwrap) {
+            Some(Ok(chunk)) => chunk.bytes,
+            _ => AlignedBuf::new(),
+        };
+        if bytes.len() != room as usize {
+            bytes.clear();
+            bytes.resize(room as usize);
+        }
+        let there = self.reader.fill(self.position(offset), &mut bytes)?;
+        self.read += room;
+        self.chunk_begin = offset;
+        self.chunk = there.then(|| Arc::new(Chunk { bytes }));
+        Ok(there.then_some(0))
+    }
+
+    /// What lies at `offset`, where a block should begin.
+    pub(crate) fn head(&mut self, offset: LogOffset) -> Result<(Head, Option<BlockHeader>), LogError> {
+        let Some(at) = self.load(offset, BLOCK_UNIT)? else {
+            return Ok((Head::Missing, None));
+        };
+        let chunk = self.chunk.as_ref().expect("just loaded");
+        Ok(self.reader.judge_head(self.position(offset), &chunk.bytes[at..at + BLOCK_UNIT]))
+    }
+
+    /// Makes the used bytes of a block available: the chunk they lie in, and where.
+    pub(crate) fn body(&mut self, header: &BlockHeader) -> Result<(&Arc<Chunk>, Range<usize>), LogError> {
+        let used = header.used as usize;
+        let at = self.load(header.offset, used)?.unwrap_or(0);
+        match &self.chunk {
+            Some(chunk) => Ok((chunk, at + BLOCK_HEADER_LEN..at + used)),
+            None => Err(self.reader.damaged(self.position(header.offset), "the segment file is gone")),
+        }
+    }
+
+    pub(crate) fn chunk(&self) -> Option<&Arc<Chunk>> {
+        self.chunk.as_ref()
+    }
+}

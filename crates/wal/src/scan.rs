@@ -1,0 +1,325 @@
+//! All records in the order of LSNs: partitions are merged, and a missing number is noticed.
+
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+
+use crate::read::{Blocks, Chunk, Reader};
+use crate::record::{self, RecordHead, RecordRef};
+use crate::verdict::{Body, Head, Verdict, verdict};
+use crate::{ByteLen, LogError, LogOffset, Lsn, PartitionId, Position};
+
+/// A record of a scan, and the shared bytes it lies in, so that it can be handed to another thread without a copy.
+#[derive(Clone, Debug)]
+pub struct Scanned<'a> {
+    /// The record.
+    pub record: RecordRef<'a>,
+    /// What the body lies in. Many records share one chunk of up to a megabyte.
+    pub chunk: &'a Arc<Chunk>,
+    /// Where the body lies in it: [`Chunk::body`].
+    pub body: Range<usize>,
+}
+
+/// Records in the order of LSNs, without an allocation for each.
+#[derive(Debug)]
+pub struct Scan {
+    reader: Arc<Reader>,
+    cursors: Vec<Cursor>,
+    /// Whose record was given out last: it moves on at the next call.
+    given: Option<usize>,
+    /// The number that must come next.
+    expected: Lsn,
+    /// The end of the epoch that `expected` belongs to.
+    run_end: Lsn,
+    /// No number from here on has to be there.
+    end: Lsn,
+    bytes: u64,
+    /// Set when the end was reached and everything was there.
+    complete: Option<Arc<AtomicBool>>,
+    failed: bool,
+}
+
+/// Where a scan begins and ends.
+pub(crate) struct Bounds {
+    /// The first LSN wanted.
+    pub(crate) from: Lsn,
+    /// The LSN after the last that has to be there.
+    pub(crate) end: Lsn,
+    /// Per partition: the first block to read, and the place where reading stops.
+    pub(crate) places: Vec<(LogOffset, LogOffset)>,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        reader: &Arc<Reader>,
+        bounds: Bounds,
+        complete: Option<Arc<AtomicBool>>,
+    ) -> Result<Scan, LogError> {
+        let mut cursors = Vec::new();
+        let mut bytes = 0;
+        for (index, &(begin, stop)) in bounds.places.iter().enumerate() {
+            let partition = PartitionId(index as u16);
+            let mut cursor = Cursor::new(Blocks::new(reader, partition, stop), begin, &bounds);
+            cursor.advance()?;
+            cursors.push(cursor);
+            bytes += stop.since(begin).0;
+        }
+        let mut scan = Scan {
+            reader: Arc::clone(reader),
+            cursors,
+            given: None,
+            expected: Lsn::ZERO,
+            run_end: Lsn::ZERO,
+            end: bounds.end,
+            bytes,
+            complete,
+            failed: false,
+        };
+        scan.expect(bounds.from);
+        Ok(scan)
+    }
+
+    /// The next record; `None` at the end. It borrows the scan until the next call.
+    ///
+    /// Records that count only with their own partition (`partition_commit`) are given beyond the first missing
+    /// number as well; they are the last ones, in the order of LSNs.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Damaged`] where a record that has to be there is not, with file and offset. The scan is over then.
+    #[allow(clippy::should_implement_trait)] // it lends
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Scanned<'_>>, LogError> {
+        match self.step() {
+            Ok(Some(at)) => Ok(Some(self.cursors[at].lend())),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.failed = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// How far the scan is: bytes read, and bytes to be read in all.
+    pub fn progress(&self) -> (ByteLen, ByteLen) {
+        let read = self.cursors.iter().map(|cursor| cursor.blocks.read).sum();
+        (ByteLen(std::cmp::min(read, self.bytes)), ByteLen(self.bytes))
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Option<usize>, LogError> {
+        if self.failed {
+            return Ok(None);
+        }
+        if let Some(given) = self.given.take() {
+            self.cursors[given].advance()?;
+        }
+        let mut first: Option<(Lsn, usize)> = None;
+        for (at, cursor) in self.cursors.iter().enumerate() {
+            if let Some(lsn) = cursor.lsn()
+                && first.is_none_or(|(other, _)| lsn < other)
+            {
+                first = Some((lsn, at));
+            }
+        }
+        let Some((lsn, at)) = first else {
+            if self.expected < self.end {
+                return Err(self.missing(self.expected));
+            }
+            if let Some(complete) = &self.complete {
+                complete.store(true, Ordering::Release);
+            }
+            return Ok(None);
+        };
+        if lsn == self.expected {
+            let next = lsn.next();
+            if next < self.run_end {
+                self.expected = next;
+            } else {
+                self.expect(next);
+            }
+        } else if lsn > self.expected && self.expected < self.end {
+            // A record that counts only with its own partition may lie where numbers are dead.
+            let owed = lsn >= self.end || self.reader.epochs.skip_dead(lsn) == lsn;
+            if owed {
+                return Err(self.missing(self.expected));
+            }
+        } else if lsn < self.expected && self.reader.epochs.skip_dead(lsn) == lsn {
+            let position = self.cursors[at].position();
+            return Err(self.reader.damaged(position, "an LSN occurs twice"));
+        }
+        self.given = Some(at);
+        Ok(Some(at))
+    }
+
+    /// Sets the number that must come next: `lsn`, or the next one that is not dead.
+    fn expect(&mut self, lsn: Lsn) {
+        self.expected = self.reader.epochs.skip_dead(lsn);
+        let owner = self.reader.epochs.iter().find(|epoch| self.expected < epoch.end);
+        self.run_end = owner.map_or(Lsn::MAX, |epoch| epoch.end);
+    }
+
+    /// A number that has to be there is not: names the partition that most likely lost it (E20.2).
+    fn missing(&mut self, lsn: Lsn) -> LogError {
+        let mut worst: Option<(Head, Position)> = None;
+        for cursor in &mut self.cursors {
+            let position = Position { partition: cursor.blocks.partition, offset: cursor.blocks.stop };
+            if cursor.truncated() {
+                return LogError::Truncated { what: format!("LSN {lsn}") };
+            }
+            if let Ok((head, _)) = cursor.blocks.head(position.offset)
+                && worst.is_none_or(|(other, _)| head > other)
+            {
+                worst = Some((head, position));
+            }
+        }
+        match worst {
+            Some((head, position)) => {
+                let (judged, why) = verdict(head, Body::Bad, true);
+                let why = if judged == Verdict::Refuse { why } else { "a block is gone" };
+                self.reader.damaged(position, &format!("LSN {lsn} was durable and is missing: {why}"))
+            }
+            None => LogError::damaged("log", 0, format!("LSN {lsn} was durable and is missing")),
+        }
+    }
+}
+
+/// Walks over the records of one partition that count.
+#[derive(Debug)]
+struct Cursor {
+    blocks: Blocks,
+    from: Lsn,
+    /// Ends the newest epoch, which the table leaves open.
+    end: Lsn,
+    next_block: LogOffset,
+    /// The current block: where its unread records lie in the chunk, what covers them, which of them count.
+    at: usize,
+    until: usize,
+    chunk_begin: u64,
+    seed: u32,
+    alive: Range<Lsn>,
+    record: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    lsn: Lsn,
+    head: RecordHead,
+    offset: LogOffset,
+    body: Range<usize>,
+}
+
+impl Cursor {
+    fn new(blocks: Blocks, begin: LogOffset, bounds: &Bounds) -> Cursor {
+        Cursor {
+            blocks,
+            from: bounds.from,
+            end: bounds.end,
+            next_block: begin,
+            at: 0,
+            until: 0,
+            chunk_begin: 0,
+            seed: 0,
+            alive: Lsn::ZERO..Lsn::ZERO,
+            record: None,
+        }
+    }
+
+    #[inline]
+    fn lsn(&self) -> Option<Lsn> {
+        self.record.as_ref().map(|record| record.lsn)
+    }
+
+    fn position(&self) -> Position {
+        let offset = self.record.as_ref().map_or(self.next_block, |record| record.offset);
+        Position { partition: self.blocks.partition, offset }
+    }
+
+    #[inline]
+    fn lend(&self) -> Scanned<'_> {
+        let record = self.record.as_ref().expect("a record was found");
+        let chunk = self.blocks.chunk().expect("it lies in a chunk");
+        Scanned {
+            record: RecordRef {
+                lsn: record.lsn,
+                position: Position { partition: self.blocks.partition, offset: record.offset },
+                head: record.head,
+                body: &chunk.bytes()[record.body.clone()],
+            },
+            chunk,
+            body: record.body.clone(),
+        }
+    }
+
+    /// Goes on to the next record that counts.
+    #[inline]
+    fn advance(&mut self) -> Result<(), LogError> {
+        loop {
+            while self.at < self.until {
+                let chunk = self.blocks.chunk().expect("the block lies in it");
+                let offset = LogOffset::new(self.chunk_begin + self.at as u64);
+                let bytes = &chunk.bytes()[self.at..self.until];
+                let Ok(frame) = record::decode(bytes, self.seed, offset) else {
+                    return Err(self.damaged(offset, "a record that was durable is damaged"));
+                };
+                let body = self.at + frame.body_at..self.at + frame.len;
+                self.at += frame.len;
+                let counts = self.alive.contains(&frame.lsn) || frame.head.partition_commit;
+                if counts && frame.lsn >= self.from {
+                    self.record = Some(Current { lsn: frame.lsn, head: frame.head, offset, body });
+                    return Ok(());
+                }
+            }
+            self.record = None;
+            if !self.next_block()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes on to the next block; `false` at the end.
+    fn next_block(&mut self) -> Result<bool, LogError> {
+        let offset = self.next_block;
+        if offset >= self.blocks.stop {
+            return Ok(false);
+        }
+        let (Head::Whole, Some(header)) = self.blocks.head(offset)? else {
+            let (head, _) = self.blocks.head(offset)?;
+            let (_, why) = verdict(head, Body::None, true);
+            return Err(self.damaged(offset, why));
+        };
+        self.next_block = header.end();
+        let reader = Arc::clone(&self.blocks.reader);
+        let epoch = reader.epochs.iter().find(|epoch| epoch.number == header.epoch);
+        self.alive = match epoch {
+            _ if reader.any_epoch => Lsn::ZERO..Lsn::MAX,
+            Some(epoch) => epoch.first..epoch.end.min(self.end),
+            None => Lsn::ZERO..Lsn::ZERO,
+        };
+        self.seed =
+            crate::checksum::record_seed(reader.block_seeds[self.blocks.partition.index()], header.epoch, header.life);
+        if header.is_empty() || (header.last_lsn < self.from) {
+            (self.at, self.until) = (0, 0);
+            return Ok(true);
+        }
+        let (_, range) = self.blocks.body(&header)?;
+        self.chunk_begin = header.offset.get() + crate::block::BLOCK_HEADER_LEN as u64 - range.start as u64;
+        (self.at, self.until) = (range.start, range.end);
+        Ok(true)
+    }
+
+    fn damaged(&self, offset: LogOffset, what: &str) -> LogError {
+        if self.truncated() {
+            return LogError::Truncated { what: "the records of this scan".into() };
+        }
+        self.blocks.reader.damaged(Position { partition: self.blocks.partition, offset }, what)
+    }
+
+    /// Whether the segment being read was recycled meanwhile.
+    fn truncated(&self) -> bool {
+        let reader = &self.blocks.reader;
+        let oldest = reader.in_use[self.blocks.partition.index()].read().keys().next().copied();
+        let reading = reader.geometry.sequence(LogOffset::new(self.next_block.get().saturating_sub(1)));
+        oldest.is_some_and(|oldest| reading < oldest)
+    }
+}

@@ -1,0 +1,218 @@
+//! Segment files: made ready ahead of need, taken by a partition, given back by truncation.
+//!
+//! ```text
+//! Unready ──fill──▶ Free ──take──▶ InUse ──recycle──▶ Free
+//! ```
+//!
+//! - `Unready`: the file may be short or hold anything; left by a crash while it was filled
+//! - `Free`: full length, written once and synced, so that writing it later changes no metadata and finds room
+//! - `InUse`: its header says which part of which partition it holds
+//!
+//! A file's name is only a number. A segment's *life* is its sequence number in its partition: places never come
+//! again, so the header left from an earlier life names a place that nobody reads any more.
+
+use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
+use cedrat_sync::{Arc, Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::block::{BLOCK_UNIT, SEQUENCE_NONE, SegmentHeader};
+use crate::checksum::StoreId;
+use crate::{LogOffset, PartitionId};
+
+/// The directory of the segment files.
+pub(crate) const LOG_DIRECTORY: &str = "log";
+
+/// The first block of a segment file is its header; blocks of records follow.
+pub(crate) const SEGMENT_HEADER_LEN: u64 = BLOCK_UNIT as u64;
+
+/// The name of the segment file with this number.
+pub(crate) fn file_name(number: u32) -> String {
+    format!("{LOG_DIRECTORY}/{number:06}")
+}
+
+/// The number in the name of a segment file; `None` if it is another file.
+pub(crate) fn file_number(name: &str) -> Option<u32> {
+    let all_digits = name.len() >= 6 && name.bytes().all(|byte| byte.is_ascii_digit());
+    name.parse().ok().filter(|&number: &u32| all_digits && format!("{number:06}") == name)
+}
+
+/// A segment file.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) file: FileId,
+}
+
+/// How places of a partition map to segments, for one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) segment_len: u64,
+}
+
+impl Geometry {
+    /// Bytes for blocks in one segment.
+    pub(crate) fn capacity(self) -> u64 {
+        self.segment_len - SEGMENT_HEADER_LEN
+    }
+
+    /// The sequence number of the segment that holds the place.
+    #[inline]
+    pub(crate) fn sequence(self, offset: LogOffset) -> u64 {
+        offset.get() / self.capacity()
+    }
+
+    /// The first place of a segment.
+    pub(crate) fn begin(self, sequence: u64) -> LogOffset {
+        LogOffset::new(sequence.saturating_mul(self.capacity()))
+    }
+
+    /// Bytes from the place to the end of its segment.
+    pub(crate) fn left(self, offset: LogOffset) -> u64 {
+        self.capacity() - offset.get() % self.capacity()
+    }
+
+    /// Where in the segment file the place lies.
+    pub(crate) fn in_file(self, offset: LogOffset) -> u64 {
+        SEGMENT_HEADER_LEN + offset.get() % self.capacity()
+    }
+}
+
+/// The segments that one partition uses, by sequence number.
+pub(crate) type InUse = RwLock<BTreeMap<u64, Arc<Slot>>>;
+
+/// All segment files that no partition uses, and how to make more.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) geometry: Geometry,
+    pub(crate) store: StoreId,
+    state: Mutex<PoolState>,
+    /// Held while a file is filled: one at a time.
+    filling: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct PoolState {
+    free: Vec<Arc<Slot>>,
+    unready: Vec<u32>,
+    next_number: u32,
+}
+
+impl Pool {
+    pub(crate) fn new(geometry: Geometry, store: StoreId) -> Pool {
+        let state = PoolState { free: Vec::new(), unready: Vec::new(), next_number: 0 };
+        Pool { geometry, store, state: Mutex::new(state), filling: Mutex::new(()) }
+    }
+
+    /// A file that was found: free, in need of filling, or (neither) used by a partition.
+    pub(crate) fn found(&self, number: u32, free: Option<Arc<Slot>>, unready: bool) {
+        let mut state = self.state.lock();
+        state.next_number = state.next_number.max(number + 1);
+        state.free.extend(free);
+        if unready {
+            state.unready.push(number);
+        }
+    }
+
+    /// Takes a free segment file. The oldest one first, so that files wear evenly.
+    pub(crate) fn take(&self) -> Option<Arc<Slot>> {
+        let mut state = self.state.lock();
+        (!state.free.is_empty()).then(|| state.free.remove(0))
+    }
+
+    /// Gives a segment file back for another life.
+    pub(crate) fn give_back(&self, slot: Arc<Slot>) {
+        self.state.lock().free.push(slot);
+    }
+
+    /// Makes one more segment file ready. On an error the file stays for another try.
+    pub(crate) fn prepare(&self, media: &dyn Media) -> io::Result<()> {
+        let _one_at_a_time = self.filling.lock();
+        let (number, mode) = {
+            let mut state = self.state.lock();
+            match state.unready.pop() {
+                Some(number) => (number, OpenMode::ReadWrite),
+                None => {
+                    state.next_number += 1;
+                    (state.next_number - 1, OpenMode::Create)
+                }
+            }
+        };
+        match self.fill(media, number, mode) {
+            Ok(slot) => {
+                self.state.lock().free.push(Arc::new(slot));
+                Ok(())
+            }
+            Err(error) => {
+                // What was written so far would keep room from others who need it now.
+                let removed = media.remove(&file_name(number));
+                let mut state = self.state.lock();
+                if removed.is_err() && media.open(&file_name(number), OpenMode::Read).is_ok() {
+                    state.unready.push(number);
+                } else if number + 1 == state.next_number {
+                    state.next_number = number;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&self, media: &dyn Media, number: u32, mode: OpenMode) -> io::Result<Slot> {
+        const PIECE: u64 = 1 << 20;
+        let name = file_name(number);
+        let file = media.open(&name, mode)?;
+        let len = self.geometry.segment_len;
+        if media.len(file)? > len {
+            media.set_len(file, len)?;
+        }
+        media.allocate(file, 0, len)?;
+        let zeros = AlignedBuf::zeroed(PIECE.min(len) as usize);
+        let mut at = SEGMENT_HEADER_LEN;
+        while at < len {
+            let piece = PIECE.min(len - at) as usize;
+            write_all_at(media, file, at, &zeros[..piece], Durability::Volatile)?;
+            at += piece as u64;
+        }
+        media.sync(file)?;
+        // The header comes last: whoever finds it finds a file that needs nothing more.
+        let header = self.header(PartitionId(0), SEQUENCE_NONE, 0);
+        write_all_at(media, file, 0, &header, Durability::Durable)?;
+        media.sync_directory(LOG_DIRECTORY)?;
+        Ok(Slot { number, name, file })
+    }
+
+    /// The first block of a segment file.
+    pub(crate) fn header(&self, partition: PartitionId, sequence: u64, epoch: u32) -> AlignedBuf {
+        let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
+        let header =
+            SegmentHeader { partition, store: self.store, sequence, segment_len: self.geometry.segment_len, epoch };
+        header.encode(&mut bytes);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_names_are_segment_files() {
+        assert_eq!(file_number("000017"), Some(17));
+        assert_eq!(file_number("1000017"), Some(1_000_017));
+        for other in ["17", "0000017", "00001x", "000017.tmp", "+00017", ""] {
+            assert_eq!(file_number(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn places_map_to_segments() {
+        let geometry = Geometry { segment_len: 64 * 1024 };
+        let capacity = 60 * 1024;
+        let place = LogOffset::new(3 * capacity + 4096);
+        assert_eq!(geometry.sequence(place), 3);
+        assert_eq!(geometry.begin(3), LogOffset::new(3 * capacity));
+        assert_eq!(geometry.left(place), capacity - 4096);
+        assert_eq!(geometry.in_file(place), 8192);
+    }
+}

@@ -1,0 +1,232 @@
+//! The ordinary life of a log: append, force, close, look, scan, begin, read backwards, truncate.
+
+use cedrat_media::{Media, RealDisk};
+use cedrat_sync::Arc;
+use cedrat_wal::*;
+
+const P0: PartitionId = PartitionId(0);
+
+fn real() -> (tempfile::TempDir, Arc<dyn Media>) {
+    let directory = tempfile::tempdir().unwrap();
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory.path()));
+    (directory, media)
+}
+
+fn head(txn: u64, previous: Option<LogOffset>) -> RecordHead {
+    RecordHead::new(Kind::UPDATE, TxnId(txn), previous)
+}
+
+/// Appends `count` records of one transaction, `body_len` bytes each, and returns their places.
+fn append(log: &Log, partition: PartitionId, txn: u64, count: usize, body_len: usize) -> Vec<Appended> {
+    let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
+    let mut places: Vec<Appended> = Vec::new();
+    for n in 0..count {
+        let body = vec![n as u8; body_len];
+        let bound = record_len_bound(ByteLen(body_len as u64));
+        log.throttle(partition).unwrap();
+        log.reserve_more(&mut reservation, bound, ByteLen(0)).unwrap();
+        let previous = places.last().map(|place| place.offset);
+        places.push(log.append(partition, head(txn, previous), &[&body], &mut reservation));
+    }
+    places
+}
+
+fn lsns(mut scan: Scan) -> Vec<u64> {
+    let mut lsns = Vec::new();
+    while let Some(found) = scan.next().unwrap() {
+        lsns.push(found.record.lsn.get());
+    }
+    lsns
+}
+
+#[test]
+fn a_log_is_written_forced_and_found_again() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &["first", "second"]).unwrap();
+    let places = append(&log, P0, 7, 100, 50);
+    assert_eq!(log.current_lsn(), Lsn::new(100));
+    assert_eq!(log.durable_lsn(), Lsn::ZERO, "nobody forced it");
+    assert_eq!(log.force(Lsn::new(100)).unwrap().up_to(), Lsn::new(100));
+    assert!(log.is_stable(Lsn::new(100)));
+    assert_eq!(lsns(log.scan(Lsn::new(1)).unwrap()), (1..=100).collect::<Vec<_>>());
+    assert_eq!(lsns(log.scan(Lsn::new(90)).unwrap()), (90..=100).collect::<Vec<_>>());
+    append(&log, P0, 8, 10, 50); // not forced: not found
+    drop(log);
+
+    let found = Log::look(&media).unwrap();
+    assert_eq!(found.end_lsn(), Lsn::new(101));
+    assert_eq!(found.control().names, ["first", "second"]);
+    assert_eq!(lsns(found.scan(Lsn::ZERO).unwrap()), (1..=100).collect::<Vec<_>>());
+    let record = found.read(Position { partition: P0, offset: places[41].offset }).unwrap();
+    assert_eq!((record.lsn, record.head.txn), (Lsn::new(42), TxnId(7)));
+    assert_eq!(record.body, [41; 50]);
+
+    let log = found.begin(&["second", "third"], &LogOptions::small()).unwrap();
+    assert_eq!(log.names(&["third", "first"]).unwrap(), [2, 0]);
+    assert_eq!(log.current_lsn(), Lsn::new(100), "E1.2");
+    append(&log, P0, 9, 5, 50);
+    log.force(log.current_lsn()).unwrap();
+    assert_eq!(lsns(log.scan(Lsn::new(99)).unwrap()), (99..=105).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_transaction_is_followed_backwards_through_memory_and_disk() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let mut places = append(&log, P0, 1, 3000, 40);
+    log.force(places[1500].lsn).unwrap();
+    let last = places.last().unwrap().offset;
+    let mut reservation = log.reserve(ByteLen(100), ByteLen(0)).unwrap();
+    places.push(log.append(P0, head(1, Some(last)), &[b"in the", b" open block"], &mut reservation));
+    let mut backwards = log.backwards(Position { partition: P0, offset: places[3000].offset });
+    for place in places.iter().rev() {
+        let record = backwards.next().unwrap().expect("one more");
+        assert_eq!(record.lsn, place.lsn);
+        assert_eq!(record.position.offset, place.offset);
+    }
+    assert!(backwards.next().unwrap().is_none());
+    backwards.seek(Some(places[3000].offset));
+    assert_eq!(backwards.next().unwrap().unwrap().body, b"in the open block");
+    backwards.seek(Some(places[2].offset));
+    assert_eq!(backwards.next().unwrap().unwrap().lsn, Lsn::new(3));
+    assert_eq!(backwards.next_offset(), Some(places[1].offset));
+
+    for nowhere in [places[5].offset.get() + 1, 1 << 40, u64::MAX] {
+        let position = Position { partition: P0, offset: LogOffset::new(nowhere) };
+        assert!(log.read(position).is_err(), "{nowhere}");
+    }
+    assert!(log.read(Position { partition: PartitionId(9), offset: LogOffset::ZERO }).is_err());
+}
+
+#[test]
+fn segments_are_recycled_and_the_log_stays_bounded() {
+    let (_directory, media) = real();
+    let options = LogOptions { log_bytes_max: 10 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+    let log = Log::create(&media, &options, &[]).unwrap();
+    let mut next = 1;
+    for round in 0..40 {
+        let places = append(&log, P0, round, 200, 100);
+        log.force(log.current_lsn()).unwrap();
+        let redo = places[150].lsn;
+        log.checkpoint_control(&Checkpoint { redo_lsn: redo, scan_lsn: redo, next_txn: round }).unwrap();
+        log.truncate(Lsn::MAX);
+        let kept = lsns(log.scan(Lsn::new(1)).unwrap());
+        assert_eq!(kept, (redo.get()..=places[199].lsn.get()).collect::<Vec<_>>());
+        next = places[199].lsn.get() + 1;
+        assert!(log.read(Position { partition: P0, offset: places[150].offset }).is_ok());
+    }
+    assert!(media.list("log").unwrap().len() <= 10);
+    assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
+    drop(log);
+    let found = Log::look(&media).unwrap();
+    assert_eq!(found.end_lsn(), Lsn::new(next));
+    let log = found.begin(&[], &options).unwrap();
+    assert_eq!(append(&log, P0, 99, 1, 10)[0].lsn, Lsn::new(next));
+}
+
+#[test]
+fn a_full_log_refuses_forward_work_and_takes_undo() {
+    let (_directory, media) = real();
+    let options = LogOptions { log_bytes_max: 6 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+    let log = Log::create(&media, &options, &[]).unwrap();
+    let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
+    let bound = record_len_bound(ByteLen(200));
+    let mut done = 0;
+    let full = loop {
+        match log.reserve_more(&mut reservation, bound, bound) {
+            Ok(()) => log.append(P0, head(1, None), &[&[7; 200]], &mut reservation),
+            Err(full) => break full,
+        };
+        done += 1;
+        log.force(log.current_lsn()).unwrap(); // the worst for padding: a block for each record
+        assert!(done < 100_000, "the log never fills");
+    };
+    assert!(matches!(full, LogFull::Limit { .. }), "{full}");
+    reservation.spend(Spending::Undo);
+    for _ in 0..done {
+        log.append(P0, head(1, None), &[&[8; 200]], &mut reservation);
+    }
+    drop(reservation);
+    log.force(log.current_lsn()).unwrap();
+    assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
+    assert!(log.space().segments <= 6, "E16.2: {:?}", log.space());
+    // A checkpoint makes room again.
+    let redo = log.current_lsn().next();
+    log.checkpoint_control(&Checkpoint { redo_lsn: redo, scan_lsn: redo, next_txn: 2 }).unwrap();
+    assert!(log.truncate(Lsn::MAX) > 0);
+    log.reserve(bound, bound).unwrap();
+}
+
+#[test]
+fn large_records_cross_segments_but_not_blocks() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let max = log.body_len_max();
+    let mut model = Vec::new();
+    for n in 0..60usize {
+        let len = if n % 3 == 0 { max } else { n * 37 % 3000 };
+        let place = append(&log, P0, n as u64, 1, len)[0];
+        model.push((place, len));
+        if n % 7 == 0 {
+            log.force(place.lsn).unwrap();
+        }
+    }
+    log.force(log.current_lsn()).unwrap();
+    for (place, len) in model {
+        let record = log.read(Position { partition: P0, offset: place.offset }).unwrap();
+        assert_eq!((record.lsn, record.body.len()), (place.lsn, len));
+    }
+    assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()).len(), 60);
+}
+
+#[test]
+fn partitions_are_merged_by_lsn() {
+    let (_directory, media) = real();
+    let options = LogOptions { partitions: 3, ..LogOptions::small() };
+    let log = Log::create(&media, &options, &[]).unwrap();
+    let threads: Vec<_> = (0..3u16)
+        .map(|partition| {
+            let log = log.clone();
+            cedrat_sync::thread::spawn(move || {
+                for n in 0..200 {
+                    let place = append(&log, PartitionId(partition), n, 1, n as usize)[0];
+                    if n % 5 == 0 {
+                        assert!(log.force(place.lsn).unwrap().up_to() >= place.lsn, "W4");
+                        assert!(log.is_stable(place.lsn));
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    log.force(log.current_lsn()).unwrap();
+    assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()), (1..=600).collect::<Vec<_>>(), "W1");
+    drop(log);
+    let found = Log::look(&media).unwrap();
+    assert_eq!(lsns(found.scan(Lsn::ZERO).unwrap()), (1..=600).collect::<Vec<_>>(), "W1");
+}
+
+#[test]
+fn a_second_creation_and_a_missing_store_are_told_apart() {
+    let (_directory, media) = real();
+    assert!(matches!(Log::look(&media), Err(LogError::Absent { .. })));
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    assert!(matches!(Log::create(&media, &LogOptions::small(), &[]), Err(LogError::AlreadyThere { .. })));
+    drop(log);
+    assert_eq!(Log::look(&media).unwrap().end_lsn(), Lsn::new(1));
+}
+
+#[test]
+fn a_promise_is_written_once_and_changes_no_record() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    append(&log, P0, 1, 3, 10);
+    log.promise().unwrap();
+    let end = log.flushed(P0);
+    log.promise().unwrap();
+    assert_eq!(log.flushed(P0), end, "E20.4: nothing new to promise");
+    append(&log, P0, 1, 1, 10);
+    log.promise().unwrap();
+    assert!(log.flushed(P0) > end);
+    assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()), [1, 2, 3, 4]);
+}
