@@ -48,18 +48,13 @@ impl Pool {
             .spawn(move || pool.clean_when_called())
             .map_err(|error| PoolError::io("starting the cleaner thread", error))?;
         self.bell.listens.store(true, Ordering::Release);
-        Ok(Cleaner {
-            pool: Arc::clone(self),
-            thread: Some(thread),
-        })
+        Ok(Cleaner { pool: Arc::clone(self), thread: Some(thread) })
     }
 
     /// Calls the cleaner if fewer than half the frames that should be free are.
     #[inline]
     pub(crate) fn call_cleaner_if_low(&self) {
-        if self.bell.listens.load(Ordering::Relaxed)
-            && self.clock.free_frames() < self.free_ahead().div_ceil(2)
-        {
+        if self.bell.listens.load(Ordering::Relaxed) && self.clock.free_frames() < self.free_ahead().div_ceil(2) {
             let mut call = self.bell.call.lock();
             if *call == Call::None {
                 *call = Call::Clean;
@@ -70,18 +65,13 @@ impl Pool {
 
     fn free_ahead(&self) -> usize {
         let frames = self.clock.frames();
-        self.options
-            .free_ahead
-            .unwrap_or(frames / 16)
-            .min(frames / 2)
+        self.options.free_ahead.unwrap_or(frames / 16).min(frames / 2)
     }
 
     fn clean_when_called(&self) {
         loop {
             let mut call = self.bell.call.lock();
-            self.bell
-                .rung
-                .wait_while(&mut call, |call| *call == Call::None);
+            self.bell.rung.wait_while(&mut call, |call| *call == Call::None);
             if *call == Call::End {
                 return;
             }

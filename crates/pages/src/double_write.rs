@@ -65,29 +65,16 @@ impl DoubleWrite {
         let len = media.len(file).map_err(failed)?;
         if len < AREA_LEN as u64 {
             // Whole from the beginning: a full disk is met now, and a batch changes nothing but bytes.
-            media
-                .allocate(file, len, AREA_LEN as u64 - len)
-                .and_then(|()| media.sync(file))
-                .map_err(failed)?;
+            media.allocate(file, len, AREA_LEN as u64 - len).and_then(|()| media.sync(file)).map_err(failed)?;
         }
-        Ok(DoubleWrite {
-            media: Arc::clone(media),
-            file,
-            batch: 0,
-            buffer: AlignedBuf::zeroed(AREA_LEN),
-        })
+        Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(AREA_LEN) })
     }
 
     /// Where the image of the `index`-th page of the next batch belongs.
     pub(crate) fn image(&mut self, index: usize) -> &mut [u8; PAGE_LEN] {
-        assert!(
-            index < BATCH_PAGES_MAX,
-            "a batch has at most {BATCH_PAGES_MAX} pages"
-        );
+        assert!(index < BATCH_PAGES_MAX, "a batch has at most {BATCH_PAGES_MAX} pages");
         let start = PAGE_LEN * (1 + index);
-        (&mut self.buffer[start..start + PAGE_LEN])
-            .try_into()
-            .expect("the length of a page")
+        (&mut self.buffer[start..start + PAGE_LEN]).try_into().expect("the length of a page")
     }
 
     /// Seals the images of `pages` and makes them durable here. Afterwards their homes may be written.
@@ -120,8 +107,7 @@ impl DoubleWrite {
 
     /// Writes home again what a crash tore there. Returns how many pages.
     pub(crate) fn restore(&mut self, home: &PageFile) -> Result<u64, PoolError> {
-        let failed =
-            |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
+        let failed = |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
         read_exact_at(&*self.media, self.file, 0, &mut self.buffer).map_err(failed)?;
         let Some(entries) = self.header()? else {
             return Ok(0);
@@ -140,14 +126,8 @@ impl DoubleWrite {
             }
             home.read(page, &mut at_home)?;
             if home.verify(&at_home, page).is_err() {
-                write_all_at(
-                    &*self.media,
-                    home.id(),
-                    page.file_offset(),
-                    image,
-                    Durability::Volatile,
-                )
-                .map_err(failed)?;
+                write_all_at(&*self.media, home.id(), page.file_offset(), image, Durability::Volatile)
+                    .map_err(failed)?;
                 restored += 1;
             }
         }
@@ -172,10 +152,7 @@ impl DoubleWrite {
             return Ok(None);
         }
         if magic != MAGIC {
-            return Err(foreign(
-                at::MAGIC,
-                "this is not a double-write area; was the file replaced?",
-            ));
+            return Err(foreign(at::MAGIC, "this is not a double-write area; was the file replaced?"));
         }
         let stored = number(&header, at::CHECKSUM) as u32;
         header[at::CHECKSUM..at::CHECKSUM + 4].fill(0);
@@ -183,25 +160,16 @@ impl DoubleWrite {
             return Ok(None);
         }
         if number(&header, at::FORMAT) as u32 > AREA_FORMAT {
-            return Err(foreign(
-                at::FORMAT,
-                "the area was written by a newer version of Cedrat; use that version",
-            ));
+            return Err(foreign(at::FORMAT, "the area was written by a newer version of Cedrat; use that version"));
         }
         let count = (number(&header, at::FORMAT) >> 32) as usize;
         if count > BATCH_PAGES_MAX {
-            return Err(foreign(
-                at::COUNT,
-                "the area names more pages than it can hold",
-            ));
+            return Err(foreign(at::COUNT, "the area names more pages than it can hold"));
         }
         self.batch = number(&header, at::BATCH);
         let entry = |index| {
             let start = at::ENTRIES + index * ENTRY_LEN;
-            (
-                PageId::new(number(&header, start)),
-                number(&header, start + 8) as u32,
-            )
+            (PageId::new(number(&header, start)), number(&header, start + 8) as u32)
         };
         Ok(Some((0..count).map(entry).collect()))
     }

@@ -42,9 +42,7 @@ pub enum PoolError {
         pages: u64,
     },
     /// The page file cannot grow to so many pages: `PoolOptions::pages_max`. Reopen the store with a larger limit.
-    #[error(
-        "{pages} pages are wanted, at most {limit} are possible; open the store with a larger limit of pages"
-    )]
+    #[error("{pages} pages are wanted, at most {limit} are possible; open the store with a larger limit of pages")]
     Limit {
         /// Pages wanted.
         pages: u64,
@@ -60,9 +58,7 @@ pub enum PoolError {
         pages: u64,
     },
     /// Every frame is held by somebody. Hold fewer pages at once, or open the store with a larger pool.
-    #[error(
-        "all {capacity} frames of the buffer pool are held at once; hold fewer pages, or make the pool larger"
-    )]
+    #[error("all {capacity} frames of the buffer pool are held at once; hold fewer pages, or make the pool larger")]
     AllHeld {
         /// Frames of the pool.
         capacity: usize,
@@ -90,18 +86,11 @@ pub enum PoolError {
 
 impl PoolError {
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> PoolError {
-        PoolError::Io {
-            doing: doing.into(),
-            source,
-        }
+        PoolError::Io { doing: doing.into(), source }
     }
 
     pub(crate) fn damaged(file: String, damage: Damaged) -> PoolError {
         let offset = damage.page.file_offset() + u64::from(damage.byte);
-        PoolError::Damaged {
-            file,
-            offset,
-            damage,
-        }
+        PoolError::Damaged { file, offset, damage }
     }
 }

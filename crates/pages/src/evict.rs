@@ -73,10 +73,7 @@ impl Clock {
 
     /// The page in a frame, if there is one.
     pub(crate) fn page_in(&self, frame: usize) -> Option<PageId> {
-        self.ring[frame]
-            .load(Ordering::Acquire)
-            .checked_sub(1)
-            .map(PageId::new)
+        self.ring[frame].load(Ordering::Acquire).checked_sub(1).map(PageId::new)
     }
 
     /// Every page that is in memory throughout this call, in no order.
@@ -125,9 +122,7 @@ impl Pool {
                 self.write_and_evict(&dirty)?;
             }
         }
-        Err(PoolError::AllHeld {
-            capacity: self.clock.frames(),
-        })
+        Err(PoolError::AllHeld { capacity: self.clock.frames() })
     }
 
     /// A frame for one more page, if one can be had without writing.

@@ -32,9 +32,9 @@ pub(crate) struct PageFile {
 /// Opens a file, or creates it durably.
 pub(crate) fn open_or_create(media: &dyn Media, name: &str) -> Result<FileId, PoolError> {
     let opened = match media.open(name, OpenMode::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => media
-            .open(name, OpenMode::Create)
-            .and_then(|file| media.sync_directory("").map(|()| file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            media.open(name, OpenMode::Create).and_then(|file| media.sync_directory("").map(|()| file))
+        }
         opened => opened,
     };
     opened.map_err(|error| PoolError::io(format!("opening {name}"), error))
@@ -43,15 +43,10 @@ pub(crate) fn open_or_create(media: &dyn Media, name: &str) -> Result<FileId, Po
 impl PageFile {
     pub(crate) fn open(media: &Arc<dyn Media>, pages_max: u64) -> Result<PageFile, PoolError> {
         let file = open_or_create(&**media, PAGE_FILE)?;
-        let len = media
-            .len(file)
-            .map_err(|error| PoolError::io("measuring the page file", error))?;
+        let len = media.len(file).map_err(|error| PoolError::io("measuring the page file", error))?;
         let pages = len / PAGE_LEN as u64;
         if pages > pages_max {
-            return Err(PoolError::Limit {
-                pages,
-                limit: pages_max,
-            });
+            return Err(PoolError::Limit { pages, limit: pages_max });
         }
         Ok(PageFile {
             media: Arc::clone(media),
@@ -81,10 +76,7 @@ impl PageFile {
             return Ok(());
         }
         if pages > self.pages_max {
-            return Err(PoolError::Limit {
-                pages,
-                limit: self.pages_max,
-            });
+            return Err(PoolError::Limit { pages, limit: self.pages_max });
         }
         let _growing = self.growing.lock();
         let now = self.pages();
@@ -101,10 +93,7 @@ impl PageFile {
             _ => Err(error),
         });
         let target = target.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull => PoolError::DiskFull {
-                file: self.path(),
-                pages,
-            },
+            io::ErrorKind::StorageFull => PoolError::DiskFull { file: self.path(), pages },
             _ => PoolError::io(format!("growing {} to {pages} pages", self.path()), error),
         })?;
         if let Err(error) = self.media.sync(self.file) {
@@ -120,22 +109,13 @@ impl PageFile {
     /// That the page lies in the file.
     pub(crate) fn check(&self, page: PageId) -> Result<(), PoolError> {
         let pages = self.pages();
-        if page.get() < pages {
-            Ok(())
-        } else {
-            Err(PoolError::Beyond {
-                file: self.path(),
-                page,
-                pages,
-            })
-        }
+        if page.get() < pages { Ok(()) } else { Err(PoolError::Beyond { file: self.path(), page, pages }) }
     }
 
     /// Fills `into` with the pages from `first` on, whatever their bytes; `into` is a multiple of a page long.
     pub(crate) fn read(&self, first: PageId, into: &mut [u8]) -> Result<(), PoolError> {
-        read_exact_at(&*self.media, self.file, first.file_offset(), into).map_err(|error| {
-            PoolError::io(format!("reading page {first} of {}", self.path()), error)
-        })
+        read_exact_at(&*self.media, self.file, first.file_offset(), into)
+            .map_err(|error| PoolError::io(format!("reading page {first} of {}", self.path()), error))
     }
 
     /// That these bytes are page `id` (E11.6).

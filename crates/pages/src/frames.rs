@@ -55,11 +55,7 @@ impl PageWords {
         if shift + len > 8 {
             value |= self.word(index + 1) << ((8 - shift) * 8);
         }
-        if len < 8 {
-            value & ((1 << (len * 8)) - 1)
-        } else {
-            value
-        }
+        if len < 8 { value & ((1 << (len * 8)) - 1) } else { value }
     }
 
     /// Copies bytes out; the caller has checked the bounds.
@@ -175,10 +171,7 @@ impl Reservation {
     /// The page at `index`; the caller has checked that it lies in the range.
     #[inline(always)]
     pub(crate) fn page(&self, index: usize) -> &PageWords {
-        assert!(
-            index < self.len / PAGE_LEN,
-            "frame {index} lies beyond the reserved range"
-        );
+        assert!(index < self.len / PAGE_LEN, "frame {index} lies beyond the reserved range");
         // SAFETY: 1, 2 and 3; the line above keeps it in range, and the base is aligned to a page.
         unsafe { &*self.base.as_ptr().add(index * PAGE_LEN).cast::<PageWords>() }
     }
@@ -187,28 +180,16 @@ impl Reservation {
     #[cfg(not(cedrat_shuttle))]
     #[inline(always)]
     pub(crate) fn pair(&self, index: usize) -> &[AtomicU64; 2] {
-        assert!(
-            index < self.len / 16,
-            "entry {index} lies beyond the reserved range"
-        );
+        assert!(index < self.len / 16, "entry {index} lies beyond the reserved range");
         // SAFETY: 1, 2 and 3; the line above keeps it in range, and sixteen divides every offset and the base.
         unsafe { &*self.base.as_ptr().add(index * 16).cast::<[AtomicU64; 2]>() }
     }
 
     /// Gives the memory of the page at `index` back; it reads as zero afterwards.
     pub(crate) fn give_back(&self, index: usize) -> io::Result<()> {
-        assert!(
-            index < self.len / PAGE_LEN,
-            "frame {index} lies beyond the reserved range"
-        );
+        assert!(index < self.len / PAGE_LEN, "frame {index} lies beyond the reserved range");
         // SAFETY: 1 and 2; the page is in range, and becoming zero is a change like any other.
-        unsafe {
-            madvise(
-                self.base.as_ptr().add(index * PAGE_LEN).cast(),
-                PAGE_LEN,
-                Advice::LinuxDontNeed,
-            )
-        }?;
+        unsafe { madvise(self.base.as_ptr().add(index * PAGE_LEN).cast(), PAGE_LEN, Advice::LinuxDontNeed) }?;
         Ok(())
     }
 }

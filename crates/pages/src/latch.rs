@@ -58,11 +58,7 @@ pub(crate) struct Parking {
 impl Parking {
     pub(crate) fn new() -> Parking {
         let beds = if cfg!(cedrat_shuttle) { 2 } else { 64 };
-        Parking {
-            beds: (0..beds)
-                .map(|_| (Mutex::new(()), Condvar::new()))
-                .collect(),
-        }
+        Parking { beds: (0..beds).map(|_| (Mutex::new(()), Condvar::new())).collect() }
     }
 
     fn bed(&self, page: PageId) -> &(Mutex<()>, Condvar) {
@@ -116,12 +112,7 @@ impl<'a> Latch<'a> {
                 Ok(wanted) => wanted,
                 Err(refused) => return refused,
             };
-            match self.word.compare_exchange_weak(
-                word,
-                wanted,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, wanted, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Attempt::Taken,
                 Err(now) => word = now,
             }
@@ -180,25 +171,17 @@ impl<'a> Latch<'a> {
         loop {
             match self.attempt_shared(warms) {
                 Attempt::Taken => {
-                    return Some(SharedLatch {
-                        latch: self,
-                        _held: Some(held),
-                    });
+                    return Some(SharedLatch { latch: self, _held: Some(held) });
                 }
                 Attempt::Absent => return None,
-                Attempt::Busy => {
-                    self.wait_while(|word| word & EXCLUSIVE != 0 || word & SHARED == SHARED)
-                }
+                Attempt::Busy => self.wait_while(|word| word & EXCLUSIVE != 0 || word & SHARED == SHARED),
             }
         }
     }
 
     /// As [`Latch::shared_in_passing`] if nobody is in the way. Never waits, so in any order.
     pub(crate) fn try_shared_in_passing(self) -> Option<SharedLatch<'a>> {
-        (self.attempt_shared(false) == Attempt::Taken).then_some(SharedLatch {
-            latch: self,
-            _held: None,
-        })
+        (self.attempt_shared(false) == Attempt::Taken).then_some(SharedLatch { latch: self, _held: None })
     }
 
     /// Takes the latch exclusively and waits if need be; None if the page is out.
@@ -208,12 +191,7 @@ impl<'a> Latch<'a> {
         loop {
             match self.attempt_exclusive() {
                 Attempt::Taken => {
-                    return Some(ExclusiveLatch {
-                        latch: self,
-                        changed: false,
-                        leaves: false,
-                        _held: Some(held),
-                    });
+                    return Some(ExclusiveLatch { latch: self, changed: false, leaves: false, _held: Some(held) });
                 }
                 Attempt::Absent => return None,
                 Attempt::Busy => self.wait_while(|word| word & (EXCLUSIVE | SHARED) != 0),
@@ -259,9 +237,7 @@ impl<'a> Latch<'a> {
         }
         if word & COLD == 0 {
             // Should it fail, somebody wants the page, and it is not cold.
-            let _ =
-                self.word
-                    .compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.word.compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
             return false;
         }
         word & WRITING == 0
@@ -271,21 +247,16 @@ impl<'a> Latch<'a> {
     pub(crate) fn cool(&self) {
         let word = self.word.load(Ordering::Relaxed);
         if word & (RESIDENT | EXCLUSIVE | SHARED) == RESIDENT {
-            let _ =
-                self.word
-                    .compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.word.compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Takes a page that is in, cold, held by nobody and not on its way home, to evict it.
     pub(crate) fn try_evict(self) -> Option<Evicting<'a>> {
-        let attempt =
-            self.attempt(
-                |word| match word & (RESIDENT | COLD | EXCLUSIVE | SHARED | WRITING) {
-                    bits if bits == RESIDENT | COLD => Ok(word | EXCLUSIVE),
-                    _ => Err(Attempt::Busy),
-                },
-            );
+        let attempt = self.attempt(|word| match word & (RESIDENT | COLD | EXCLUSIVE | SHARED | WRITING) {
+            bits if bits == RESIDENT | COLD => Ok(word | EXCLUSIVE),
+            _ => Err(Attempt::Busy),
+        });
         (self.announce(attempt) == Attempt::Taken).then_some(Evicting { latch: self })
     }
 
@@ -321,10 +292,7 @@ impl<'a> Latch<'a> {
             }
             // The bit is set on the very word that was busy: whoever ends that finds it, then wants our bed.
             let marked = word & WAITERS != 0
-                || self
-                    .word
-                    .compare_exchange(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok();
+                || self.word.compare_exchange(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if marked {
                 woken.wait(&mut bed);
             }
@@ -342,22 +310,14 @@ impl<'a> Latch<'a> {
     /// Ends exclusive possession: `EXCLUSIVE` and `clear` go, `set` comes.
     fn end_exclusive(&self, clear: u64, set: u64, new_version: bool) {
         let mut word = self.word.load(Ordering::Relaxed);
-        debug_assert!(
-            word & EXCLUSIVE != 0 && word & SHARED == 0,
-            "E13: released without being held"
-        );
+        debug_assert!(word & EXCLUSIVE != 0 && word & SHARED == 0, "E13: released without being held");
         loop {
             let mut wanted = (word & !(EXCLUSIVE | clear)) | set;
             if new_version {
                 // After 2^44 versions the count begins again; no reader sleeps that long.
                 wanted = wanted.wrapping_add(VERSION);
             }
-            match self.word.compare_exchange_weak(
-                word,
-                wanted,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match self.word.compare_exchange_weak(word, wanted, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => word = now,
             }
@@ -385,10 +345,7 @@ impl Drop for SharedLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         let word = self.latch.word.fetch_sub(1, Ordering::Release);
-        debug_assert!(
-            word & SHARED != 0 && word & EXCLUSIVE == 0,
-            "E13: released without being held"
-        );
+        debug_assert!(word & SHARED != 0 && word & EXCLUSIVE == 0, "E13: released without being held");
         if word & WAITERS != 0 && word & SHARED == 1 {
             self.latch.wake();
         }
@@ -425,8 +382,7 @@ impl Drop for ExclusiveLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         let clear = if self.leaves { RESIDENT | COLD } else { 0 };
-        self.latch
-            .end_exclusive(clear, 0, self.changed || self.leaves);
+        self.latch.end_exclusive(clear, 0, self.changed || self.leaves);
     }
 }
 
@@ -450,12 +406,7 @@ impl<'a> Loading<'a> {
         std::mem::forget(self);
         let held = Held::take(Latched::ExclusivePage(latch.page));
         latch.word.fetch_or(RESIDENT, Ordering::Relaxed);
-        ExclusiveLatch {
-            latch,
-            changed: true,
-            leaves: false,
-            _held: Some(held),
-        }
+        ExclusiveLatch { latch, changed: true, leaves: false, _held: Some(held) }
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | you want to | take |
 //! |---|---|
-//! | read a page | [`Pool::read`] → [`PageRef`], or [`Pool::optimistic`] → [`OptimisticPage`] |
+//! | read a page | [`Pool::read`] → [`LatchedPage`], a [`PageRef`], or [`Pool::optimistic`] → [`OptimisticPage`] |
 //! | change a page | [`Pool::exclusive`] → [`Exclusive`], whose [`Exclusive::change`] lends a [`PageMut`] |
 //! | protect the shape of a structure | [`StructureLatch`] |
 //! | give bytes a meaning | [`layout`] |
@@ -43,8 +43,7 @@ pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slo
 pub use pool::Fault;
 pub use pool::{Exclusive, Pool, PoolOptions, PoolStats};
 pub use structure_latch::{
-    ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, SharedStructure, Stamp,
-    StructureLatch,
+    ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, SharedStructure, Stamp, StructureLatch,
 };
-pub use view::{OptimisticPage, PageBuf, PageMut, PageRef, TagMatches};
+pub use view::{LatchedPage, OptimisticPage, PageBuf, PageMut, PageRef, TagMatches};
 pub use write_back::WriteBack;

@@ -76,10 +76,7 @@ mod checked {
                 }
                 held.push(latched);
             });
-            Held {
-                latched,
-                not_send: PhantomData,
-            }
+            Held { latched, not_send: PhantomData }
         }
     }
 
@@ -108,9 +105,7 @@ mod checked {
     impl Held {
         #[inline(always)]
         pub(crate) fn take(_: super::Latched) -> Held {
-            Held {
-                not_send: PhantomData,
-            }
+            Held { not_send: PhantomData }
         }
     }
 }
@@ -145,11 +140,7 @@ mod tests {
             (EXCLUSIVE, RANK_2, false),
         ];
         for (held, wanted, allowed) in rows {
-            assert_eq!(
-                wanted.may_follow(held),
-                allowed,
-                "{wanted} while holding {held}"
-            );
+            assert_eq!(wanted.may_follow(held), allowed, "{wanted} while holding {held}");
         }
     }
 

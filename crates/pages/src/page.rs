@@ -115,20 +115,12 @@ impl Damaged {
 
     /// Damage seen in the eight bytes of the header that belong to the layout.
     pub fn in_layout_word(page: PageId, what: &'static str) -> Damaged {
-        Damaged {
-            page,
-            byte: at::LAYOUT as u16,
-            what,
-        }
+        Damaged { page, byte: at::LAYOUT as u16, what }
     }
 
     /// The page does not have the layout that its reader expected.
     pub fn wrong_kind(page: PageId) -> Damaged {
-        Damaged {
-            page,
-            byte: at::KIND as u16,
-            what: "the page has another layout than its reader expects",
-        }
+        Damaged { page, byte: at::KIND as u16, what: "the page has another layout than its reader expects" }
     }
 }
 
@@ -162,27 +154,15 @@ pub(crate) fn seal(page: &mut [u8; PAGE_LEN], id: PageId) {
 /// # Errors
 /// Says which byte of the header betrays the damage.
 pub fn verify(page: &[u8; PAGE_LEN], id: PageId) -> Result<(), Damaged> {
-    let damaged = |byte: usize, what| {
-        Err(Damaged {
-            page: id,
-            byte: byte as u16,
-            what,
-        })
-    };
+    let damaged = |byte: usize, what| Err(Damaged { page: id, byte: byte as u16, what });
     if stored_checksum_of(page) != checksum_of(page) {
         if page.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
-        return damaged(
-            at::CHECKSUM,
-            "the checksum does not match: the page was altered, or written only in part",
-        );
+        return damaged(at::CHECKSUM, "the checksum does not match: the page was altered, or written only in part");
     }
     if u16::from_le_bytes(field(page, at::FORMAT)) > PAGE_FORMAT {
-        return damaged(
-            at::FORMAT,
-            "the page was written by a newer version of Cedrat",
-        );
+        return damaged(at::FORMAT, "the page was written by a newer version of Cedrat");
     }
     if u16::from_le_bytes(field(page, at::FORMAT)) == 0 {
         return damaged(at::FORMAT, "no page has format 0");
@@ -217,11 +197,7 @@ mod tests {
         let page = sealed(7);
         assert_eq!(verify(&page, PageId::new(7)), Ok(()));
         let elsewhere = verify(&page, PageId::new(8)).unwrap_err();
-        assert_eq!(
-            elsewhere.byte as usize,
-            at::PAGE,
-            "a misdirected write is told from a torn one"
-        );
+        assert_eq!(elsewhere.byte as usize, at::PAGE, "a misdirected write is told from a torn one");
     }
 
     #[test]
@@ -237,10 +213,7 @@ mod tests {
             for bit in 0..8 {
                 let mut damaged = page;
                 damaged[byte] ^= 1 << bit;
-                assert!(
-                    verify(&damaged, PageId::new(7)).is_err(),
-                    "byte {byte} bit {bit}"
-                );
+                assert!(verify(&damaged, PageId::new(7)).is_err(), "byte {byte} bit {bit}");
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::frames::{PageWords, Reservation};
 use crate::latch::{ExclusiveLatch, Latch};
 use crate::page::{Damaged, PAGE_LEN, PageId};
 use crate::table::PageTable;
-use crate::view::{OptimisticPage, PageMut, PageRef};
+use crate::view::{LatchedPage, OptimisticPage, PageMut, PageRef};
 use crate::write_back::InFlight;
 
 /// Pages of a read-ahead that are read with one call: 128 KiB.
@@ -133,21 +133,12 @@ impl Pool {
     pub fn open(media: Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Pool, PoolError> {
         if options.capacity_pages < 8 {
             let what = format!("{} pages; at least 8 are needed", options.capacity_pages);
-            return Err(PoolError::Options {
-                option: "capacity_pages",
-                what,
-            });
+            return Err(PoolError::Options { option: "capacity_pages", what });
         }
-        let frames_len = usize::try_from(options.pages_max)
-            .ok()
-            .and_then(|pages| pages.checked_mul(PAGE_LEN));
-        let Some(frames_len) = frames_len.filter(|&len| len > 0 && len <= isize::MAX as usize)
-        else {
+        let frames_len = usize::try_from(options.pages_max).ok().and_then(|pages| pages.checked_mul(PAGE_LEN));
+        let Some(frames_len) = frames_len.filter(|&len| len > 0 && len <= isize::MAX as usize) else {
             let what = format!("{} pages do not fit an address space", options.pages_max);
-            return Err(PoolError::Options {
-                option: "pages_max",
-                what,
-            });
+            return Err(PoolError::Options { option: "pages_max", what });
         };
         let reserving = |error| PoolError::io("reserving address space for the buffer pool", error);
         let frames = Reservation::new(frames_len).map_err(reserving)?;
@@ -177,10 +168,10 @@ impl Pool {
     /// # Errors
     /// The page lies beyond the file, is damaged, or cannot be read.
     #[inline]
-    pub fn read(&self, page: PageId) -> Result<PageRef<'_>, PoolError> {
+    pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>, PoolError> {
         loop {
             if let Some(latch) = self.latch(page)?.shared() {
-                return Ok(PageRef::latched(self.words(page), latch));
+                return Ok(LatchedPage::new(self.words(page), latch));
             }
             self.load(page)?;
         }
@@ -223,13 +214,8 @@ impl Pool {
         look: &mut impl FnMut(OptimisticPage<'_>) -> Option<R>,
     ) -> Result<R, PoolError> {
         let latched = self.read(page)?;
-        look(latched.as_optimistic()).ok_or_else(|| {
-            self.damaged(Damaged::in_body(
-                page,
-                0,
-                "its reader finds no sense in its bytes",
-            ))
-        })
+        look(latched.as_optimistic())
+            .ok_or_else(|| self.damaged(Damaged::in_body(page, 0, "its reader finds no sense in its bytes")))
     }
 
     /// The page, to be changed, under its exclusive latch. For the one road of an update (STYLE §9) and for redo.
@@ -268,11 +254,7 @@ impl Pool {
         }
     }
 
-    fn exclusive_page<'a>(
-        &'a self,
-        latch: ExclusiveLatch<'a>,
-        fresh: Option<usize>,
-    ) -> Exclusive<'a> {
+    fn exclusive_page<'a>(&'a self, latch: ExclusiveLatch<'a>, fresh: Option<usize>) -> Exclusive<'a> {
         Exclusive {
             words: self.words(latch.page()),
             recovery_lsn: self.table.recovery_lsn(latch.page()),
@@ -292,10 +274,7 @@ impl Pool {
             return Ok(());
         };
         let mut buffer = self.staging_buffer(PAGE_LEN);
-        let read = self
-            .file
-            .read(page, &mut buffer)
-            .and_then(|()| self.file.verify(&buffer, page));
+        let read = self.file.read(page, &mut buffer).and_then(|()| self.file.verify(&buffer, page));
         if read.is_ok() {
             // Into the frame by atomic words: a reader that is late may still look at it.
             self.words(page).store(0, &buffer);
@@ -340,17 +319,11 @@ impl Pool {
             return false;
         };
         // All latches are only tried: whoever else loads one of these pages is left to it.
-        let loading: Vec<_> = run
-            .iter()
-            .map(|&page| self.table.latch(page).and_then(Latch::try_begin_load))
-            .collect();
+        let loading: Vec<_> = run.iter().map(|&page| self.table.latch(page).and_then(Latch::try_begin_load)).collect();
         let mut buffer = self.staging_buffer(run.len() * PAGE_LEN);
         if self.file.read(first, &mut buffer).is_ok() {
-            for (((&page, loading), frame), bytes) in run
-                .iter()
-                .zip(loading)
-                .zip(frames)
-                .zip(buffer.chunks_exact(PAGE_LEN))
+            for (((&page, loading), frame), bytes) in
+                run.iter().zip(loading).zip(frames).zip(buffer.chunks_exact(PAGE_LEN))
             {
                 // A damaged page stays out; whoever really wants it is told.
                 if let Some(loading) = loading
@@ -420,10 +393,9 @@ impl Pool {
 
     #[inline(always)]
     pub(crate) fn latch(&self, page: PageId) -> Result<Latch<'_>, PoolError> {
-        self.table.latch(page).ok_or_else(|| PoolError::Limit {
-            pages: page.get().saturating_add(1),
-            limit: self.options.pages_max,
-        })
+        self.table
+            .latch(page)
+            .ok_or_else(|| PoolError::Limit { pages: page.get().saturating_add(1), limit: self.options.pages_max })
     }
 
     #[inline(always)]
@@ -453,10 +425,7 @@ impl Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("options", &self.options)
-            .field("file", &self.file)
-            .finish_non_exhaustive()
+        f.debug_struct("Pool").field("options", &self.options).field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -490,18 +459,14 @@ impl Exclusive<'_> {
     /// `recovery_lsn` is one more than the newest LSN drawn, read now; or in redo the record's own LSN. An older one
     /// that is already published stays.
     pub fn will_change(&mut self, recovery_lsn: Lsn) {
-        assert!(
-            recovery_lsn > Lsn::ZERO,
-            "E3.3: 0 is the recovery LSN of a clean page"
-        );
+        assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
         #[cfg(feature = "planted-faults")]
         if self.pool.has_fault(Fault::RecoveryLsnLate) {
             return;
         }
         if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
             // Before the draw, which every reader of the clock sees together with what came before it.
-            self.recovery_lsn
-                .store(recovery_lsn.get(), Ordering::SeqCst);
+            self.recovery_lsn.store(recovery_lsn.get(), Ordering::SeqCst);
         }
     }
 
@@ -509,23 +474,14 @@ impl Exclusive<'_> {
     ///
     /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        assert!(
-            self.page_ref().lsn() < lsn,
-            "E6.5: page {} has met record {lsn} already",
-            self.id()
-        );
+        assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
         #[cfg(feature = "planted-faults")]
-        if self.pool.has_fault(Fault::RecoveryLsnLate)
-            && self.recovery_lsn.load(Ordering::Relaxed) == 0
-        {
+        if self.pool.has_fault(Fault::RecoveryLsnLate) && self.recovery_lsn.load(Ordering::Relaxed) == 0 {
             self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
         }
         let recovery_lsn = self.recovery_lsn.load(Ordering::Relaxed);
         #[cfg(not(feature = "planted-faults"))]
-        assert!(
-            recovery_lsn != 0 && recovery_lsn <= lsn.get(),
-            "E3.3: record {lsn} was drawn before it was announced"
-        );
+        assert!(recovery_lsn != 0 && recovery_lsn <= lsn.get(), "E3.3: record {lsn} was drawn before it was announced");
         let _ = recovery_lsn;
         self.latch.will_change();
         self.fresh = None;
@@ -560,8 +516,6 @@ struct StopOnPanic<'a>(&'a Pool, PageId);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        self.0
-            .log
-            .stop(&format!("the change of page {} panicked half-way", self.1));
+        self.0.log.stop(&format!("the change of page {} panicked half-way", self.1));
     }
 }

@@ -71,21 +71,14 @@ impl StructureLatch {
     #[inline]
     pub fn shared(&self) -> SharedStructure<'_> {
         let held = Held::take(Latched::Structure(self.rank));
-        SharedStructure {
-            latch: self,
-            shard: self.enter(),
-            _held: held,
-        }
+        SharedStructure { latch: self, shard: self.enter(), _held: held }
     }
 
     /// Waits until nobody else looks at or changes the shape, and keeps everybody away until dropped.
     pub fn exclusive(&self) -> ExclusiveStructure<'_> {
         let held = Held::take(Latched::Structure(self.rank));
         self.close();
-        ExclusiveStructure {
-            latch: self,
-            _held: held,
-        }
+        ExclusiveStructure { latch: self, _held: held }
     }
 
     /// As [`StructureLatch::exclusive`], for whoever keeps the latch longer than a borrow of the structure, as a nested
@@ -93,21 +86,14 @@ impl StructureLatch {
     pub fn exclusive_owned(self: &Arc<Self>) -> OwnedExclusiveStructure {
         let held = Held::take(Latched::Structure(self.rank));
         self.close();
-        OwnedExclusiveStructure {
-            latch: Arc::clone(self),
-            _held: held,
-        }
+        OwnedExclusiveStructure { latch: Arc::clone(self), _held: held }
     }
 
     /// As [`StructureLatch::shared`], owned.
     pub fn shared_owned(self: &Arc<Self>) -> OwnedSharedStructure {
         let held = Held::take(Latched::Structure(self.rank));
         let shard = self.enter();
-        OwnedSharedStructure {
-            latch: Arc::clone(self),
-            shard,
-            _held: held,
-        }
+        OwnedSharedStructure { latch: Arc::clone(self), shard, _held: held }
     }
 
     /// Begins to read without holding anything; None while somebody changes the shape: then take it shared.
@@ -150,15 +136,7 @@ impl StructureLatch {
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & EXCLUSIVE == 0
-                && self
-                    .state
-                    .compare_exchange(
-                        state,
-                        state | EXCLUSIVE,
-                        Ordering::SeqCst,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok()
+                && self.state.compare_exchange(state, state | EXCLUSIVE, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             {
                 break;
             }

@@ -23,14 +23,8 @@ impl PageTable {
         #[cfg(not(cedrat_shuttle))]
         let entries = crate::frames::Reservation::new(pages as usize * 16)?;
         #[cfg(cedrat_shuttle)]
-        let entries = (0..pages)
-            .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
-            .collect();
-        Ok(PageTable {
-            entries,
-            pages,
-            parking: Parking::new(),
-        })
+        let entries = (0..pages).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
+        Ok(PageTable { entries, pages, parking: Parking::new() })
     }
 
     #[inline(always)]
@@ -44,11 +38,7 @@ impl PageTable {
     /// The latch of a page; None if there can be no such page.
     #[inline(always)]
     pub(crate) fn latch(&self, page: PageId) -> Option<Latch<'_>> {
-        (page.get() < self.pages).then(|| Latch {
-            word: &self.entry(page)[0],
-            parking: &self.parking,
-            page,
-        })
+        (page.get() < self.pages).then(|| Latch { word: &self.entry(page)[0], parking: &self.parking, page })
     }
 
     /// The oldest LSN whose change of the page may not be durable at home; 0 if there is none (E3.3).

@@ -2,7 +2,7 @@
 //!
 //! | view | held | gives |
 //! |---|---|---|
-//! | [`PageRef`] | the latch, shared or exclusive, or a [`PageBuf`] | slices |
+//! | [`PageRef`] | the latch, shared ([`LatchedPage`]) or exclusive, or a [`PageBuf`] | slices |
 //! | [`PageMut`] | the exclusive latch, inside one change | writes to body, kind and layout word |
 //! | [`OptimisticPage`] | nothing | copies of numbers and bytes that may be nonsense until validated (E12) |
 //!
@@ -12,7 +12,7 @@
 //! same time, which is sound for atomic words only (reason 3 of `frames`). [`PageMut::edit`] lends a copy instead.
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use cedrat_wal::Lsn;
 
@@ -22,30 +22,16 @@ use crate::page::{BODY_LEN, Damaged, LayoutKind, PAGE_LEN, PageId, at};
 
 /// A page that does not change while this lives.
 ///
-/// From [`crate::Pool::read`] it holds the page's shared latch and must be dropped soon: whoever wants to change the
-/// page waits for it. At most a few are held at once, and none while a page is changed (docs/inside/latches.md).
+/// Neither `Clone` nor `Copy`, and everything that it lends borrows it: behind a [`LatchedPage`] nothing outlives the
+/// latch.
 pub struct PageRef<'a> {
     words: &'a PageWords,
     id: PageId,
-    /// None where something else keeps writers away: an exclusive latch, or the exclusive borrow of a buffer.
-    latch: Option<SharedLatch<'a>>,
 }
 
 impl<'a> PageRef<'a> {
-    pub(crate) fn latched(words: &'a PageWords, latch: SharedLatch<'a>) -> PageRef<'a> {
-        PageRef {
-            words,
-            id: latch.page(),
-            latch: Some(latch),
-        }
-    }
-
     pub(crate) fn within(words: &'a PageWords, latch: &'a ExclusiveLatch<'_>) -> PageRef<'a> {
-        PageRef {
-            words,
-            id: latch.page(),
-            latch: None,
-        }
+        PageRef { words, id: latch.page() }
     }
 
     /// The number of the page.
@@ -70,16 +56,14 @@ impl<'a> PageRef<'a> {
 
     /// The whole page, header included.
     pub fn bytes(&self) -> &[u8; PAGE_LEN] {
-        // SAFETY: 4; a `PageRef` is made only from a latch that it holds, from one that outlives it, or from a
-        // shared borrow of a buffer that is written only through an exclusive one.
+        // SAFETY: 4; a `PageRef` lies beside the latch that it needs, which cannot be moved away from it, or it borrows
+        // one, or it borrows a buffer that is written only through an exclusive borrow.
         unsafe { self.words.bytes() }
     }
 
     /// The body.
     pub fn body(&self) -> &[u8; BODY_LEN] {
-        self.bytes()[at::BODY..]
-            .try_into()
-            .expect("a page is header and body")
+        self.bytes()[at::BODY..].try_into().expect("a page is header and body")
     }
 
     /// A part of the body.
@@ -88,9 +72,7 @@ impl<'a> PageRef<'a> {
     /// The part does not lie in the body.
     pub fn slice(&self, range: Range<usize>) -> Result<&[u8], Damaged> {
         let start = range.start;
-        self.body()
-            .get(range)
-            .ok_or_else(|| Damaged::in_body(self.id, start, "a reference leads out of the page"))
+        self.body().get(range).ok_or_else(|| Damaged::in_body(self.id, start, "a reference leads out of the page"))
     }
 
     /// Two bytes at `offset`.
@@ -116,21 +98,37 @@ impl<'a> PageRef<'a> {
     ///
     /// What it reads needs no validation while `self` lives.
     pub fn as_optimistic(&self) -> OptimisticPage<'_> {
-        OptimisticPage {
-            words: self.words,
-            id: self.id,
-        }
+        OptimisticPage { words: self.words, id: self.id }
     }
 }
 
 impl fmt::Debug for PageRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PageRef")
-            .field("id", &self.id)
-            .field("lsn", &self.lsn())
-            .field("kind", &self.kind())
-            .field("latched", &self.latch.is_some())
-            .finish()
+        f.debug_struct("PageRef").field("id", &self.id).field("lsn", &self.lsn()).field("kind", &self.kind()).finish()
+    }
+}
+
+/// A page under its shared latch, from [`crate::Pool::read`].
+///
+/// Drop it soon: whoever wants to change the page waits for it. At most a few are held at once, and none while a page is
+/// changed (docs/inside/latches.md).
+#[derive(Debug)]
+pub struct LatchedPage<'a> {
+    page: PageRef<'a>,
+    _latch: SharedLatch<'a>,
+}
+
+impl<'a> LatchedPage<'a> {
+    pub(crate) fn new(words: &'a PageWords, latch: SharedLatch<'a>) -> LatchedPage<'a> {
+        LatchedPage { page: PageRef { words, id: latch.page() }, _latch: latch }
+    }
+}
+
+impl<'a> Deref for LatchedPage<'a> {
+    type Target = PageRef<'a>;
+
+    fn deref(&self) -> &PageRef<'a> {
+        &self.page
     }
 }
 
@@ -145,16 +143,8 @@ pub struct PageMut<'a> {
 }
 
 impl<'a> PageMut<'a> {
-    pub(crate) fn under(
-        words: &'a PageWords,
-        latch: &'a mut ExclusiveLatch<'_>,
-        lsn: Lsn,
-    ) -> PageMut<'a> {
-        PageMut {
-            words,
-            id: latch.page(),
-            lsn,
-        }
+    pub(crate) fn under(words: &'a PageWords, latch: &'a mut ExclusiveLatch<'_>, lsn: Lsn) -> PageMut<'a> {
+        PageMut { words, id: latch.page(), lsn }
     }
 
     /// Ends the change.
@@ -174,11 +164,7 @@ impl<'a> PageMut<'a> {
 
     /// The page as it is now.
     pub fn page_ref(&self) -> PageRef<'_> {
-        PageRef {
-            words: self.words,
-            id: self.id,
-            latch: None,
-        }
+        PageRef { words: self.words, id: self.id }
     }
 
     /// The layout of the body.
@@ -252,11 +238,7 @@ impl<'a> PageMut<'a> {
     }
 
     /// Lends a copy of `range` of the body to `edit` and writes it back.
-    pub fn edit<R>(
-        &mut self,
-        range: Range<usize>,
-        edit: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, Damaged> {
+    pub fn edit<R>(&mut self, range: Range<usize>, edit: impl FnOnce(&mut [u8]) -> R) -> Result<R, Damaged> {
         let len = range.end.saturating_sub(range.start);
         let from = inside(self.id, range.start, len)?;
         let mut copy = [0; BODY_LEN];
@@ -377,9 +359,7 @@ impl<'a> OptimisticPage<'a> {
 
 impl fmt::Debug for OptimisticPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OptimisticPage")
-            .field("id", &self.id)
-            .finish()
+        f.debug_struct("OptimisticPage").field("id", &self.id).finish()
     }
 }
 
@@ -400,13 +380,7 @@ const HIGH_BITS: u64 = LOW_BITS << 7;
 impl<'a> TagMatches<'a> {
     #[inline(always)]
     fn new(words: &'a PageWords, from: usize, end: usize, tag: u8) -> TagMatches<'a> {
-        let mut matches = TagMatches {
-            words,
-            found: 0,
-            word_at: from & !7,
-            end,
-            pattern: LOW_BITS * u64::from(tag),
-        };
+        let mut matches = TagMatches { words, found: 0, word_at: from & !7, end, pattern: LOW_BITS * u64::from(tag) };
         if from < end {
             matches.look();
             matches.found &= u64::MAX << ((from % 8) * 8);
@@ -455,10 +429,7 @@ pub struct PageBuf {
 impl PageBuf {
     /// A page of zeros: never written.
     pub fn new(id: PageId) -> PageBuf {
-        PageBuf {
-            words: PageWords::zeroed(),
-            id,
-        }
+        PageBuf { words: PageWords::zeroed(), id }
     }
 
     /// A page with these bytes, whatever they mean.
@@ -470,20 +441,12 @@ impl PageBuf {
 
     /// The page, for reading.
     pub fn page_ref(&self) -> PageRef<'_> {
-        PageRef {
-            words: &self.words,
-            id: self.id,
-            latch: None,
-        }
+        PageRef { words: &self.words, id: self.id }
     }
 
     /// Changes the page as redo of record `lsn` would.
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        let mut page = PageMut {
-            words: &self.words,
-            id: self.id,
-            lsn,
-        };
+        let mut page = PageMut { words: &self.words, id: self.id, lsn };
         let result = change(&mut page);
         page.stamp();
         result
@@ -509,8 +472,7 @@ fn within_body(offset: usize, len: usize) -> Option<usize> {
 }
 
 fn inside(id: PageId, offset: usize, len: usize) -> Result<usize, Damaged> {
-    within_body(offset, len)
-        .ok_or_else(|| Damaged::in_body(id, offset, "a reference leads out of the page"))
+    within_body(offset, len).ok_or_else(|| Damaged::in_body(id, offset, "a reference leads out of the page"))
 }
 
 fn number(words: &PageWords, id: PageId, offset: usize, len: usize) -> Result<u64, Damaged> {
@@ -539,23 +501,14 @@ mod tests {
         assert_eq!((seen.lsn(), seen.kind()), (Lsn::new(9), LayoutKind(77)));
         assert_eq!(seen.layout_word(), 0x0102_0304_0506_0708);
         assert_eq!(seen.u32_at(0), Ok(0xAABB_CCDD));
-        assert_eq!(
-            seen.bytes()[..6],
-            [0; 6],
-            "checksum and format are set when the page is sealed"
-        );
+        assert_eq!(seen.bytes()[..6], [0; 6], "checksum and format are set when the page is sealed");
     }
 
     #[test]
     fn what_lies_outside_the_body_is_refused() {
         let mut page = page();
         page.change(Lsn::new(1), |page| {
-            for (offset, len) in [
-                (BODY_LEN, 1),
-                (BODY_LEN - 1, 2),
-                (usize::MAX, 1),
-                (0, BODY_LEN + 1),
-            ] {
+            for (offset, len) in [(BODY_LEN, 1), (BODY_LEN - 1, 2), (usize::MAX, 1), (0, BODY_LEN + 1)] {
                 assert!(page.put(offset, &vec![0; len]).is_err());
                 assert!(page.copy_within(0..len, offset).is_err());
             }
@@ -566,10 +519,7 @@ mod tests {
         let seen = page.page_ref();
         assert!(seen.u64_at(BODY_LEN - 7).is_err());
         assert!(seen.slice(BODY_LEN..BODY_LEN + 1).is_err());
-        #[allow(
-            clippy::reversed_empty_ranges,
-            reason = "what garbage on a page may ask for"
-        )]
+        #[allow(clippy::reversed_empty_ranges, reason = "what garbage on a page may ask for")]
         {
             assert!(seen.slice(9..3).is_err());
             assert!(seen.as_optimistic().find_tag(9..3, 0).is_none());
@@ -598,30 +548,12 @@ mod tests {
         let row: Vec<u8> = (0..64).map(|i: u8| i.wrapping_mul(73) % 4).collect();
         page.change(Lsn::new(1), |page| page.put(3, &row).unwrap());
         // Neighbours that differ by one bit and by a borrow.
-        page.change(Lsn::new(2), |page| {
-            page.put(100, &[0, 1, 0x80, 0x81, 0xFF, 0, 1, 0, 0x7F])
-                .unwrap()
-        });
+        page.change(Lsn::new(2), |page| page.put(100, &[0, 1, 0x80, 0x81, 0xFF, 0, 1, 0, 0x7F]).unwrap());
         let seen = page.page_ref();
-        for range in [
-            3..67,
-            3..3,
-            4..5,
-            5..9,
-            7..24,
-            10..66,
-            96..112,
-            100..101,
-            101..109,
-        ] {
+        for range in [3..67, 3..3, 4..5, 5..9, 7..24, 10..66, 96..112, 100..101, 101..109] {
             for tag in [0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF] {
-                let found: Vec<usize> = seen
-                    .as_optimistic()
-                    .find_tag(range.clone(), tag)
-                    .unwrap()
-                    .collect();
-                let expected: Vec<usize> =
-                    range.clone().filter(|&i| seen.body()[i] == tag).collect();
+                let found: Vec<usize> = seen.as_optimistic().find_tag(range.clone(), tag).unwrap().collect();
+                let expected: Vec<usize> = range.clone().filter(|&i| seen.body()[i] == tag).collect();
                 assert_eq!(found, expected, "{range:?} {tag}");
             }
         }

@@ -22,7 +22,7 @@ use crate::page::{PageId, lsn_of};
 #[cfg(feature = "planted-faults")]
 use crate::pool::Fault;
 use crate::pool::{Counters, Pool};
-use crate::view::PageRef;
+use crate::view::LatchedPage;
 
 /// Which pages are to be written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +128,7 @@ impl Pool {
     }
 
     /// Writes those of `pages` that are dirty home, in their order there.
-    pub(crate) fn write_pages(
-        &self,
-        pages: &mut [PageId],
-        patience: Patience,
-    ) -> Result<usize, PoolError> {
+    pub(crate) fn write_pages(&self, pages: &mut [PageId], patience: Patience) -> Result<usize, PoolError> {
         pages.sort_unstable();
         let mut written = 0;
         for batch in pages.chunks(BATCH_PAGES_MAX) {
@@ -143,23 +139,17 @@ impl Pool {
         Ok(written)
     }
 
-    fn write_batch(
-        &self,
-        area: &mut DoubleWrite,
-        pages: &[PageId],
-        patience: Patience,
-    ) -> Result<usize, PoolError> {
+    fn write_batch(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> Result<usize, PoolError> {
         let (staged, newest) = self.stage(area, pages, patience);
         if staged.is_empty() {
             return Ok(0);
         }
         let forced = self.force(newest)?;
-        self.send_home(area, &staged, newest, forced)
-            .map_err(|error| {
-                let doing = format!("writing pages to {}", self.file.path());
-                self.log.stop(&format!("{doing} failed: {error}"));
-                PoolError::io(doing, error)
-            })?;
+        self.send_home(area, &staged, newest, forced).map_err(|error| {
+            let doing = format!("writing pages to {}", self.file.path());
+            self.log.stop(&format!("{doing} failed: {error}"));
+            PoolError::io(doing, error)
+        })?;
         for &page in &staged {
             self.latch(page)?.clear_writing();
         }
@@ -168,12 +158,7 @@ impl Pool {
     }
 
     /// Copies the dirty ones of `pages` into the area's buffer. Returns which, and the newest LSN among them.
-    fn stage(
-        &self,
-        area: &mut DoubleWrite,
-        pages: &[PageId],
-        patience: Patience,
-    ) -> (Vec<PageId>, Lsn) {
+    fn stage(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> (Vec<PageId>, Lsn) {
         let mut staged = Vec::with_capacity(pages.len());
         let mut newest = Lsn::ZERO;
         for &page in pages {
@@ -185,7 +170,7 @@ impl Pool {
                 Patience::Wait => latch.shared_in_passing(),
             };
             let Some(held) = held else { continue };
-            let seen = PageRef::latched(self.words(page), held);
+            let seen = LatchedPage::new(self.words(page), held);
             let recovery_lsn = self.table.recovery_lsn(page);
             let dirty_since = recovery_lsn.load(Ordering::Acquire);
             if dirty_since == 0 {
@@ -220,23 +205,14 @@ impl Pool {
         forced: Option<Forced>,
     ) -> std::io::Result<()> {
         if let Some(forced) = forced {
-            assert!(
-                newest <= forced.up_to(),
-                "E11.4: a page would reach the disk before its log"
-            );
+            assert!(newest <= forced.up_to(), "E11.4: a page would reach the disk before its log");
         }
         area.write(staged)?;
         let mut first = 0;
         // Neighbours at home are neighbours in the area, so they go with one write.
         for run in staged.chunk_by(|a, b| a.after(1) == *b) {
             let bytes = area.images(first, run.len());
-            write_all_at(
-                &*self.media,
-                self.file.id(),
-                run[0].file_offset(),
-                bytes,
-                Durability::Volatile,
-            )?;
+            write_all_at(&*self.media, self.file.id(), run[0].file_offset(), bytes, Durability::Volatile)?;
             first += run.len();
         }
         self.media.sync(self.file.id())

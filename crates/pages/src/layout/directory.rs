@@ -1,0 +1,308 @@
+//! Records of any length behind a directory of slots: what [`super::Slotted`] and [`super::Versioned`] share.
+//!
+//! ```text
+//!  body  0                    heap_end               directory              4064
+//!        │ record │ gap │ record │ ···  free  ··· │ slot 2 │ slot 1 │ slot 0 │
+//! ```
+//!
+//! Records lie in the heap, from the front; the directory grows from the back. A slot says where its record lies, so
+//! records may be moved together without anyone outside the page noticing (Lemon §4.2). Slots are as long as the layout
+//! says: four bytes for place and length, more if it keeps something beside them.
+//!
+//! The layout word: slots in the directory, end of the heap, bytes of gaps in the heap, two bytes each; two spare.
+
+use crate::page::{BODY_LEN, Damaged, LayoutKind, PageId, Slot};
+use crate::view::{PageMut, PageRef};
+
+/// The place of a slot without a record.
+const VACANT: u16 = u16::MAX;
+
+/// What sets one layout with a directory apart from another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub(super) kind: LayoutKind,
+    /// Bytes of a slot: two for the place, two for the length, the rest is the layout's and outlives the record.
+    pub(super) slot_len: usize,
+}
+
+/// A directory, and what is around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Directory {
+    style: Style,
+    /// Slots, vacant ones included.
+    pub(super) count: usize,
+    heap_end: usize,
+    /// Bytes in the heap that belong to no record.
+    gaps: usize,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    start: usize,
+    len: usize,
+}
+
+impl Extent {
+    fn end(self) -> usize {
+        self.start + self.len
+    }
+}
+
+impl Directory {
+    /// Reads the directory's numbers, and checks that they fit the page and each other.
+    pub(super) fn of(page: &PageRef<'_>, style: Style) -> Result<Directory, Damaged> {
+        super::expect_kind(page, style.kind)?;
+        let word = page.layout_word();
+        let number = |index: u32| usize::from((word >> (index * 16)) as u16);
+        let directory = Directory { style, count: number(0), heap_end: number(1), gaps: number(2) };
+        let fits = directory.count * style.slot_len <= BODY_LEN
+            && directory.heap_end <= directory.start()
+            && directory.gaps <= directory.heap_end;
+        if fits {
+            Ok(directory)
+        } else {
+            Err(Damaged::in_layout_word(page.id(), "directory and records do not fit the page"))
+        }
+    }
+
+    pub(super) fn format(page: &mut PageMut<'_>, style: Style) -> Directory {
+        page.format(style.kind);
+        Directory { style, count: 0, heap_end: 0, gaps: 0 }
+    }
+
+    fn save(&self, page: &mut PageMut<'_>) {
+        let number = |number: usize, index: u32| (number as u64) << (index * 16);
+        page.set_layout_word(number(self.count, 0) | number(self.heap_end, 1) | number(self.gaps, 2));
+    }
+
+    /// Where the directory begins, in the body.
+    fn start(&self) -> usize {
+        BODY_LEN - self.count * self.style.slot_len
+    }
+
+    fn slot_at(&self, slot: usize) -> usize {
+        BODY_LEN - (slot + 1) * self.style.slot_len
+    }
+
+    /// Where the layout's own part of a slot lies; None if there is no such slot.
+    pub(super) fn extra_at(&self, slot: Slot) -> Option<usize> {
+        let slot = usize::from(slot.0);
+        (slot < self.count).then(|| self.slot_at(slot) + 4)
+    }
+
+    /// Where the record of a slot lies; None if the slot is vacant or not there.
+    fn find(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<Extent>, Damaged> {
+        let slot = usize::from(slot.0);
+        if slot >= self.count {
+            return Ok(None);
+        }
+        let at = self.slot_at(slot);
+        let (start, len) = (page.u16_at(at)?, page.u16_at(at + 2)?);
+        if start == VACANT {
+            return Ok(None);
+        }
+        let extent = Extent { start: usize::from(start), len: usize::from(len) };
+        if extent.end() <= self.heap_end {
+            Ok(Some(extent))
+        } else {
+            Err(Damaged::in_body(page.id(), at, "a slot leads out of the heap of records"))
+        }
+    }
+
+    pub(super) fn get<'v>(&self, page: &'v PageRef<'_>, slot: Slot) -> Result<Option<&'v [u8]>, Damaged> {
+        match self.find(page, slot)? {
+            Some(extent) => page.slice(extent.start..extent.end()).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The vacant slot with the lowest number, if need be one that is not there yet; None if there can be no more.
+    pub(super) fn vacant(&self, page: &PageRef<'_>) -> Result<Option<Slot>, Damaged> {
+        for slot in 0..self.count {
+            if page.u16_at(self.slot_at(slot))? == VACANT {
+                return Ok(Some(Slot(slot as u16)));
+            }
+        }
+        Ok((self.free() >= self.style.slot_len).then_some(Slot(self.count as u16)))
+    }
+
+    /// Bytes that belong neither to a record nor to the directory.
+    fn free(&self) -> usize {
+        self.start() - self.heap_end + self.gaps
+    }
+
+    /// The longest record that [`Directory::insert`] takes at `slot`, or [`Directory::update`] if one is there; None if
+    /// not even an empty one.
+    pub(super) fn room(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<usize>, Damaged> {
+        let present = self.find(page, slot)?.map_or(0, |extent| extent.len);
+        let growth = (usize::from(slot.0) + 1).saturating_sub(self.count) * self.style.slot_len;
+        Ok((self.free() + present).checked_sub(growth))
+    }
+
+    /// Puts a record into a vacant slot. Slots in between that are not there yet become vacant ones.
+    pub(super) fn insert(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
+        self.check_insert(&page.page_ref(), slot, record.len())?;
+        let count = self.count.max(usize::from(slot.0) + 1);
+        let directory_start = BODY_LEN - count * self.style.slot_len;
+        if self.heap_end + record.len() > directory_start {
+            self.compact(page)?;
+        }
+        if count > self.count {
+            page.fill(directory_start..self.start(), 0)?;
+            for vacant in self.count..count {
+                page.put_u16(self.slot_at(vacant), VACANT)?;
+            }
+            self.count = count;
+        }
+        self.place(page, slot, record)?;
+        self.save(page);
+        Ok(())
+    }
+
+    fn check_insert(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<(), Damaged> {
+        if self.find(page, slot)?.is_some() {
+            return Err(self.damaged_slot(page.id(), slot, "a record is to go where another one is"));
+        }
+        if self.room(page, slot)?.is_none_or(|room| room < len) {
+            return Err(self.damaged_slot(page.id(), slot, "a record is to go where there is no room for it"));
+        }
+        Ok(())
+    }
+
+    /// Replaces the record of a slot by one of any length.
+    pub(super) fn update(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
+        let old = self.check_update(&page.page_ref(), slot, record.len())?;
+        if record.len() <= old.len {
+            page.put(old.start, record)?;
+            page.put_u16(self.slot_at(usize::from(slot.0)) + 2, record.len() as u16)?;
+            self.release(page.id(), Extent { start: old.start + record.len(), len: old.len - record.len() })?;
+        } else {
+            page.put_u16(self.slot_at(usize::from(slot.0)), VACANT)?;
+            self.release(page.id(), old)?;
+            if self.heap_end + record.len() > self.start() {
+                self.compact(page)?;
+            }
+            self.place(page, slot, record)?;
+        }
+        self.save(page);
+        Ok(())
+    }
+
+    /// Where the record lies that is to be replaced by one of `len` bytes.
+    fn check_update(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<Extent, Damaged> {
+        let Some(old) = self.find(page, slot)? else {
+            return Err(self.damaged_slot(page.id(), slot, "the record to be replaced is not there"));
+        };
+        if self.room(page, slot)?.is_none_or(|room| room < len) {
+            return Err(self.damaged_slot(page.id(), slot, "there is no room for the longer record"));
+        }
+        Ok(old)
+    }
+
+    /// Overwrites a part of a record.
+    pub(super) fn put(&self, page: &mut PageMut<'_>, slot: Slot, offset: usize, bytes: &[u8]) -> Result<(), Damaged> {
+        match self.find(&page.page_ref(), slot)? {
+            Some(extent) if offset.checked_add(bytes.len()).is_some_and(|end| end <= extent.len) => {
+                page.put(extent.start + offset, bytes)
+            }
+            Some(_) => {
+                Err(self.damaged_slot(page.id(), slot, "the record is shorter than what is to be written to it"))
+            }
+            None => Err(self.damaged_slot(page.id(), slot, "the record to be written to is not there")),
+        }
+    }
+
+    /// Takes the record out of its slot. `trims`: vacant slots at the end of the directory go too.
+    pub(super) fn delete(&mut self, page: &mut PageMut<'_>, slot: Slot, trims: bool) -> Result<(), Damaged> {
+        let Some(old) = self.find(&page.page_ref(), slot)? else {
+            return Err(self.damaged_slot(page.id(), slot, "the record to be deleted is not there"));
+        };
+        self.release(page.id(), old)?;
+        let at = self.slot_at(usize::from(slot.0));
+        page.put_u16(at, VACANT)?;
+        page.put_u16(at + 2, 0)?;
+        while trims && self.count > 0 && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
+            self.count -= 1;
+        }
+        self.save(page);
+        Ok(())
+    }
+
+    /// Moves all records together, in the order in which they lie, so that the free bytes are one piece.
+    pub(super) fn compact(&mut self, page: &mut PageMut<'_>) -> Result<(), Damaged> {
+        let mut records = self.extents(&page.page_ref())?;
+        records.sort_unstable_by_key(|&(slot, extent)| (extent.start, slot.0));
+        let mut end = 0;
+        for (slot, extent) in records {
+            if extent.start != end {
+                page.copy_within(extent.start..extent.end(), end)?;
+                page.put_u16(self.slot_at(usize::from(slot.0)), end as u16)?;
+            }
+            end += extent.len;
+        }
+        self.heap_end = end;
+        self.gaps = 0;
+        self.save(page);
+        Ok(())
+    }
+
+    /// That no two records overlap, and that the gaps between them are as long as the page says.
+    pub(super) fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged> {
+        self.extents(page).map(drop)
+    }
+
+    /// Every record's place, after that check.
+    fn extents(&self, page: &PageRef<'_>) -> Result<Vec<(Slot, Extent)>, Damaged> {
+        let mut records = Vec::with_capacity(self.count);
+        for slot in (0..self.count as u16).map(Slot) {
+            if let Some(extent) = self.find(page, slot)? {
+                records.push((slot, extent));
+            }
+        }
+        let mut by_place: Vec<(Slot, Extent)> = records.clone();
+        by_place.sort_unstable_by_key(|&(slot, extent)| (extent.start, extent.len, slot.0));
+        for pair in by_place.windows(2) {
+            if pair[0].1.end() > pair[1].1.start {
+                return Err(self.damaged_slot(page.id(), pair[1].0, "two records overlap"));
+            }
+        }
+        let used: usize = records.iter().map(|(_, extent)| extent.len).sum();
+        if used + self.gaps != self.heap_end {
+            return Err(Damaged::in_layout_word(page.id(), "the gaps between records are miscounted"));
+        }
+        Ok(records)
+    }
+
+    /// Appends a record to the heap, where the caller made room.
+    fn place(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
+        let at = self.slot_at(usize::from(slot.0));
+        if self.heap_end + record.len() > self.start() {
+            return Err(Damaged::in_layout_word(page.id(), "the gaps between records are miscounted"));
+        }
+        page.put(self.heap_end, record)?;
+        page.put_u16(at, self.heap_end as u16)?;
+        page.put_u16(at + 2, record.len() as u16)?;
+        self.heap_end += record.len();
+        Ok(())
+    }
+
+    /// The bytes of an extent belong to no record any more.
+    fn release(&mut self, page: PageId, extent: Extent) -> Result<(), Damaged> {
+        if extent.end() == self.heap_end {
+            self.heap_end = extent.start;
+        } else {
+            self.gaps += extent.len;
+        }
+        if self.gaps <= self.heap_end {
+            Ok(())
+        } else {
+            Err(Damaged::in_layout_word(page, "the gaps between records are miscounted"))
+        }
+    }
+
+    fn damaged_slot(&self, page: PageId, slot: Slot, what: &'static str) -> Damaged {
+        let at = BODY_LEN.saturating_sub((usize::from(slot.0) + 1) * self.style.slot_len);
+        Damaged::in_body(page, at, what)
+    }
+}

@@ -1,0 +1,169 @@
+//! Layouts as seen by those who did not write them: tools that check and print pages (L007).
+
+use std::collections::BTreeMap;
+
+use cedrat_sync::Arc;
+
+use super::{Fixed, Raw, Slotted, Versioned};
+use crate::page::{Damaged, LayoutKind, Slot};
+use crate::view::PageRef;
+
+/// A page layout, so far as strangers need it.
+///
+/// Operations use a layout's own views; this trait lets `verify` check, and tools print, pages of every kind. It runs on
+/// whatever bytes a page has: no panic, no loop without end.
+pub trait Layout: Send + Sync {
+    /// The number that pages of this layout carry, from [`LayoutKind::USER_FIRST`] on for your own.
+    fn kind(&self) -> LayoutKind;
+
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// That the whole page makes sense.
+    ///
+    /// # Errors
+    /// It does not.
+    fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged>;
+
+    /// Calls `each` for every record, by number; for layouts without records never.
+    ///
+    /// # Errors
+    /// The page makes no sense.
+    fn records(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged>;
+}
+
+/// The layouts that a store knows. Starts with the four of Lemon §4.2.
+#[derive(Clone)]
+pub struct Layouts {
+    by_kind: BTreeMap<LayoutKind, Arc<dyn Layout>>,
+}
+
+/// Two layouts want one number. Choose another for yours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("layout number {} is taken by \"{holder}\", so \"{refused}\" needs another", kind.0)]
+pub struct KindTaken {
+    /// The number.
+    pub kind: LayoutKind,
+    /// Who has it.
+    pub holder: String,
+    /// Who wanted it.
+    pub refused: String,
+}
+
+impl Default for Layouts {
+    fn default() -> Layouts {
+        let mut layouts = Layouts { by_kind: BTreeMap::new() };
+        for builtin in [Builtin::Raw, Builtin::Fixed, Builtin::Slotted, Builtin::Versioned] {
+            layouts.by_kind.insert(builtin.kind(), Arc::new(builtin));
+        }
+        layouts
+    }
+}
+
+impl Layouts {
+    /// Adds a layout.
+    ///
+    /// # Errors
+    /// Its number is taken.
+    pub fn register(&mut self, layout: Arc<dyn Layout>) -> Result<(), KindTaken> {
+        let kind = layout.kind();
+        if let Some(holder) = self.by_kind.get(&kind) {
+            let (holder, refused) = (holder.name().to_owned(), layout.name().to_owned());
+            return Err(KindTaken { kind, holder, refused });
+        }
+        if kind == LayoutKind::NONE {
+            let (holder, refused) = ("no layout".to_owned(), layout.name().to_owned());
+            return Err(KindTaken { kind, holder, refused });
+        }
+        self.by_kind.insert(kind, layout);
+        Ok(())
+    }
+
+    /// The layout of this number.
+    pub fn get(&self, kind: LayoutKind) -> Option<&dyn Layout> {
+        self.by_kind.get(&kind).map(|layout| &**layout)
+    }
+
+    /// All layouts, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &dyn Layout> {
+        self.by_kind.values().map(|layout| &**layout)
+    }
+
+    /// That the whole page makes sense in its own layout. A page that was never formatted does.
+    ///
+    /// # Errors
+    /// It does not, or nobody knows its layout.
+    pub fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged> {
+        match self.get(page.kind()) {
+            Some(layout) => layout.check(page),
+            None if page.kind() == LayoutKind::NONE => Ok(()),
+            None => Err(Damaged::wrong_kind(page.id())),
+        }
+    }
+}
+
+impl std::fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter().map(|layout| (layout.kind().0, layout.name()))).finish()
+    }
+}
+
+/// Cedrat's own.
+#[derive(Clone, Copy)]
+enum Builtin {
+    Raw,
+    Fixed,
+    Slotted,
+    Versioned,
+}
+
+impl Layout for Builtin {
+    fn kind(&self) -> LayoutKind {
+        match self {
+            Builtin::Raw => LayoutKind::RAW,
+            Builtin::Fixed => LayoutKind::FIXED,
+            Builtin::Slotted => LayoutKind::SLOTTED,
+            Builtin::Versioned => LayoutKind::VERSIONED,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Builtin::Raw => "raw",
+            Builtin::Fixed => "fixed",
+            Builtin::Slotted => "slotted",
+            Builtin::Versioned => "versioned",
+        }
+    }
+
+    fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged> {
+        match self {
+            Builtin::Raw => Raw::of(page).map(drop),
+            Builtin::Fixed => Fixed::of(page).map(drop),
+            Builtin::Slotted => Slotted::of(page)?.check(),
+            Builtin::Versioned => Versioned::of(page)?.check(),
+        }
+    }
+
+    fn records(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
+        match self {
+            Builtin::Raw => {
+                Raw::of(page)?;
+            }
+            Builtin::Fixed => Fixed::of(page)?.iter().for_each(|(slot, record)| each(slot, record)),
+            Builtin::Slotted => {
+                for record in Slotted::of(page)?.iter() {
+                    let (slot, record) = record?;
+                    each(slot, record);
+                }
+            }
+            Builtin::Versioned => {
+                for record in Versioned::of(page)?.iter() {
+                    let (slot, _, record) = record?;
+                    each(slot, record);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! The layouts with a directory against a dull model, and every layout against garbage.
+
+use std::collections::BTreeMap;
+
+use cedrat_wal::Lsn;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::page::{PAGE_LEN, PageId, Slot};
+use crate::view::PageBuf;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u16, Vec<u8>),
+    InsertVacant(Vec<u8>),
+    Update(u16, Vec<u8>),
+    Put(u16, usize, Vec<u8>),
+    Delete(u16),
+    Compact,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let slot = 0..40u16;
+    let record = prop_oneof![4 => vec(any::<u8>(), 0..60), 1 => vec(any::<u8>(), 300..1500)];
+    prop_oneof![
+        2 => (slot.clone(), record.clone()).prop_map(|(slot, record)| Step::Insert(slot, record)),
+        4 => record.clone().prop_map(Step::InsertVacant),
+        3 => (slot.clone(), record).prop_map(|(slot, record)| Step::Update(slot, record)),
+        1 => (slot.clone(), 0..50usize, vec(any::<u8>(), 0..30)).prop_map(|(s, o, b)| Step::Put(s, o, b)),
+        3 => slot.prop_map(Step::Delete),
+        1 => Just(Step::Compact),
+    ]
+}
+
+/// A page and what should be in it.
+struct Modelled {
+    page: PageBuf,
+    records: BTreeMap<u16, Vec<u8>>,
+    versions: BTreeMap<u16, Lsn>,
+}
+
+impl Modelled {
+    fn new(format: impl FnOnce(&mut crate::PageMut<'_>)) -> Modelled {
+        let mut page = PageBuf::new(PageId::new(1));
+        page.change(Lsn::new(1), format);
+        Modelled { page, records: BTreeMap::new(), versions: BTreeMap::new() }
+    }
+
+    /// Whether the step must succeed, by the model and by what the page says about its room.
+    fn takes(&self, step: &Step, room: impl Fn(u16) -> Option<usize>) -> bool {
+        match step {
+            Step::Insert(slot, record) => {
+                !self.records.contains_key(slot) && room(*slot).is_some_and(|room| record.len() <= room)
+            }
+            Step::Update(slot, record) => {
+                self.records.contains_key(slot) && room(*slot).is_some_and(|room| record.len() <= room)
+            }
+            Step::Put(slot, offset, bytes) => {
+                self.records.get(slot).is_some_and(|record| offset + bytes.len() <= record.len())
+            }
+            Step::Delete(slot) => self.records.contains_key(slot),
+            Step::Compact => true,
+            Step::InsertVacant(_) => unreachable!("made an insert before"),
+        }
+    }
+
+    fn apply(&mut self, step: &Step, version: Lsn) {
+        match step.clone() {
+            Step::Insert(slot, record) | Step::Update(slot, record) => {
+                self.records.insert(slot, record);
+                self.versions.insert(slot, version);
+            }
+            Step::Put(slot, offset, bytes) => {
+                self.records.get_mut(&slot).unwrap()[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                self.versions.insert(slot, version);
+            }
+            Step::Delete(slot) => {
+                self.records.remove(&slot);
+                self.versions.insert(slot, version);
+            }
+            Step::Compact => {}
+            Step::InsertVacant(_) => unreachable!("made an insert before"),
+        }
+    }
+}
+
+/// An insertion goes where the page says, if it says so.
+fn resolved(step: Step, vacant: Option<Slot>) -> Option<Step> {
+    match step {
+        Step::InsertVacant(record) => vacant.map(|slot| Step::Insert(slot.0, record)),
+        step => Some(step),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_slotted_page_is_a_map_that_forgets_nothing(steps in vec(step(), 1..120)) {
+        let mut model = Modelled::new(|page| drop(SlottedMut::format(page)));
+        let mut redone = model.page.clone();
+        for (number, step) in steps.into_iter().enumerate() {
+            let lsn = Lsn::new(number as u64 + 2);
+            let (takes, step) = {
+                let page = model.page.page_ref();
+                let slotted = Slotted::of(&page).unwrap();
+                let Some(step) = resolved(step, slotted.vacant().unwrap()) else { continue };
+                (model.takes(&step, |slot| slotted.room(Slot(slot)).unwrap()), step)
+            };
+            let before = model.page.clone();
+            let redo = |page: &mut crate::PageMut<'_>| {
+                let mut slotted = SlottedMut::of(page)?;
+                match &step {
+                    Step::Insert(slot, record) => slotted.insert(Slot(*slot), record),
+                    Step::Update(slot, record) => slotted.update(Slot(*slot), record),
+                    Step::Put(slot, offset, bytes) => slotted.put(Slot(*slot), *offset, bytes),
+                    Step::Delete(slot) => slotted.delete(Slot(*slot)),
+                    Step::Compact => slotted.compact(),
+                    Step::InsertVacant(_) => unreachable!(),
+                }
+            };
+            let done = model.page.change(lsn, redo);
+            prop_assert_eq!(done.is_ok(), takes, "{:?}: {:?}", &step, done);
+            if !takes {
+                prop_assert!(model.page.page_ref().body() == before.page_ref().body(), "refused, so unchanged");
+                model.page = before;
+                continue;
+            }
+            redone.change(lsn, redo).unwrap();
+            prop_assert!(redone.page_ref().bytes() == model.page.page_ref().bytes(), "redo is deterministic");
+            model.apply(&step, lsn);
+            let page = model.page.page_ref();
+            let slotted = Slotted::of(&page).unwrap();
+            slotted.check().unwrap();
+            let seen: BTreeMap<u16, Vec<u8>> =
+                slotted.iter().map(|record| record.unwrap()).map(|(slot, r)| (slot.0, r.to_vec())).collect();
+            prop_assert_eq!(&seen, &model.records);
+            let last = model.records.keys().next_back().map_or(0, |slot| slot + 1);
+            prop_assert_eq!(slotted.slots(), last, "no vacant slots at the end");
+        }
+    }
+
+    /// E19.1.
+    #[test]
+    fn versions_outlive_their_records(steps in vec(step(), 1..120)) {
+        let mut model = Modelled::new(|page| drop(VersionedMut::format(page)));
+        for (number, step) in steps.into_iter().enumerate() {
+            let lsn = Lsn::new(number as u64 + 2);
+            let (takes, step) = {
+                let page = model.page.page_ref();
+                let versioned = Versioned::of(&page).unwrap();
+                let Some(step) = resolved(step, versioned.vacant().unwrap()) else { continue };
+                (model.takes(&step, |slot| versioned.room(Slot(slot)).unwrap()), step)
+            };
+            if !takes {
+                continue;
+            }
+            model.page.change(lsn, |page| {
+                let mut versioned = VersionedMut::of(page)?;
+                match &step {
+                    Step::Insert(slot, record) => versioned.insert(Slot(*slot), lsn, record),
+                    Step::Update(slot, record) => versioned.update(Slot(*slot), lsn, record),
+                    Step::Put(slot, offset, bytes) => versioned.put(Slot(*slot), lsn, *offset, bytes),
+                    Step::Delete(slot) => versioned.delete(Slot(*slot), lsn),
+                    Step::Compact => versioned.compact(),
+                    Step::InsertVacant(_) => unreachable!(),
+                }
+            }).unwrap();
+            model.apply(&step, lsn);
+            let page = model.page.page_ref();
+            let versioned = Versioned::of(&page).unwrap();
+            versioned.check().unwrap();
+            for slot in 0..45 {
+                let version = model.versions.get(&slot).copied().unwrap_or(Lsn::ZERO);
+                prop_assert_eq!(versioned.version(Slot(slot)).unwrap(), version);
+                let record = model.records.get(&slot).map(Vec::as_slice);
+                prop_assert_eq!(versioned.get(Slot(slot)).unwrap(), record);
+            }
+        }
+    }
+
+    /// Neither panic nor endless loop, whatever the bytes.
+    #[test]
+    fn garbage_is_answered_with_damage_at_worst(
+        kind in 0..6u16,
+        word in prop_oneof![any::<u64>(), (0..2000u64, 0..5000u64, 0..5000u64).prop_map(|(a, b, c)| a | b << 16 | c << 32)],
+        noise in vec(any::<u8>(), PAGE_LEN),
+        slots in vec(any::<u16>(), 8),
+        record in vec(any::<u8>(), 0..5000),
+    ) {
+        let mut page = PageBuf::from_bytes(PageId::new(3), &noise.try_into().unwrap());
+        let bytes = page.page_ref().bytes().to_owned();
+        page.change(Lsn::new(1), |page| {
+            page.format(LayoutKind(kind));
+            page.set_layout_word(word);
+            page.put(0, &bytes[32..]).unwrap();
+        });
+        let layouts = Layouts::default();
+        {
+            let seen = page.page_ref();
+            let _ = layouts.check(&seen);
+            for layout in layouts.iter() {
+                let mut total = 0;
+                let _ = layout.records(&seen, &mut |_, record| total += record.len());
+            }
+        }
+        for slot in slots.iter().map(|&slot| Slot(slot % 700)) {
+            page.change(Lsn::new(2), |page| {
+                if let Ok(mut fixed) = FixedMut::of(page) {
+                    let _ = (fixed.set(slot, &record), fixed.edit(slot, |r| r.len()), fixed.set_count(slot.0));
+                }
+                if let Ok(mut slotted) = SlottedMut::of(page) {
+                    let _ = (slotted.insert(slot, &record), slotted.update(slot, &record[record.len() / 2..]));
+                    let _ = (slotted.put(slot, record.len(), &record), slotted.compact(), slotted.delete(slot));
+                }
+                if let Ok(mut versioned) = VersionedMut::of(page) {
+                    let _ = (versioned.insert(slot, Lsn::MAX, &record), versioned.update(slot, Lsn::ZERO, &record));
+                    let _ = (versioned.compact(), versioned.delete(slot, Lsn::MAX));
+                }
+                if let Ok(mut raw) = RawMut::of(page) {
+                    let _ = raw.put(usize::from(slot.0) * 7, &record);
+                }
+            });
+            let seen = page.page_ref();
+            if let Ok(slotted) = Slotted::of(&seen) {
+                let _ = (slotted.get(slot), slotted.room(slot), slotted.vacant());
+            }
+            if let Ok(versioned) = Versioned::of(&seen) {
+                let _ = (versioned.get(slot), versioned.version(slot), versioned.vacant());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_longest_record_fits_and_one_byte_more_does_not() {
+    let mut page = PageBuf::new(PageId::new(1));
+    page.change(Lsn::new(1), |page| {
+        let mut slotted = SlottedMut::format(page);
+        assert!(slotted.insert(Slot(0), &[7; Slotted::RECORD_LEN_MAX + 1]).is_err());
+        slotted.insert(Slot(0), &[7; Slotted::RECORD_LEN_MAX]).unwrap();
+        assert!(slotted.insert(Slot(1), &[]).is_err());
+    });
+    assert_eq!(Slotted::of(&page.page_ref()).unwrap().vacant(), Ok(None));
+    page.change(Lsn::new(2), |page| {
+        VersionedMut::format(page).insert(Slot(0), Lsn::new(9), &[7; Versioned::RECORD_LEN_MAX])
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_slot_far_beyond_the_end_makes_the_ones_before_it_vacant() {
+    let mut page = PageBuf::new(PageId::new(1));
+    page.change(Lsn::new(1), |page| SlottedMut::format(page).insert(Slot(9), b"nine")).unwrap();
+    let page = page.page_ref();
+    let slotted = Slotted::of(&page).unwrap();
+    assert_eq!(slotted.slots(), 10);
+    assert_eq!(slotted.vacant(), Ok(Some(Slot(0))));
+    assert_eq!(slotted.get(Slot(9)), Ok(Some(&b"nine"[..])));
+    assert_eq!(slotted.get(Slot(3)), Ok(None));
+}
+
+struct Shopping;
+
+impl Layout for Shopping {
+    fn kind(&self) -> LayoutKind {
+        LayoutKind::USER_FIRST
+    }
+    fn name(&self) -> &str {
+        "shopping"
+    }
+    fn check(&self, page: &crate::PageRef<'_>) -> Result<(), crate::Damaged> {
+        page.u16_at(0).map(drop)
+    }
+    fn records(&self, _: &crate::PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), crate::Damaged> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_layout_of_ones_own_is_registered_once() {
+    let mut layouts = Layouts::default();
+    layouts.register(cedrat_sync::Arc::new(Shopping)).unwrap();
+    let refusal = layouts.register(cedrat_sync::Arc::new(Shopping)).unwrap_err();
+    assert_eq!(refusal.to_string(), "layout number 1024 is taken by \"shopping\", so \"shopping\" needs another");
+    let mut page = PageBuf::new(PageId::new(1));
+    page.change(Lsn::new(1), |page| page.format(LayoutKind::USER_FIRST));
+    layouts.check(&page.page_ref()).unwrap();
+    page.change(Lsn::new(2), |page| page.format(LayoutKind(1025)));
+    assert!(layouts.check(&page.page_ref()).is_err(), "nobody knows this layout");
+}
