@@ -173,7 +173,8 @@ fn marks_stand_between_the_entries() {
 fn a_crash_gives_a_disk_that_can_crash_again() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 4096], Durability::Durable);
-    let second = disk.journal().crash(disk.journal_len(), Loss::Everything);
+    let second = disk.cut_power(Loss::Everything);
+    assert!(disk.len(file).is_err(), "the first one is off");
     assert!(second.journal().is_empty(), "its history begins with the crash");
     let file = second.open("file", OpenMode::ReadWrite).unwrap();
     write(&second, file, 0, &[2; 512], Durability::Volatile);

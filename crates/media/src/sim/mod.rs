@@ -83,6 +83,13 @@ impl SimDisk {
         Image { files: state.names.iter().map(|(name, number)| (name.clone(), contents(number))).collect() }
     }
 
+    /// Cuts the power now, calls in flight included, and gives the disk that is left.
+    pub fn cut_power(&self, loss: Loss) -> SimDisk {
+        self.state.lock().powered = false;
+        let journal = self.journal();
+        journal.crash(journal.len(), loss)
+    }
+
     /// Lets something go wrong. Faults are independent; each counts calls from when it was added.
     pub fn inject(&self, fault: Fault) {
         self.state.lock().faults.add(fault);

@@ -173,3 +173,88 @@ impl fmt::Debug for Cached {
         write!(f, "{} bytes, {} volatile changes", self.durable.len(), self.volatile.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SECTOR_LEN;
+
+    const SECTOR: u64 = SECTOR_LEN as u64;
+
+    fn bytes(offset: u64, len: usize, byte: u8) -> What {
+        What::Bytes { offset, bytes: vec![byte; len].into(), range: 0..len }
+    }
+
+    /// One file with these changes, completed at 1, 2, …
+    fn cached(changes: impl IntoIterator<Item = What>) -> Cached {
+        let volatile = changes.into_iter().zip(1..).map(|(what, position)| Change { what, position, forgotten: false });
+        Cached { durable: Contents::default(), volatile: volatile.collect() }
+    }
+
+    fn durable(file: &Cached) -> Vec<u8> {
+        let mut bytes = vec![0; file.durable.len() as usize];
+        file.durable.read(0, &mut bytes);
+        bytes
+    }
+
+    /// What a crash leaves that loses nothing.
+    fn kept(mut file: Cached) -> Vec<u8> {
+        for change in &file.volatile {
+            change.what.apply(&mut file.durable, Fate::Kept);
+        }
+        durable(&file)
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_completed_when_it_began() {
+        let mut file = cached([bytes(0, 10, 1), bytes(5, 10, 2), bytes(0, 2, 3)]);
+        file.settle_before(3);
+        assert_eq!(durable(&file), [[1; 5].as_slice(), &[2; 10]].concat());
+        assert_eq!(file.volatile.len(), 1);
+        assert_eq!(kept(file)[..3], [3, 3, 1]);
+    }
+
+    #[test]
+    fn durable_bytes_cut_a_piece_out_of_an_older_change() {
+        let mut file = cached([bytes(0, 10, 1)]);
+        file.write_durably(4, &[2; 3]);
+        assert_eq!(durable(&file), [0, 0, 0, 0, 2, 2, 2]);
+        assert_eq!(kept(file), [1, 1, 1, 1, 2, 2, 2, 1, 1, 1]);
+
+        let mut file = cached([bytes(0, 10, 1), What::Zeros { offset: 2, len: 5 }]);
+        file.write_durably(0, &[2; 10]);
+        assert!(file.volatile.is_empty());
+    }
+
+    #[test]
+    fn a_durable_write_takes_the_lengths_before_it_along() {
+        let mut file = cached([
+            bytes(0, 3, 1),
+            What::Reserve { offset: 0, len: 9000 },
+            What::SetLen { len: 2 },
+            What::SetLen { len: 5 },
+            bytes(0, 1, 3),
+        ]);
+        file.write_durably(4, &[2; 2]);
+        assert_eq!(durable(&file), [0, 0, 0, 0, 2, 2]);
+        assert_eq!(kept(file), [3, 1, 0, 0, 2, 2], "what the cut took does not come back");
+    }
+
+    #[test]
+    fn forgotten_changes_are_covered_by_newer_synced_ones_only() {
+        let mut file = cached([bytes(0, 2 * SECTOR_LEN, 1)]);
+        file.forget_before(2);
+        file.volatile.push(Change { what: bytes(SECTOR, SECTOR_LEN, 2), position: 5, forgotten: false });
+        file.settle_before(9);
+        assert_eq!(durable(&file), [[0; SECTOR_LEN], [2; SECTOR_LEN]].concat());
+        assert_eq!(kept(file), [[1; SECTOR_LEN], [2; SECTOR_LEN]].concat());
+    }
+
+    #[test]
+    fn a_reservation_outlives_writes_into_it() {
+        let mut file = cached([What::Reserve { offset: 0, len: 8192 }]);
+        file.write_durably(0, &[1; 10]);
+        assert_eq!(file.durable.len(), 10);
+        assert_eq!(kept(file).len(), 8192);
+    }
+}
