@@ -126,6 +126,11 @@ impl Found {
         Backwards::new(&self.reader, None, from)
     }
 
+    /// The file in which a record's frame begins, and where in it, for people and tools.
+    pub fn place(&self, position: Position) -> (String, u64) {
+        self.reader.place(position)
+    }
+
     /// Durably begins a new epoch (E1.1) and opens the log for appending. `names` that the control file does not know
     /// are added to it; [`Log::names`] tells the numbers.
     ///
