@@ -27,7 +27,7 @@ pub(crate) mod at {
 
 /// The length of a block header; the first record follows it.
 pub(crate) const BLOCK_HEADER_LEN: usize = at::END;
-const _: () = assert!(BLOCK_HEADER_LEN == 64 && at::OFFSET % 8 == 0);
+const _: () = assert!(BLOCK_HEADER_LEN == 64 && at::OFFSET.is_multiple_of(8));
 
 /// `CBLK`, read as a little-endian number.
 pub(crate) const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"CBLK");
@@ -118,7 +118,7 @@ pub(crate) mod segment_at {
     pub(crate) const RESERVED: usize = SEGMENT_LEN + 8;
     pub(crate) const END: usize = RESERVED + 16;
 }
-const _: () = assert!(segment_at::END == 64 && segment_at::SEQUENCE % 8 == 0);
+const _: () = assert!(segment_at::END == 64 && segment_at::SEQUENCE.is_multiple_of(8));
 
 /// `CSEG`, read as a little-endian number.
 pub(crate) const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"CSEG");

@@ -1,0 +1,40 @@
+//! What several tests need.
+#![allow(dead_code, unreachable_pub)] // each test uses some of it
+
+use cedrat_media::Media;
+use cedrat_sync::Arc;
+use cedrat_wal::*;
+
+/// The head of a change.
+pub fn update(txn: u64, previous: Option<LogOffset>) -> RecordHead {
+    RecordHead::new(Kind::UPDATE, TxnId(txn), previous)
+}
+
+/// Looks, with the planted fault of the options if there is one.
+pub fn look(media: &Arc<dyn Media>, options: &LogOptions) -> Result<Found, LogError> {
+    #[cfg(feature = "planted-faults")]
+    return Found::look_faulty(media, options);
+    #[cfg(not(feature = "planted-faults"))]
+    {
+        let _ = options;
+        Log::look(media)
+    }
+}
+
+/// What a check that must fail says.
+pub fn caught(check: impl FnOnce()) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).expect_err("the planted fault is caught");
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => (*panic.downcast::<&str>().expect("a message")).to_owned(),
+    }
+}
+
+/// All LSNs of a scan.
+pub fn lsns(mut scan: Scan) -> Vec<u64> {
+    let mut lsns = Vec::new();
+    while let Some(found) = scan.next().unwrap() {
+        lsns.push(found.record.lsn.get());
+    }
+    lsns
+}

@@ -1,0 +1,370 @@
+//! The power fails at every moment of a small workload, again and again, and what was acknowledged is there.
+
+mod common;
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::{Arc, Mutex, thread};
+use cedrat_wal::*;
+use common::*;
+use std::collections::{BTreeMap, HashSet};
+
+/// What was appended: LSN to body. Shared by the threads of a workload.
+type Appendeds = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+
+/// A workload and the options it runs with.
+struct Workload {
+    options: LogOptions,
+    /// Threads; each uses the partition with its number, modulo.
+    threads: u16,
+    records: u64,
+    /// One of so many records is forced.
+    force_one_in: u64,
+    body_len: usize,
+    checkpoint_one_in: u64,
+}
+
+fn options(partitions: u16) -> LogOptions {
+    LogOptions { partitions, ..LogOptions::small() }
+}
+
+/// Appends, forces, and marks what was acknowledged with its LSN.
+fn work(log: &Log, sim: &Arc<SimDisk>, workload: &Workload, appended: &Appendeds, salt: u64) {
+    let one = |number: u16| {
+        let partition = PartitionId(number % workload.options.partitions);
+        let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
+        for n in 0..workload.records {
+            let body: Vec<u8> = (0..workload.body_len as u64).map(|at| (at * 7 + n + salt * 31) as u8).collect();
+            let bound = record_len_bound(ByteLen(body.len() as u64 + 16));
+            if log.reserve_more(&mut reservation, bound, ByteLen(0)).is_err() {
+                return; // the disk is gone
+            }
+            let id = (salt << 32 | u64::from(number) << 16 | n).to_le_bytes();
+            let mut appended = appended.lock();
+            let place = log.append(partition, update(u64::from(number), None), &[&id, &body], &mut reservation);
+            appended.insert(place.lsn.get(), [&id[..], &body].concat());
+            drop(appended);
+            if n % workload.force_one_in == 0 {
+                match log.force(place.lsn) {
+                    Ok(forced) => sim.mark(forced.up_to().get()),
+                    Err(_) => return,
+                }
+            }
+            if number == 0 && n % workload.checkpoint_one_in == workload.checkpoint_one_in - 1 {
+                let lsn = place.lsn;
+                let checkpoint = Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: n };
+                if log.checkpoint_control(&checkpoint).is_err() {
+                    return;
+                }
+                log.truncate(Lsn::MAX);
+            }
+        }
+    };
+    if workload.threads == 1 {
+        return one(0);
+    }
+    thread::scope(|scope| {
+        for number in 0..workload.threads {
+            scope.spawn(move || one(number));
+        }
+    });
+}
+
+/// Looks at what a crash left: everything acknowledged is there, nothing is there that was never appended, and the
+/// prefix is dense.
+fn judge(media: &Arc<dyn Media>, acknowledged: u64, appended: &BTreeMap<u64, Vec<u8>>) -> Found {
+    let found = Log::look(media).expect("a crash never makes a log unopenable (E20.3)");
+    assert!(found.end_lsn().get() > acknowledged, "W4: {acknowledged} was acknowledged, {:?}", found.end_lsn());
+    let mut expected = found.control().checkpoint.scan_lsn.get();
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    while let Some(next) = scan.next().expect("a crash damages nothing that counts") {
+        let lsn = next.record.lsn.get();
+        if !appended.contains_key(&expected) {
+            expected = *appended.range(expected..).next().expect("a record that was appended").0; // E1.5
+        }
+        assert_eq!(lsn, expected, "W1");
+        assert_eq!(Some(next.record.body), appended.get(&lsn).map(Vec::as_slice), "E1.3: LSN {lsn}");
+        expected += 1;
+    }
+    found
+}
+
+fn acknowledged(marks: &[cedrat_media::Mark]) -> u64 {
+    marks.iter().map(|mark| mark.label).max().unwrap_or(0)
+}
+
+/// What of a run could still be found when it began again.
+fn kept(found: &Found) -> BTreeMap<u64, Vec<u8>> {
+    let mut kept = BTreeMap::new();
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    while let Some(next) = scan.next().unwrap() {
+        kept.insert(next.record.lsn.get(), next.record.body.to_vec());
+    }
+    kept
+}
+
+/// Runs a workload once and looks at every crash of it; every `again`th crash state is gone on with, and crashed again
+/// at every moment. Returns how many distinct states were seen.
+fn every_crash(workload: &Workload, losses: &[Loss], again: usize) -> usize {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, &workload.options, &["a name"]).unwrap();
+    let created = sim.journal_len();
+    let appended = Appendeds::default();
+    work(&log, &sim, workload, &appended, 1);
+    drop(log);
+    let appended = appended.lock().clone();
+    let (mut seen, mut judged) = (HashSet::new(), HashSet::new());
+    let mut cursor = sim.journal().cursor();
+    cursor.advance_to(created);
+    loop {
+        for &loss in losses {
+            let image = cursor.image(loss);
+            let before = acknowledged(cursor.marks());
+            if !judged.insert((image.hash(), before)) {
+                continue; // the same bytes, and no more acknowledged than before
+            }
+            seen.insert(image.hash());
+            let disk = Arc::new(SimDisk::from_image(image));
+            let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+            let found = judge(&media, before, &appended);
+            if judged.len() % again == 0 {
+                let second = Workload { records: 5, threads: 1, options: workload.options.clone(), ..*workload };
+                go_on(&disk, found, before, &second, &mut seen);
+            }
+        }
+        if !cursor.advance() {
+            return seen.len();
+        }
+    }
+}
+
+/// Begins again on a disk after a crash, appends a little, and looks at every crash of that.
+fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, seen: &mut HashSet<u64>) {
+    let mut model = kept(&found);
+    if let Ok(log) = found.begin(&["another name"], &workload.options) {
+        let appended = Appendeds::default();
+        work(&log, disk, workload, &appended, 2);
+        for (lsn, body) in std::mem::take(&mut *appended.lock()) {
+            assert!(model.insert(lsn, body).is_none(), "E1.2: LSN {lsn} was used again");
+        }
+    }
+    let mut cursor = disk.journal().cursor();
+    loop {
+        for loss in [Loss::Everything, Loss::Random(5)] {
+            let image = cursor.image(loss);
+            seen.insert(image.hash());
+            let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(image));
+            judge(&media, acknowledged(cursor.marks()).max(before), &model);
+        }
+        if !cursor.advance() {
+            return;
+        }
+    }
+}
+
+const LOSSES: [Loss; 7] = [
+    Loss::Everything,
+    Loss::Nothing,
+    Loss::Random(1),
+    Loss::Random(2),
+    Loss::Whole(3),
+    Loss::TornLast(0b1),
+    Loss::TornLast(0b1111_1110),
+];
+
+#[test]
+fn one_partition_one_thread() {
+    let workload = Workload {
+        options: options(1),
+        threads: 1,
+        records: 200,
+        force_one_in: 3,
+        body_len: 700,
+        checkpoint_one_in: 45,
+    };
+    let states = every_crash(&workload, &LOSSES, 9);
+    assert!(states > 250, "{states}");
+}
+
+#[test]
+fn one_partition_several_writes_in_flight() {
+    let workload = Workload {
+        options: options(1),
+        threads: 4,
+        records: 30,
+        force_one_in: 1,
+        body_len: 1500,
+        checkpoint_one_in: 14,
+    };
+    let states = every_crash(&workload, &LOSSES, 11);
+    assert!(states > 250, "{states}");
+}
+
+#[test]
+fn two_and_three_partitions_several_writes_in_flight() {
+    for partitions in [2, 3] {
+        let workload = Workload {
+            options: options(partitions),
+            threads: 4,
+            records: 25,
+            force_one_in: 2,
+            body_len: 1000,
+            checkpoint_one_in: 11,
+        };
+        let states = every_crash(&workload, &LOSSES, 13);
+        assert!(states > 250, "{partitions}: {states}");
+    }
+}
+
+#[test]
+fn segments_are_recycled_between_crashes() {
+    let workload = Workload {
+        options: LogOptions { log_bytes_max: 8 * SEGMENT_LEN_MIN, ..options(1) },
+        threads: 1,
+        records: 300,
+        force_one_in: 5,
+        body_len: 2500,
+        checkpoint_one_in: 12,
+    };
+    let states = every_crash(&workload, &[Loss::Everything, Loss::Random(7), Loss::TornLast(3)], 17);
+    assert!(states > 250, "{states}");
+}
+
+/// E1's own story: partition 0 loses 50, partition 1 keeps 51 to 80; the next run appends less than was lost; a second
+/// crash must not bring 51 to 80 back.
+fn crash_recover_append_less_crash_again(options: &LogOptions) {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, options, &[]).unwrap();
+    let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
+    let mut append = |log: &Log, partition, body: &[u8]| {
+        log.append(PartitionId(partition), update(1, None), &[body], &mut reservation)
+    };
+    for _ in 1..50 {
+        append(&log, 0, b"first life, kept");
+    }
+    log.force(Lsn::new(49)).unwrap();
+    append(&log, 0, b"first life, lost"); // 50
+    let mut last = None;
+    for _ in 51..=80 {
+        last = Some(append(&log, 1, b"first life, whole but dead"));
+    }
+    let position = Position { partition: PartitionId(1), offset: last.unwrap().offset };
+    log.force_partition(position).unwrap();
+    assert_eq!(log.durable_lsn(), Lsn::new(49), "E3.2");
+    drop(log);
+
+    let disk = SimDisk::from_image(sim.journal().crash(sim.journal_len(), Loss::Everything).image());
+    let media: Arc<dyn Media> = Arc::new(disk);
+    let look = |media| look(media, options);
+    let found = look(&media).unwrap();
+    assert_eq!(found.end_lsn(), Lsn::new(50));
+    let log = found.begin(&[], options).unwrap();
+    let mut expected: Vec<u64> = (1..50).collect();
+    for _ in 0..3 {
+        let place = append(&log, 0, b"second life");
+        assert!(place.lsn > Lsn::new(80), "E1.2: {:?}", place.lsn);
+        log.force(place.lsn).unwrap();
+        expected.push(place.lsn.get());
+    }
+    drop(log);
+    let found = look(&media).unwrap();
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    for lsn in expected {
+        let next = scan.next().unwrap().expect("one more");
+        assert_eq!(next.record.lsn.get(), lsn, "E1.3");
+        assert_eq!(next.record.body == b"second life", lsn > 80, "E1.3");
+    }
+    assert!(scan.next().unwrap().is_none(), "E1.3");
+}
+
+#[test]
+fn dead_records_do_not_come_back() {
+    crash_recover_append_less_crash_again(&options(2));
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn planted_a_stale_epoch_accepted_is_caught() {
+    let options = LogOptions { fault: Some(Fault::StaleEpochAccepted), ..options(2) };
+    let caught = caught(|| crash_recover_append_less_crash_again(&options));
+    assert!(caught.contains("E1."), "{caught}");
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn planted_a_reply_before_the_flush_is_caught() {
+    let workload = Workload {
+        options: LogOptions { fault: Some(Fault::ReplyBeforeFlush), ..options(1) },
+        threads: 1,
+        records: 20,
+        force_one_in: 3,
+        body_len: 100,
+        checkpoint_one_in: 1000,
+    };
+    let caught = caught(|| {
+        every_crash(&workload, &LOSSES, 1000);
+    });
+    assert!(caught.contains("W4"), "{caught}");
+}
+
+/// A transaction whose validation fails after the draw fills its LSN with a void record.
+fn voids_between_commits(options: &LogOptions) {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, options, &[]).unwrap();
+    let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
+    let mut last = Lsn::ZERO;
+    for n in 0..10 {
+        let kind = if n == 5 { Kind::VOID } else { Kind::COMMIT };
+        let head = RecordHead::new(kind, TxnId(n), None);
+        last = log.append(PartitionId(0), head, &[], &mut reservation).lsn;
+        log.force(last).unwrap();
+    }
+    drop(log);
+    let found = Log::look(&media).unwrap();
+    assert_eq!(found.end_lsn(), last.next(), "E2.2");
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    while scan.next().expect("E2.2: every number is there").is_some() {}
+}
+
+#[test]
+fn a_void_fills_its_number() {
+    voids_between_commits(&options(1));
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn planted_a_drawn_number_not_filled_is_caught() {
+    let options = LogOptions { fault: Some(Fault::DrawnNotFilled), ..options(1) };
+    let caught = caught(|| voids_between_commits(&options));
+    assert!(caught.contains("E2.2"), "{caught}");
+}
+
+#[test]
+fn a_crash_while_a_store_is_created_leaves_nothing_or_a_store() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, &options(2), &["a", "b"]).unwrap();
+    drop(log.reserve(ByteLen(100), ByteLen(0)).unwrap());
+    drop(log);
+    let mut cursor = sim.journal().cursor();
+    loop {
+        for loss in LOSSES {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(cursor.image(loss)));
+            match Log::look(&media) {
+                Ok(found) => {
+                    let log = found.begin(&[], &options(2)).unwrap();
+                    assert_eq!(log.names(&["b"]).unwrap(), [1]);
+                }
+                Err(LogError::Absent { .. }) => {
+                    Log::create(&media, &options(2), &["a", "b"]).expect("a creation cut off is done again");
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        if !cursor.advance() {
+            break;
+        }
+    }
+}
