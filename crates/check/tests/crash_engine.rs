@@ -1,0 +1,72 @@
+//! The engine under crashes: log, pages, transactions, recovery, without any structure above.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))] // the same under the seeded scheduler: engine_shuttle.rs
+
+mod bank;
+
+use bank::Bank;
+use cedrat_check as check;
+use cedrat_txn::Options;
+
+fn passes(check: check::Crashes<Bank>) {
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// W4, R5, E5.3.
+#[test]
+fn a_bank_survives_every_crash() {
+    passes(check::crashes("bank", Bank::default()).at_least(4_000));
+}
+
+/// E8.1, E1: records of one page lie in several partitions.
+#[test]
+fn a_bank_on_three_partitions_survives_every_crash() {
+    let options = || Options { partitions: 3, ..Options::simulated() };
+    let bank = Bank { clerks: 3, options, ..Bank::default() };
+    passes(check::crashes("bank-partitions", bank).at_least(4_000));
+}
+
+/// E3.4, E11, W5: the redo point moves while transfers are under way, and log segments come round again.
+#[test]
+fn a_bank_with_checkpoints_survives_every_crash() {
+    let options = || Options { partitions: 2, ..Options::simulated() };
+    let bank = Bank { clerks: 2, checkpoint_every: 3, options, ..Bank::default() };
+    passes(check::crashes("bank-checkpoints", bank).at_least(4_000));
+}
+
+/// E11.4: pages of transactions that have not ended go home.
+#[test]
+fn a_bank_with_a_tiny_pool_survives_every_crash() {
+    let options = || Options { pool_bytes: 32 * 4096, ..Options::simulated() };
+    let bank = Bank { accounts: 240, transfers: 60, options, ..Bank::default() };
+    passes(check::crashes("bank-eviction", bank).at_least(4_000));
+}
+
+/// W5, E16.1: a log of a few segments.
+#[test]
+fn a_bank_with_a_small_log_survives_every_crash() {
+    let options = || Options { log_limit_bytes: 8 * 64 * 1024, ..Options::simulated() };
+    let bank = Bank { transfers: 80, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
+    passes(check::crashes("bank-small-log", bank).at_least(4_000));
+}
+
+/// R5, in full for some states: the second crash comes at every single call of recovery.
+#[test]
+fn recovery_survives_a_crash_at_every_call() {
+    let bank = Bank { transfers: 6, ..Bank::default() };
+    passes(check::crashes("bank-recovery", bank).at_least(4_000).again(10, usize::MAX));
+}
+
+/// E16.4, E16.5, W6.
+#[test]
+fn a_bank_survives_every_error_of_the_disk() {
+    let bank = Bank { checkpoint_every: 4, ..Bank::default() };
+    check::io_errors("bank-io-errors", bank).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E11.6, E20.2.
+#[test]
+fn a_bank_notices_damage() {
+    let bank = Bank { checkpoint_every: 4, ..Bank::default() };
+    check::damages("bank-damages", bank).cases(3_000).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}

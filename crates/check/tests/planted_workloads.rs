@@ -1,0 +1,454 @@
+//! Workloads, undos and structures that are wrong on purpose, each in one way, and each found by [`check::crashes`].
+//!
+//! What a wrong operation does by itself is in `planted_operations.rs`; here the mistake lies in how right operations are put
+//! together, and only a crash, or a rollback at the wrong moment, shows it.
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+
+use cedrat_check as check;
+use cedrat_check::{Failure, Fault, Outcome, Run, Scenario};
+use cedrat_pages::{Damaged, LatchRank, LayoutKind, PageId, PageMut, PageRef, Slot, StructureLatch};
+use cedrat_sync::Arc;
+use cedrat_txn::{
+    Commit, Finish, LogicalUndo, NoLocks, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo,
+};
+use serde::{Deserialize, Serialize};
+
+/// Numbers of eight bytes in raw pages.
+#[derive(Debug, Serialize, Deserialize)]
+struct Add(i64);
+
+fn number(page: &PageRef<'_>, at: Slot) -> Result<i64, Damaged> {
+    Ok(page.u64_at(usize::from(at.0) * 8)? as i64)
+}
+
+impl Operation for Add {
+    const NAME: &'static str = "test.add";
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        number(page, at)?;
+        Ok(Undo::op(Add(self.0.wrapping_neg())))
+    }
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        let sum = number(&page.page_ref(), at)?.wrapping_add(self.0);
+        page.put_u64(usize::from(at.0) * 8, sum as u64)
+    }
+}
+
+/// Sets a number; its undo is the number that was there before, whoever changed it since.
+#[derive(Debug, Serialize, Deserialize)]
+struct Set(i64);
+
+impl Operation for Set {
+    const NAME: &'static str = "test.set";
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Set(number(page, at)?)))
+    }
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        page.put_u64(usize::from(at.0) * 8, self.0 as u64)
+    }
+}
+
+/// Adds, and cannot be undone.
+#[derive(Debug, Serialize, Deserialize)]
+struct AddForGood(i64);
+
+impl Operation for AddForGood {
+    const NAME: &'static str = "test.add_for_good";
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        Add(self.0).redo(page, at)
+    }
+}
+
+/// Makes a fresh page one of numbers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Clear;
+
+impl Operation for Clear {
+    const NAME: &'static str = "test.clear";
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        page.format(LayoutKind::RAW);
+        Ok(())
+    }
+}
+
+/// Moves an amount back from the second page to the first; wrong if it only half does.
+#[derive(Debug, Serialize, Deserialize)]
+struct MoveBack {
+    pages: [u64; 2],
+    amount: i64,
+    half: bool,
+}
+
+impl LogicalUndo for MoveBack {
+    const NAME: &'static str = "test.move_back";
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        txn.update_latched(at(self.pages[0], 0), &Add(self.amount))?;
+        if !self.half {
+            txn.update_latched(at(self.pages[1], 0), &Add(-self.amount))?;
+        }
+        Ok(())
+    }
+}
+
+/// Brings the numbers of the second page up to the one of the first; wrong if it looks at one of them only.
+#[derive(Debug, Serialize, Deserialize)]
+struct CatchUp {
+    pages: [u64; 2],
+    looks_once: bool,
+}
+
+impl Finish for CatchUp {
+    const NAME: &'static str = "test.catch_up";
+    fn finish(&self, txn: &mut Txn) -> Result<()> {
+        let missing = |txn: &Txn, slot| -> Result<i64> {
+            let wanted = number(&txn.read_latched(PageId::new(self.pages[0]))?, Slot(0))?;
+            Ok(wanted - number(&txn.read_latched(PageId::new(self.pages[1]))?, Slot(slot))?)
+        };
+        let of_the_first = missing(txn, 0)?;
+        for slot in 0..3 {
+            let missing = if self.looks_once { of_the_first } else { missing(txn, slot)? };
+            txn.update_latched(at(self.pages[1], slot), &AddForGood(missing))?;
+            // A longer finish is written out in the middle.
+            let log = txn.store().log();
+            log.force(log.current_lsn())?;
+        }
+        Ok(())
+    }
+}
+
+/// An operation that changes a second page from within its redo, through a store that it got hold of.
+#[derive(Debug, Serialize, Deserialize)]
+struct AddToTwo {
+    amount: i64,
+    other: u64,
+}
+
+/// How the operation gets hold of the store: there is no honest way.
+static STORE: Mutex<Option<Store>> = Mutex::new(None);
+
+impl Operation for AddToTwo {
+    const NAME: &'static str = "test.add_to_two";
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Add(-self.amount)))
+    }
+    fn redo(&self, page: &mut PageMut<'_>, slot: Slot) -> Result<(), Damaged> {
+        Add(self.amount).redo(page, slot)?;
+        let store = STORE.lock().expect("not poisoned").clone();
+        if let Some(store) = store {
+            let mut txn = store.begin();
+            let second = txn.update_latched(at(self.other, slot.0), &Add(-self.amount));
+            let committed = second.and_then(|()| txn.commit(Commit::Async));
+            committed.map_err(|_| Damaged::in_body(page.id(), 0, "the second page"))?;
+        }
+        Ok(())
+    }
+}
+
+fn at(page: u64, slot: u16) -> RecordId {
+    RecordId::new(PageId::new(page), Slot(slot))
+}
+
+fn registry() -> Registry {
+    Registry::new()
+        .operation::<Add>()
+        .operation::<Set>()
+        .operation::<AddForGood>()
+        .operation::<Clear>()
+        .operation::<AddToTwo>()
+        .logical::<MoveBack>()
+        .finish::<CatchUp>()
+}
+
+/// How the transfers from the first to the second page are wrong, if they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    No,
+    /// The commit is acknowledged before it is durable.
+    RepliesEarly,
+    /// A transfer is two transactions.
+    TwoTransactions,
+    /// What a transaction changes cannot be undone, and it is rolled back.
+    NoUndo,
+    /// Two transactions change one number, nothing isolates them, and undo restores what was there before.
+    NoNestedTopAction,
+    /// As a right nested top action, but the structure's latch is let go between its two steps.
+    LatchReleasedEarly,
+    /// The logical undo forgets one of the pages.
+    HalfLogicalUndo,
+    /// A redo that changes two pages.
+    TwoPagesInOneRedo,
+}
+
+struct Transfers(Wrong);
+
+impl Transfers {
+    /// A transfer as a nested top action, as it should be.
+    fn nested(&self, txn: &mut Txn, pages: [u64; 2], amount: i64) -> Result<()> {
+        let half = self.0 == Wrong::HalfLogicalUndo;
+        txn.nested((), |txn| {
+            txn.update_latched(at(pages[0], 0), &Add(-amount))?;
+            txn.update_latched(at(pages[1], 0), &Add(amount))?;
+            Ok(((), Undo::logical(&MoveBack { pages, amount, half })))
+        })
+    }
+
+    fn transfer(&self, run: &Run<Self>, pages: [u64; 2], amount: i64) -> Outcome {
+        let moved = move |numbers: &mut Numbers| {
+            numbers[0][0] -= amount;
+            numbers[1][0] += amount;
+        };
+        match self.0 {
+            Wrong::RepliesEarly => {
+                let ticket = run.transact_async(|txn| {
+                    self.nested(txn, pages, amount)?;
+                    Ok(moved)
+                })?;
+                run.disk().mark(ticket.lsn().get());
+            }
+            Wrong::TwoTransactions => {
+                run.transact(|txn| {
+                    txn.update(at(pages[0], 0), &Add(-amount))?;
+                    Ok(|_: &mut Numbers| ())
+                })?;
+                run.transact(|txn| {
+                    txn.update(at(pages[1], 0), &Add(amount))?;
+                    Ok(moved)
+                })?;
+            }
+            Wrong::TwoPagesInOneRedo => {
+                run.transact(|txn| {
+                    txn.update_latched(at(pages[0], 0), &AddToTwo { amount: -amount, other: pages[1] })?;
+                    Ok(moved)
+                })?;
+            }
+            _ => {
+                run.transact(|txn| {
+                    self.nested(txn, pages, amount)?;
+                    Ok(moved)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction that changes things and does not end well, while another one commits.
+    fn interrupted(&self, run: &Run<Self>, pages: [u64; 2], amount: i64) -> Outcome {
+        let store = run.store();
+        let latch = Arc::new(StructureLatch::new(LatchRank(1)));
+        let mut loser = store.begin();
+        match self.0 {
+            Wrong::NoUndo => loser.update_latched(at(pages[0], 1), &AddForGood(amount))?,
+            Wrong::NoNestedTopAction => {
+                loser.update_latched(at(pages[0], 0), &Set(amount))?;
+            }
+            Wrong::LatchReleasedEarly => {
+                let held = latch.exclusive_owned();
+                let unfinished = loser.nested((), |txn| {
+                    txn.update_latched(at(pages[0], 0), &Set(amount))?;
+                    // Here another thread could pass, and does: it sees what is not finished.
+                    drop(held);
+                    let now = latch.exclusive_owned();
+                    run.transact(|txn| {
+                        let seen = number(&txn.read_latched(PageId::new(pages[0]))?, Slot(0))?;
+                        txn.update_latched(at(pages[0], 0), &Set(seen + 1))?;
+                        Ok(move |numbers: &mut Numbers| numbers[0][0] = seen + 1)
+                    })
+                    .map_err(cedrat_txn::Error::user)?;
+                    drop(now);
+                    Err::<((), Undo), _>(cedrat_txn::Error::Misuse("it does not come to its second step"))
+                });
+                assert!(unfinished.is_err());
+            }
+            _ => self.nested(&mut loser, pages, amount)?,
+        }
+        self.transfer(run, pages, 1)?;
+        loser.rollback()?;
+        Ok(())
+    }
+}
+
+/// Four numbers of each page.
+type Numbers = [[i64; 4]; 2];
+
+impl Scenario for Transfers {
+    type State = Numbers;
+    type Roots = [u64; 2];
+
+    fn options(&self) -> Options {
+        Options { locks: Arc::new(NoLocks), ..Options::simulated() }
+    }
+
+    fn registry(&self) -> Registry {
+        registry()
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome<[u64; 2]> {
+        Ok(store.transact(|txn| {
+            let mut pages = [0; 2];
+            for page in &mut pages {
+                let fresh = txn.allocate()?;
+                txn.update(RecordId::page(fresh), &Clear)?;
+                *page = fresh.get();
+            }
+            Ok(pages)
+        })?)
+    }
+
+    fn run(&self, run: &Run<Self>, pages: &[u64; 2]) -> Outcome {
+        if self.0 == Wrong::TwoPagesInOneRedo {
+            *STORE.lock().expect("not poisoned") = Some(run.store().clone());
+        }
+        for amount in 1..6 {
+            self.transfer(run, *pages, amount * 10)?;
+            self.interrupted(run, *pages, amount * 1_000)?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, store: &Store, pages: &[u64; 2]) -> Outcome<Numbers> {
+        let mut numbers = [[0; 4]; 2];
+        for (numbers, page) in numbers.iter_mut().zip(pages) {
+            let page = store.read(PageId::new(*page))?;
+            for (slot, value) in (0..).zip(numbers) {
+                *value = number(&page, Slot(slot))?;
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// Growth in an ordered sequence: the first page says how far, the numbers of the second follow one by one.
+struct Growth {
+    looks_once: bool,
+}
+
+impl Scenario for Growth {
+    // That the pages agree is not for the model: finishing is visible though nothing was committed.
+    type State = ();
+    type Roots = [u64; 2];
+
+    fn registry(&self) -> Registry {
+        registry()
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome<[u64; 2]> {
+        Transfers(Wrong::No).set_up(store)
+    }
+
+    fn run(&self, run: &Run<Self>, pages: &[u64; 2]) -> Outcome {
+        for amount in 1..8 {
+            let grow = |txn: &mut Txn| {
+                let finish = CatchUp { pages: *pages, looks_once: self.looks_once };
+                txn.ordered((), &finish, |txn| {
+                    txn.update_latched(at(pages[0], 0), &AddForGood(amount))?;
+                    for slot in 0..3 {
+                        txn.update_latched(at(pages[1], slot), &AddForGood(amount))?;
+                        let log = txn.store().log();
+                        log.force(log.current_lsn())?;
+                    }
+                    Ok(())
+                })
+            };
+            if amount % 2 == 0 {
+                run.roll_back(|txn| Ok(grow(txn)?))?;
+            } else {
+                run.transact(|txn| Ok(grow(txn).map(|()| |_: &mut ()| ())?))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, _: &Store, _: &[u64; 2]) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn check(&self, store: &Store, pages: &[u64; 2]) -> Outcome {
+        let wanted = number(&store.read(PageId::new(pages[0]))?, Slot(0))?;
+        for slot in 0..3 {
+            let followed = number(&store.read(PageId::new(pages[1]))?, Slot(slot))?;
+            if followed != wanted {
+                return Err(format!("number {slot} is {followed}, not {wanted}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find(wrong: Wrong) -> Result<check::Report, Failure> {
+    check::crashes(&format!("planted-{wrong:?}"), Transfers(wrong)).at_least(600).run()
+}
+
+#[track_caller]
+fn caught(wrong: Wrong) -> Failure {
+    let failure = find(wrong).expect_err("the planted fault must be caught");
+    println!("{failure}");
+    failure
+}
+
+#[test]
+fn the_right_workload_passes() {
+    let report = find(Wrong::No).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.distinct > 300, "{report}");
+    assert!(report.in_recovery > 50, "{report}");
+}
+
+#[test]
+fn a_reply_before_the_commit_is_durable_is_caught() {
+    let failure = caught(Wrong::RepliesEarly);
+    assert!(failure.seen.contains("acknowledged commit is lost"), "{failure}");
+}
+
+#[test]
+fn a_change_in_two_transactions_is_caught() {
+    assert_eq!(caught(Wrong::TwoTransactions).fault, Fault::Model);
+}
+
+#[test]
+fn a_change_that_cannot_be_undone_is_caught() {
+    caught(Wrong::NoUndo);
+}
+
+#[test]
+fn a_missing_nested_top_action_is_caught() {
+    caught(Wrong::NoNestedTopAction);
+}
+
+#[test]
+fn a_latch_let_go_before_the_nested_action_ends_is_caught() {
+    caught(Wrong::LatchReleasedEarly);
+}
+
+#[test]
+fn a_wrong_logical_undo_is_caught() {
+    caught(Wrong::HalfLogicalUndo);
+}
+
+#[test]
+fn a_finish_that_does_not_finish_from_everywhere_is_caught() {
+    let growth = |looks_once| check::crashes("planted-growth", Growth { looks_once }).at_least(400).run();
+    growth(false).unwrap_or_else(|failure| panic!("the right one: {failure}"));
+    let failure = growth(true).expect_err("the planted fault must be caught");
+    assert_eq!(failure.fault, Fault::Check, "{failure}");
+}
+
+#[test]
+fn two_pages_in_one_redo_are_caught() {
+    caught(Wrong::TwoPagesInOneRedo);
+}
+
+#[test]
+fn a_failure_repeats_from_its_line() {
+    let failure = caught(Wrong::TwoTransactions);
+    let line = failure.case.to_string();
+    let case: check::Case = line.parse().expect("the line reads back");
+    let again =
+        check::crashes(&case.name, Transfers(Wrong::TwoTransactions)).repeat(&case).expect_err("the same again");
+    assert_eq!(again.to_string(), failure.to_string());
+}
