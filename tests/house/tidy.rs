@@ -12,7 +12,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 800;
 
 /// The only modules with unsafe code: one room a crate, its reasons numbered at the door.
-const UNSAFE_ROOMS: [&str; 0] = [];
+const UNSAFE_ROOMS: [&str; 1] = ["crates/media/src/aligned.rs"];
 
 /// Words that promise work instead of doing it; written apart, so that this file may hold them.
 fn unfinished_words() -> [String; 4] {

@@ -17,6 +17,8 @@
 //! `docs/inside/media.md` says in words what is assumed of real disks. [`RealDisk`] is the operating system's
 //! file system, [`SimDisk`] a simulated one that remembers every call and can be cut off after any of them.
 
+#![deny(unsafe_code)]
+
 mod aligned;
 mod names;
 mod real;
