@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cedrat_pages::{Damaged, PageId, PagesError};
+use cedrat_pages::{Damaged, PageId, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 
 use crate::locks::Deadlock;
@@ -51,7 +51,7 @@ pub enum Error {
     Damaged(#[from] Damaged),
     /// The page file or its pool failed.
     #[error(transparent)]
-    Pages(#[from] PagesError),
+    Pages(#[from] PoolError),
     /// The log failed, or its bytes make no sense.
     #[error(transparent)]
     Log(LogError),
@@ -167,4 +167,3 @@ impl From<LogFull> for Error {
         }
     }
 }
-

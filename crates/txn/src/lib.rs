@@ -1,1 +1,56 @@
-//! Operations, transactions, nested top actions, locks, recovery.
+//! Operations, transactions, nested top actions, locks, recovery: what a change is, and that it is whole
+//! (Lemon §3, §4; DESIGN §2, §4, §8).
+//!
+//! | you want to | take |
+//! |---|---|
+//! | define a change of one page | [`Operation`] |
+//! | say how it is undone | [`Undo`]; by meaning: [`LogicalUndo`]; by completing it: [`Finish`] |
+//! | tell a store what you defined | [`Registry`] |
+//! | open a store, which recovers it | [`Store::open`] |
+//! | change pages | [`Store::transact`], [`Store::begin`] → [`Txn`] |
+//! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
+//! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
+//!
+//! A record's walk through these rooms is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod builtin;
+mod checkpoint;
+mod encode;
+mod error;
+mod explain;
+pub mod locks;
+mod nested;
+mod operation;
+mod options;
+mod recovery;
+mod registry;
+mod rehearse;
+mod report;
+mod rollback;
+mod small_bytes;
+mod space;
+mod store;
+mod table;
+mod transaction;
+mod undo;
+mod update;
+
+pub use builtin::{FormatFresh, FormatPage, RestorePage, SetRange, SetSpace};
+pub use error::{Error, Result};
+pub use explain::{Explained, Explainer};
+pub use locks::{Deadlock, LockManager, LockMode, NoLocks, PageLocks, Resource};
+pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
+#[cfg(feature = "planted-faults")]
+pub use options::Fault;
+pub use options::Options;
+pub use registry::Registry;
+pub use rehearse::Rehearsal;
+pub use report::{CheckReport, Progress, RecoveryReport};
+pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};
+pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SPACE_MAP};
+pub use store::{CATALOGUE, LOCK_FILE, Store};
+pub use transaction::{Commit, Savepoint, Txn};
+pub use undo::Undo;

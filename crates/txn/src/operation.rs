@@ -51,6 +51,10 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     /// The name under which a store knows the operation for ever, for example `"shop.add_stock.v1"`.
     const NAME: &'static str;
 
+    /// Whether `redo` overwrites the whole page, layout included, whatever was there: the page then need not be read
+    /// first, and `prepare` may see it as never written.
+    const FORMATS: bool = false;
+
     /// Looks at the page before it changes, and says how the change will be undone, or refuses (E6.1).
     ///
     /// Everything that can be wrong with the arguments is refused here: after this, nothing can.

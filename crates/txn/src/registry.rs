@@ -43,6 +43,8 @@ pub(crate) struct OperationTable {
     pub(crate) redo: fn(&[u8], &mut PageMut<'_>, Slot) -> Result<(), Misfit>,
     pub(crate) derive: fn(&[u8], RecordId) -> Result<Undo, Misfit>,
     pub(crate) describe: fn(&[u8]) -> Option<String>,
+    /// [`Operation::FORMATS`].
+    pub(crate) formats: bool,
 }
 
 /// A logical undo, or a finish, without its type.
@@ -50,7 +52,6 @@ pub(crate) struct OperationTable {
 pub(crate) struct CallTable {
     pub(crate) call: fn(&[u8], &mut Txn) -> Result<(), CallError>,
     pub(crate) describe: fn(&[u8]) -> Option<String>,
-    pub(crate) log_bytes_max: u32,
 }
 
 /// Logged arguments could not be applied.
@@ -93,6 +94,7 @@ impl Registry {
                 Ok(operation.derive_undo(at))
             },
             describe: |arguments| decode::<O>(arguments).map(|operation| format!("{operation:?}")),
+            formats: O::FORMATS,
         };
         self.add(O::NAME, Some(TypeId::of::<O>()), Does::Operation(table))
     }
@@ -106,7 +108,6 @@ impl Registry {
                 undo.undo(txn).map_err(CallError::Failed)
             },
             describe: |arguments| decode::<L>(arguments).map(|undo| format!("{undo:?}")),
-            log_bytes_max: L::LOG_BYTES_MAX,
         };
         self.add(L::NAME, Some(TypeId::of::<L>()), Does::Logical(table))
     }
@@ -120,7 +121,6 @@ impl Registry {
                 finish.finish(txn).map_err(CallError::Failed)
             },
             describe: |arguments| decode::<F>(arguments).map(|finish| format!("{finish:?}")),
-            log_bytes_max: F::LOG_BYTES_MAX,
         };
         self.add(F::NAME, Some(TypeId::of::<F>()), Does::Finish(table))
     }

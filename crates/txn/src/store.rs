@@ -1,41 +1,377 @@
-//! An open store. (Signatures first; bodies follow.)
-use crate::*;
-use cedrat_media::Media;
-use cedrat_pages::{OptimisticPage, PageId, PageRef, Pool};
-use cedrat_sync::Arc;
-use cedrat_wal::Log;
-const NOT_YET: &str = "not yet written";
+//! An open store: what its transactions share.
 
-/// The page that the catalogue of named roots begins at; allocated and never freed.
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+
+use cedrat_media::{LockGuard, Media, OpenMode};
+use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
+
+use crate::checkpoint::{Checkpointer, Checkpoints};
+use crate::error::{Error, Result};
+use crate::locks::LockManager;
+use crate::options::Options;
+use crate::recovery;
+use crate::registry::{Numbers, Registry};
+use crate::report::RecoveryReport;
+use crate::space::Space;
+use crate::table::Table;
+use crate::transaction::{Commit, Freed, Txn};
+
+/// The page at which the catalogue of named roots begins. It is in use from the beginning and cannot be freed.
 pub const CATALOGUE: PageId = PageId::new(1);
 
-/// An open store. Cheap to clone; all clones are the same store.
-#[derive(Clone, Debug)]
-pub struct Store {}
+/// Whoever has a store open holds this file's lock.
+pub const LOCK_FILE: &str = "lock";
+
+/// An open store. Cheap to clone; all clones are the same store, and may be used from any thread.
+///
+/// The last one dropped, transactions included, closes it: what was committed asynchronously is forced, and the threads
+/// end. [`Store::close`] does more for the next opening.
+#[derive(Clone)]
+pub struct Store {
+    // Dropped in this order: the lease last, which waits for the threads that use what `inner` holds.
+    pub(crate) inner: Arc<Inner>,
+    lease: Arc<Lease>,
+}
+
+/// What the transactions of a store share.
+pub(crate) struct Inner {
+    pub(crate) log: Log,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) locks: Arc<dyn LockManager>,
+    pub(crate) numbers: Numbers,
+    pub(crate) set_space_number: u32,
+    pub(crate) table: Table,
+    pub(crate) space: Space,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) next_txn: AtomicU64,
+    pub(crate) log_limit_bytes: u64,
+    pub(crate) body_len_max: usize,
+    pub(crate) no_flush: bool,
+    attempts: u32,
+    residents: Mutex<HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>>,
+    report: Mutex<RecoveryReport>,
+    #[cfg(feature = "planted-faults")]
+    pub(crate) fault: Option<crate::Fault>,
+    /// No other opening of the store succeeds while this lives.
+    _lock: LockGuard,
+}
+
+/// Keeps the store's threads, and ends them.
+struct Lease {
+    inner: Arc<Inner>,
+    threads: Mutex<Option<Threads>>,
+}
+
+/// Ended in this order: who wants work done before who does it.
+struct Threads {
+    _checkpointer: Checkpointer,
+    _cleaner: Cleaner,
+    _writer: Writer,
+}
 
 impl Store {
-    /// Opens a store, which is recovering it (R1); creates it if there is none and the options say so.
-    pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> { panic!("{NOT_YET}") }
-    /// Begins a transaction.
-    pub fn begin(&self) -> Txn { panic!("{NOT_YET}") }
-    /// Runs `work` in a transaction and commits it in mode Sync; runs it again after a deadlock.
-    pub fn transact<T>(&self, work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> { panic!("{NOT_YET}") }
+    /// Opens a store, which is recovering it: there is no other way in (R1). Creates it if there is none and
+    /// [`Options::create`] says so.
+    ///
+    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2).
+    ///
+    /// # Errors
+    /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written (R2).
+    pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
+        registry.check()?;
+        let lock = lock(&media)?;
+        let store = match Log::look(&media) {
+            Ok(found) => recovery::recover(media, found, lock, &options, &registry)?,
+            Err(LogError::Absent { .. }) if options.create => create(media, lock, &options, &registry)?,
+            Err(error) => return Err(error.into()),
+        };
+        if options.background {
+            store.start_threads(&options)?;
+        }
+        Ok(store)
+    }
+
+    pub(crate) fn around(inner: Inner) -> Store {
+        let inner = Arc::new(inner);
+        let lease = Arc::new(Lease { inner: Arc::clone(&inner), threads: Mutex::new(None) });
+        Store { inner, lease }
+    }
+
+    fn start_threads(&self, options: &Options) -> Result<()> {
+        let threads = Threads {
+            _writer: self.inner.log.start_writer(),
+            _cleaner: self.inner.pool.start_cleaner()?,
+            _checkpointer: Checkpointer::start(&self.inner, options.checkpoint_every_bytes)?,
+        };
+        *self.lease.threads.lock() = Some(threads);
+        if !self.recovery().created {
+            // What recovery has in memory goes home behind the first transactions' backs.
+            self.inner.checkpoints.ask();
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction. It costs nothing until it changes something.
+    #[inline]
+    pub fn begin(&self) -> Txn {
+        let id = TxnId(self.inner.next_txn.fetch_add(1, Ordering::Relaxed));
+        Txn::new(self.clone(), id)
+    }
+
+    /// Runs `work` in a transaction, and commits it durably.
+    ///
+    /// **Promise:** when this returns `Ok`, the changes survive a power failure (unless the store was opened in no-flush
+    /// mode). When `work` fails, nothing of it remains.
+    ///
+    /// **Again:** `work` is run again after a deadlock, so it should touch nothing but the store.
+    ///
+    /// # Errors
+    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] after
+    /// [`Options::attempts`] runs; those of [`Txn::commit`].
+    pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
+        let mut attempts_left = self.inner.attempts;
+        loop {
+            attempts_left = attempts_left.saturating_sub(1);
+            let mut txn = self.begin();
+            match work(&mut txn) {
+                Ok(value) => {
+                    txn.commit(Commit::Sync)?;
+                    return Ok(value);
+                }
+                Err(error) => {
+                    txn.rollback()?;
+                    if !error.is_worth_retrying() || attempts_left == 0 {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
     /// What the opening did.
-    pub fn recovery(&self) -> &RecoveryReport { panic!("{NOT_YET}") }
-    /// The state that a structure keeps in memory while the store is open; made by the first who asks.
-    pub fn resident<T: Send + Sync + 'static>(&self, root: PageId, init: impl FnOnce() -> Result<T>) -> Result<Arc<T>> { panic!("{NOT_YET}") }
-    /// Reads a page under its shared latch, outside of any transaction.
-    pub fn read(&self, page: PageId) -> Result<PageRef<'_>> { panic!("{NOT_YET}") }
-    /// Reads a page without a latch (E12).
-    pub fn optimistic<R>(&self, page: PageId, look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> { panic!("{NOT_YET}") }
-    /// Writes back, moves the redo point, gives log back (fuzzy).
-    pub fn checkpoint(&self) -> Result<()> { panic!("{NOT_YET}") }
-    /// Walks everything: space map, checksums, layouts.
-    pub fn check(&self) -> Result<CheckReport> { panic!("{NOT_YET}") }
-    /// The log, for forcing and iterating.
-    pub fn log(&self) -> &Log { panic!("{NOT_YET}") }
-    /// The pool.
-    pub fn pool(&self) -> &Pool { panic!("{NOT_YET}") }
-    /// Checkpoint, promise, close. Fails with Misuse while other clones live.
-    pub fn close(self) -> Result<()> { panic!("{NOT_YET}") }
+    pub fn recovery(&self) -> RecoveryReport {
+        self.inner.report.lock().clone()
+    }
+
+    pub(crate) fn set_report(&self, report: RecoveryReport) {
+        *self.inner.report.lock() = report;
+    }
+
+    /// What a structure keeps in memory while the store is open: its latch, a copy of its header. Made by the first who asks;
+    /// forgotten when the root page is freed.
+    ///
+    /// `init` may run in two threads at once; one result is kept.
+    ///
+    /// # Errors
+    /// Those of `init`.
+    pub fn resident<T: Send + Sync + 'static>(&self, root: PageId, init: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let key = (root, TypeId::of::<T>());
+        let known = self.inner.residents.lock().get(&key).cloned();
+        let resident = match known {
+            Some(resident) => resident,
+            None => {
+                // Outside of the mutex, because it may read pages.
+                let made: Arc<dyn Any + Send + Sync> = Arc::new(init()?);
+                Arc::clone(self.inner.residents.lock().entry(key).or_insert(made))
+            }
+        };
+        Ok(resident.downcast().expect("the key holds the type"))
+    }
+
+    /// Reads a page under its shared latch, outside of any transaction: it may hold what no one committed yet.
+    ///
+    /// Drop it soon, and before this thread changes any page.
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
+        Ok(self.inner.pool.read(page)?)
+    }
+
+    /// Looks at a page without a latch; see [`Pool::optimistic`].
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    #[inline]
+    pub fn optimistic<R>(&self, page: PageId, look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> {
+        Ok(self.inner.pool.optimistic(page, look)?)
+    }
+
+    /// The log: to force it, to iterate over it, to ask for its durable position. It is not for appending: records without
+    /// a transaction would be lost on recovery's table of who is running.
+    pub fn log(&self) -> &Log {
+        &self.inner.log
+    }
+
+    /// The page pool.
+    pub fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    /// The lock manager that the store was opened with.
+    pub fn locks(&self) -> &Arc<dyn LockManager> {
+        &self.inner.locks
+    }
+
+    /// How many transactions have written something and have not ended.
+    pub fn running(&self) -> usize {
+        self.inner.table.len()
+    }
+
+    /// Takes a checkpoint: pages go home, the redo point moves up, log that nobody needs is given back, and so is the space
+    /// of pages that stayed free. Transactions go on meanwhile (it is *fuzzy*).
+    ///
+    /// # Errors
+    /// The store stopped.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.inner.checkpoint()
+    }
+
+    /// Closes the store so that the next opening has nothing to do: takes a checkpoint, writes the log's promise, ends the
+    /// threads.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] while other clones, or transactions, live: then nothing is closed, but this clone is gone. The
+    /// store stopped.
+    pub fn close(self) -> Result<()> {
+        if Arc::strong_count(&self.lease) > 1 {
+            return Err(Error::Misuse("other clones of the store, or its transactions, still live; drop them first"));
+        }
+        self.inner.checkpoint()?;
+        self.inner.log.promise()?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("log", &self.inner.log).field("pool", &self.inner.pool).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.threads.get_mut().take());
+        let log = &self.inner.log;
+        if log.stopped().is_none() {
+            // What fails here stops the log, and the next opening judges; there is nobody left to tell.
+            let _ = log.force(log.current_lsn());
+            let _ = log.promise();
+        }
+    }
+}
+
+impl Inner {
+    /// Puts the rooms together. `names` are bound as the log's control file has them now.
+    pub(crate) fn new(
+        log: Log,
+        pool: Pool,
+        options: &Options,
+        registry: &Registry,
+        tail: u64,
+        next_txn: u64,
+        lock: LockGuard,
+    ) -> Result<Inner> {
+        let numbers = Numbers::bind(registry, &log.control().names);
+        let set_space_number = numbers
+            .of_type(TypeId::of::<crate::SetSpace>())
+            .ok_or(Error::Misuse("the registry has no built-in operations"))?;
+        Ok(Inner {
+            body_len_max: log.body_len_max(),
+            log,
+            pool: Arc::new(pool),
+            locks: Arc::clone(&options.locks),
+            numbers,
+            set_space_number,
+            table: Table::default(),
+            space: Space::beyond(tail),
+            checkpoints: Checkpoints::default(),
+            next_txn: AtomicU64::new(next_txn.max(1)),
+            log_limit_bytes: options.log_limit_bytes,
+            no_flush: options.no_flush,
+            attempts: options.attempts.max(1),
+            residents: Mutex::default(),
+            report: Mutex::default(),
+            #[cfg(feature = "planted-faults")]
+            fault: options.fault,
+            _lock: lock,
+        })
+    }
+
+    /// Whether the store goes on.
+    #[inline]
+    pub(crate) fn alive(&self) -> Result<()> {
+        match self.log.stopped() {
+            None => Ok(()),
+            Some(stopped) => Err(stopped.into()),
+        }
+    }
+
+    /// Space freed by a transaction that has ended.
+    pub(crate) fn release(&self, freed: Freed) {
+        let first = freed.extent.first;
+        self.residents.lock().retain(|(root, _), _| !(first..freed.extent.end()).contains(&root.get()));
+        self.space.release(freed);
+    }
+
+    pub(crate) fn partition_of(&self, id: TxnId) -> PartitionId {
+        PartitionId((id.0 % u64::from(self.log.partitions())) as u16)
+    }
+}
+
+fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
+    let taken = media.lock(LOCK_FILE).or_else(|error| {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            return Err(error);
+        }
+        // Somebody else may be quicker; the lock decides.
+        let _ = media.open(LOCK_FILE, OpenMode::Create);
+        media.lock(LOCK_FILE)
+    });
+    taken.map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::InUse { path: LOCK_FILE.into() },
+        _ => Error::io(format!("locking the file {LOCK_FILE}"), error),
+    })
+}
+
+fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &Registry) -> Result<Store> {
+    let files = media.list("").map_err(|error| Error::io("listing the store's directory", error))?;
+    if files.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
+        // Pages without a log: to create a store over them would lose them for good.
+        let file = CONTROL_FILE.to_owned();
+        let what = format!("it is missing, but there is a page file ({})", cedrat_pages::PAGE_FILE);
+        return Err(LogError::Damaged { file, offset: 0, what }.into());
+    }
+    let names: Vec<&str> = registry.names().collect();
+    let log = Log::create(&media, &log_options(options), &names)?;
+    let pool = Pool::open(media, log.clone(), pool_options(options))?;
+    let tail = CATALOGUE.get() + 1;
+    pool.ensure_len(tail)?;
+    let inner = Inner::new(log, pool, options, registry, tail, 1, lock)?;
+    inner.space.load(&inner.pool)?;
+    let store = Store::around(inner);
+    let end = store.inner.log.current_lsn().next();
+    store.set_report(RecoveryReport { created: true, end, ..RecoveryReport::default() });
+    Ok(store)
+}
+
+pub(crate) fn log_options(options: &Options) -> LogOptions {
+    LogOptions {
+        partitions: options.partitions,
+        segment_len: options.segment_len,
+        page_len: cedrat_pages::PAGE_LEN as u32,
+        log_bytes_max: options.log_limit_bytes,
+        ..options.log.clone()
+    }
+}
+
+pub(crate) fn pool_options(options: &Options) -> cedrat_pages::PoolOptions {
+    let mut pool = options.pool.clone();
+    pool.capacity_pages = (options.pool_bytes / cedrat_pages::PAGE_LEN as u64) as usize;
+    pool
 }

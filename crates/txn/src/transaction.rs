@@ -1,78 +1,564 @@
-//! Transactions: begin, change, savepoints, commit, rollback. (Signatures first; bodies follow.)
-use crate::*;
-use cedrat_pages::{OptimisticPage, PageId, PageRef};
-use cedrat_wal::{Lsn, TxnId};
+//! Transactions: what a program holds between begin and commit.
+//!
+//! ```text
+//!            update, nested …            commit record appended
+//!   Active ──────────────────▶ Active ─────────────────────────▶ Ended
+//!      │                                                            ▲
+//!      └── rollback, or dropped: undone step by step, then ─────────┘
+//! ```
+//!
+//! A transaction's records are a chain in one partition (E8.1): each knows its predecessor. Rolling back walks the
+//! chain from its end; compensation records and the ends of nested top actions lead past what must not be undone
+//! (again).
 
-const NOT_YET: &str = "not yet written";
+use std::cell::Cell;
+use std::fmt;
 
-/// A transaction. Belongs to one thread at a time (Send, not Sync). Dropped unfinished, it rolls back.
-#[derive(Debug)]
-pub struct Txn {}
+use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
+use cedrat_sync::Arc;
+use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, RecordHead, Reservation, Spending, Ticket, TxnId};
 
-/// A place in a transaction that it can be rolled back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {}
+use crate::body::{Head, room_for};
+use crate::error::{Error, Result};
+use crate::locks::{LockMode, Resource};
+use crate::operation::{Operation, RecordId};
+use crate::recovery::Loser;
+use crate::space::Extent;
+use crate::store::{Inner, Store};
+use crate::table::Entry;
+use crate::update::UndoOf;
 
-/// When `commit` returns.
+/// When [`Txn::commit`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commit {
-    /// When the commit is durable.
+    /// When the commit, and all that the transaction read, is durable.
     #[default]
     Sync,
-    /// At once; the ticket tells when it is durable.
+    /// At once. The ticket tells when it is durable; a crash before that loses the transaction as a whole.
     Async,
-    /// At once, and the log writer is not asked to hurry ("no flush", Lemon §1).
+    /// As `Async`, and nobody is asked to hurry ("no flush", Lemon §1): it becomes durable with the next that is
+    /// forced, or when its block is full.
     NoFlush,
-    /// Heap transactions only (E8.3): refused.
+    /// For heap transactions; those that touch pages are refused (E8.3).
     Partition,
 }
 
+/// A place in a transaction that it can be rolled back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) txn: TxnId,
+    pub(crate) last: Option<LogOffset>,
+    pub(crate) owed: u64,
+    pub(crate) depth: u32,
+}
+
+/// How the changes of a transaction are made at the moment (E14.1: each its own way of changing several pages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// One page at a time, each under its lock.
+    Plain,
+    /// Within a nested top action: latches only (E15.3).
+    Nested,
+    /// Within declared full isolation: the big lock is held.
+    Isolated,
+    /// Within an ordered sequence: redo-only.
+    Ordered,
+}
+
+/// A transaction.
+///
+/// It belongs to one thread at a time and may be moved to another. Dropped unfinished, by error or panic, it rolls
+/// back. No method may be called while the same thread holds a page it read from elsewhere ([`Store::read`]): the
+/// latch would be waited for by its own holder.
+pub struct Txn {
+    pub(crate) store: Store,
+    pub(crate) id: TxnId,
+    pub(crate) partition: PartitionId,
+    /// The newest record.
+    pub(crate) last: Option<LogOffset>,
+    pub(crate) how: How,
+    /// How many nested things are open.
+    pub(crate) depth: u32,
+    /// Whether what happens now is undo: it takes no locks (E15.1) and spends what was reserved for it (E16.1).
+    pub(crate) undoing: bool,
+    pub(crate) room: Option<Reservation>,
+    /// Log that undoing everything so far takes, at most.
+    pub(crate) owed: u64,
+    /// The newest LSN of anything read.
+    seen: Cell<Lsn>,
+    /// The page locked last, and how: most updates of a row are of one page.
+    locked: Cell<Option<(PageId, LockMode)>>,
+    pub(crate) entry: Option<Arc<Entry>>,
+    /// Space that becomes free when the transaction ends (E7.1).
+    pub(crate) freed: Vec<Freed>,
+    /// Buffers for the parts of a record.
+    pub(crate) head: Vec<u8>,
+    pub(crate) arguments: Vec<u8>,
+    /// Others doomed it while it could not roll back at once.
+    must_roll_back: bool,
+    /// Bytes of log that the checkpointer has not heard of.
+    pub(crate) unreported: u64,
+    ended: bool,
+}
+
+/// Space freed by a transaction that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) extent: Extent,
+    pub(crate) lsn: Lsn,
+}
+
+/// Log for the record that ends a transaction, kept back from the beginning so that no end can fail for want of it.
+pub(crate) const END_ROOM: u64 = room_for(0);
+
 impl Txn {
-    /// Its number.
-    pub fn id(&self) -> TxnId { panic!("{NOT_YET}") }
+    pub(crate) fn new(store: Store, id: TxnId) -> Txn {
+        let partition = store.inner.partition_of(id);
+        Txn {
+            store,
+            id,
+            partition,
+            last: None,
+            how: How::Plain,
+            depth: 0,
+            undoing: false,
+            room: None,
+            owed: 0,
+            seen: Cell::new(Lsn::ZERO),
+            locked: Cell::new(None),
+            entry: None,
+            freed: Vec::new(),
+            head: Vec::new(),
+            arguments: Vec::new(),
+            must_roll_back: false,
+            unreported: 0,
+            ended: false,
+        }
+    }
+
+    /// A loser, as recovery found it: it has records and is about to be undone.
+    pub(crate) fn loser(store: Store, loser: &Loser) -> Result<Txn> {
+        let mut txn = Txn::new(store, loser.id);
+        let inner = &txn.store.inner;
+        // The run before reserved for it; forward work never used that room (E16.2).
+        txn.room = Some(inner.log.reservation_for_recovery());
+        txn.entry = Some(inner.table.enter_loser(loser.id, loser.first));
+        txn.partition = loser.partition;
+        txn.last = Some(loser.last);
+        txn.undoing = true;
+        Ok(txn)
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.store.inner
+    }
+
+    /// Its number: unique over the life of the store.
+    pub fn id(&self) -> TxnId {
+        self.id
+    }
+
     /// Its store.
-    pub fn store(&self) -> &Store { panic!("{NOT_YET}") }
-    /// The one road: lock callback (page, exclusive; not within nested/isolated/undo), latch, prepare, reserve, append, redo, stamp.
-    pub fn update<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> { panic!("{NOT_YET}") }
-    /// A single-page change whose undo is logical: one record, a nested top action of length one. `prepare` may refuse, its undo is ignored for `undo`. Takes no lock; the caller holds the structure's latch.
-    pub fn update_logical<O: Operation>(&mut self, at: RecordId, operation: &O, undo: Undo) -> Result<()> { panic!("{NOT_YET}") }
-    /// A single-page change with the undo that its own `prepare` gives, but without asking for a page lock: for structures that lock keys.
-    pub fn update_latched<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> { panic!("{NOT_YET}") }
-    /// A nested top action. `latches` (any guards) are dropped when it has ended, or has been undone physically.
-    /// The closure sees the same transaction; within it updates ask for no locks. It returns the undo of the whole: Undo::logical, Undo::finish or Undo::none.
-    pub fn nested<G, T>(&mut self, latches: G, work: impl FnOnce(&mut Txn) -> Result<(T, Undo)>) -> Result<T> { panic!("{NOT_YET}") }
-    /// Declared full isolation: takes the big lock on the structure to the end of the transaction; several pages may then be changed with ordinary undo.
-    pub fn isolated<T>(&mut self, root: PageId, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> { panic!("{NOT_YET}") }
-    /// An ordered sequence of redo-only changes behind a check-and-finish undo record.
-    pub fn ordered<G, F: Finish, T>(&mut self, latches: G, finish: &F, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> { panic!("{NOT_YET}") }
-    /// Reads a page: shared lock (not within nested), shared latch.
-    pub fn read(&self, page: PageId) -> Result<PageRef<'_>> { panic!("{NOT_YET}") }
-    /// Reads a page under its latch alone, no lock.
-    pub fn read_latched(&self, page: PageId) -> Result<PageRef<'_>> { panic!("{NOT_YET}") }
-    /// Reads a page without a latch or lock (E12).
-    pub fn optimistic<R>(&self, page: PageId, look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> { panic!("{NOT_YET}") }
-    /// This transaction has seen something that was changed at `lsn` (from a cache, say): its sync commit waits for it.
-    pub fn saw(&self, lsn: Lsn) { panic!("{NOT_YET}") }
-    /// Asks for a lock. Refused within nested top actions; grants silently within undo (E15.1).
-    pub fn lock(&mut self, resource: locks::Resource, mode: locks::LockMode) -> Result<()> { panic!("{NOT_YET}") }
-    /// Marks a place to roll back to.
-    pub fn savepoint(&self) -> Savepoint { panic!("{NOT_YET}") }
-    /// Undoes everything after the savepoint.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> { panic!("{NOT_YET}") }
-    /// A transaction within this one: an error (or panic) rolls back only it.
-    pub fn nested_transaction<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> { panic!("{NOT_YET}") }
-    /// Commits.
-    pub fn commit(self, mode: Commit) -> Result<cedrat_wal::Ticket> { panic!("{NOT_YET}") }
-    /// Rolls back.
-    pub fn rollback(self) -> Result<()> { panic!("{NOT_YET}") }
-    /// Writes a record of the application's own, of a registered kind.
-    pub fn log_record(&mut self, kind: &'static str, bytes: &[u8]) -> Result<Lsn> { panic!("{NOT_YET}") }
-    /// Allocates one page. Its bytes are undefined: format it first ([`builtin::FormatFresh`]).
-    pub fn allocate(&mut self) -> Result<PageId> { panic!("{NOT_YET}") }
-    /// Allocates `pages` contiguous pages, at most [`REGION_PAGES_MAX`].
-    pub fn allocate_region(&mut self, pages: u64) -> Result<PageId> { panic!("{NOT_YET}") }
-    /// Frees a page.
-    pub fn free(&mut self, page: PageId) -> Result<()> { panic!("{NOT_YET}") }
-    /// Frees contiguous pages.
-    pub fn free_region(&mut self, first: PageId, pages: u64) -> Result<()> { panic!("{NOT_YET}") }
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether this is an undo: of this transaction while it rolls back, or of a loser in recovery.
+    pub fn is_undoing(&self) -> bool {
+        self.undoing
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------------
+
+    /// Reads a page: under the lock manager's callback for reads, then the shared latch.
+    ///
+    /// Drop the page soon. Within a nested top action, and in undo, there is only the latch (E15).
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`], or if the page cannot be read.
+    pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
+        if self.how == How::Plain && !self.undoing {
+            self.alive()?;
+            self.lock_page(page, LockMode::Shared)?;
+        }
+        self.read_latched(page)
+    }
+
+    /// Reads a page under its latch alone: what another transaction has written and not committed may be seen. For
+    /// structures that lock something else than pages.
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    pub fn read_latched(&self, page: PageId) -> Result<LatchedPage<'_>> {
+        let page = self.inner().pool.read(page)?;
+        self.saw(page.lsn());
+        Ok(page)
+    }
+
+    /// Looks at a page without latch or lock; see [`cedrat_pages::Pool::optimistic`] (E12).
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    #[inline]
+    pub fn optimistic<R>(&self, page: PageId, mut look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> {
+        let (result, lsn) = self.inner().pool.optimistic(page, |page| Some((look(page)?, page.lsn())))?;
+        self.saw(lsn);
+        Ok(result)
+    }
+
+    /// Says that this transaction has seen what was changed at `lsn`, from a cache for example: its commit, if `Sync`,
+    /// then waits until that is durable.
+    #[inline]
+    pub fn saw(&self, lsn: Lsn) {
+        if lsn > self.seen.get() {
+            self.seen.set(lsn);
+        }
+    }
+
+    // ---- changing ---------------------------------------------------------------------------------------------
+
+    /// Changes one page by one operation, under the lock manager's callback for updates: the one road
+    /// (`docs/inside/walk.md`).
+    ///
+    /// Within [`nested`](Txn::nested), [`isolated`](Txn::isolated) and [`ordered`](Txn::ordered) no page is locked.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] by the operation; [`Error::Deadlock`]; [`Error::LogFull`]. Nothing has happened then.
+    /// [`Error::PinsLog`]: the transaction was rolled back. [`Error::Damaged`], [`Error::Stopped`]: the store stopped.
+    #[inline]
+    pub fn update<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> {
+        if self.how == How::Plain && !self.undoing {
+            self.alive()?;
+            self.lock_page(at.page, LockMode::Exclusive)?;
+        }
+        self.road(at, operation, UndoOf::Own).map(|_| ())
+    }
+
+    /// As [`update`](Txn::update), without a lock on the page: for structures that lock something else.
+    ///
+    /// The change must then be one whose undo stands whatever others do to the page meanwhile: an undo by key, by a
+    /// slot that nobody else takes, or one that commutes.
+    ///
+    /// # Errors
+    /// As [`update`](Txn::update).
+    #[inline]
+    pub fn update_latched<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> {
+        self.road(at, operation, UndoOf::Own).map(|_| ())
+    }
+
+    /// As [`update_latched`](Txn::update_latched), with another undo than the operation's own, as a rule a logical one:
+    /// a nested top action of length one, in one record.
+    ///
+    /// # Errors
+    /// As [`update`](Txn::update).
+    #[inline]
+    pub fn update_logical<O: Operation>(&mut self, at: RecordId, operation: &O, undo: crate::Undo) -> Result<()> {
+        self.road(at, operation, UndoOf::Given(undo)).map(|_| ())
+    }
+
+    /// Asks for a lock, to be held to the end of the transaction.
+    ///
+    /// Within a nested top action there are latches only: ask before (E15.3). In undo nothing is asked (E15.1).
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action.
+    pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
+        if self.undoing {
+            return Ok(());
+        }
+        if matches!(self.how, How::Nested | How::Ordered) {
+            return Err(Error::Misuse("a lock was asked for within a nested top action; ask before it begins (E15.3)"));
+        }
+        self.alive()?;
+        Ok(self.inner().locks.lock(self.id, resource, mode)?)
+    }
+
+    fn lock_page(&self, page: PageId, mode: LockMode) -> Result<()> {
+        if let Some((locked, held)) = self.locked.get()
+            && locked == page
+            && held.covers(mode)
+        {
+            return Ok(());
+        }
+        let locks = &self.inner().locks;
+        match mode {
+            LockMode::Shared => locks.before_read(self.id, page)?,
+            _ => locks.before_update(self.id, page)?,
+        }
+        self.locked.set(Some((page, mode)));
+        Ok(())
+    }
+
+    /// Writes a record of the application's own, of a kind that was registered under this name. It is part of the
+    /// transaction's chain, has neither redo nor undo, and is found by [`cedrat_wal::Log::scan`].
+    ///
+    /// # Errors
+    /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`].
+    pub fn log_record(&mut self, kind: &'static str, bytes: &[u8]) -> Result<Lsn> {
+        let number = self
+            .inner()
+            .numbers
+            .of_name(kind)
+            .ok_or_else(|| Error::Unregistered { what: "the record kind", name: kind.into() })?;
+        self.alive()?;
+        self.enter()?;
+        self.room_for_records(room_for(bytes.len()), 0)?;
+        Head(&mut self.head).user(number);
+        Ok(self.append(Kind::USER, bytes)?.lsn)
+    }
+
+    // ---- savepoints -------------------------------------------------------------------------------------------
+
+    /// Marks a place that [`rollback_to`](Txn::rollback_to) returns to.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { txn: self.id, last: self.last, owed: self.owed, depth: self.depth }
+    }
+
+    /// Undoes everything done since `savepoint`; the transaction goes on from there. Locks stay (a lock given back
+    /// early could show others what a later undo restores).
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the savepoint is another transaction's, or was not taken at this depth of nesting.
+    /// Failure of the undo itself stops the store.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.check_savepoint(&savepoint)?;
+        self.undo_back_to(savepoint.last, savepoint.owed)
+    }
+
+    /// A transaction within this one: if `work` fails, or panics, all it did is undone, and this one goes on.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn nested_transaction<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
+        self.alive()?;
+        self.in_sequence(self.how, |txn| Ok((work(txn)?, None)))
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------
+
+    /// Commits, and returns when `mode` says.
+    ///
+    /// Locks are released when the commit record is appended, before it is durable: others may read on, but cannot be
+    /// durable earlier, since the log is cut at one point (DESIGN §1).
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]: only reopening the store tells whether the commit was kept. With any other error the
+    /// transaction was rolled back.
+    pub fn commit(mut self, mode: Commit) -> Result<Ticket> {
+        if mode == Commit::Partition {
+            return Err(Error::PartitionCommit); // dropped: rolled back
+        }
+        self.alive()?;
+        debug_assert!(self.depth == 0, "a transaction commits outside of what it nests");
+        let lsn = if self.entry.is_some() {
+            if self.entry.as_ref().is_some_and(|entry| entry.is_doomed()) {
+                return Err(self.obey());
+            }
+            self.head.clear();
+            self.append(Kind::COMMIT, &[])?.lsn
+        } else {
+            // Nothing was written, but what was read must not be lost after an acknowledgement ("null write").
+            self.seen.get()
+        };
+        self.leave();
+        self.report_bytes();
+        let inner = &self.store.inner;
+        if mode == Commit::Sync && !inner.no_flush {
+            inner.log.force(lsn)?;
+        }
+        Ok(inner.log.ticket(lsn))
+    }
+
+    /// Rolls back: nothing of the transaction remains.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], if the store did; the next opening then completes the rollback.
+    pub fn rollback(mut self) -> Result<()> {
+        self.roll_back()
+    }
+
+    pub(crate) fn roll_back(&mut self) -> Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        self.report_bytes();
+        let undone = if self.entry.is_some() { self.undo_all() } else { Ok(()) };
+        // Also after a failure: the store has stopped, and those who wait for our locks must hear it.
+        self.leave();
+        undone
+    }
+
+    fn undo_all(&mut self) -> Result<()> {
+        self.inner().alive()?;
+        self.how = How::Plain;
+        self.undo_back_to(None, END_ROOM)?;
+        self.end_rollback();
+        Ok(())
+    }
+
+    /// Writes the last record of a transaction that is undone.
+    pub(crate) fn end_rollback(&mut self) {
+        self.undoing = true;
+        self.head.clear();
+        // Cannot fail: the room was kept back, and the store's stopping only drops the record.
+        let _ = self.append(Kind::ROLLBACK_END, &[]);
+    }
+
+    /// The transaction has ended: what it held is others'.
+    pub(crate) fn leave(&mut self) {
+        self.ended = true;
+        self.room = None;
+        let inner = &self.store.inner;
+        if self.entry.take().is_some() {
+            inner.table.leave(self.id);
+        }
+        inner.locks.ended(self.id);
+        for freed in self.freed.drain(..) {
+            inner.release(freed);
+        }
+    }
+
+    // ---- help for the other rooms -----------------------------------------------------------------------------
+
+    /// Whether the transaction may go on.
+    #[inline]
+    pub(crate) fn alive(&self) -> Result<()> {
+        if self.ended || self.must_roll_back {
+            return Err(self.why_not_alive());
+        }
+        self.inner().alive()
+    }
+
+    #[cold]
+    fn why_not_alive(&self) -> Error {
+        match self.inner().alive() {
+            Err(stopped) => stopped,
+            Ok(()) if self.ended => Error::Misuse("the transaction was rolled back; begin another"),
+            Ok(()) => self.pins_log(),
+        }
+    }
+
+    fn pins_log(&self) -> Error {
+        let first = self.entry.as_ref().map_or(Lsn::ZERO, |entry| entry.first);
+        Error::PinsLog { txn: self.id, first, limit_bytes: self.inner().log_limit_bytes }
+    }
+
+    /// Obeys, if others doomed this transaction: rolls back, at once or as soon as what is nested has been undone.
+    #[cold]
+    pub(crate) fn obey(&mut self) -> Error {
+        let error = self.pins_log();
+        if self.depth > 0 || self.undoing {
+            self.must_roll_back = true;
+            return error;
+        }
+        match self.roll_back() {
+            Ok(()) => error,
+            Err(failed) => failed,
+        }
+    }
+
+    pub(crate) fn report_bytes(&mut self) {
+        self.store.inner.checkpoints.note(std::mem::take(&mut self.unreported));
+    }
+
+    /// Called before the first record: the transaction becomes visible to checkpoints.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> Result<()> {
+        if self.entry.is_none() {
+            self.enter_first()?;
+        }
+        Ok(())
+    }
+
+    fn enter_first(&mut self) -> Result<()> {
+        self.owed = 0;
+        self.room_for_records(END_ROOM, END_ROOM)?;
+        self.owed = END_ROOM;
+        let inner = &self.store.inner;
+        self.entry = Some(inner.table.enter(self.id, || inner.log.current_lsn()));
+        Ok(())
+    }
+
+    /// Whether there is room in the log for so many more bytes of records and of their undo (E6.2).
+    #[inline]
+    pub(crate) fn has_room(&self, forward: u64, undo: u64) -> bool {
+        if self.undoing {
+            return true; // paid from what was reserved for it (E16.1)
+        }
+        self.room
+            .as_ref()
+            .is_some_and(|room| room.forward().0 >= forward + END_ROOM && room.undo().0 >= self.owed + undo)
+    }
+
+    /// Reserves what [`has_room`](Txn::has_room) misses. Holds no latch: it may wait for the disk, and for a checkpoint.
+    pub(crate) fn room_for_records(&mut self, forward: u64, undo: u64) -> Result<()> {
+        if self.has_room(forward, undo) {
+            return Ok(());
+        }
+        // Bigger pieces than asked for, so that most updates find room already.
+        const PIECE: u64 = 4096;
+        let (has_forward, has_undo) = self.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
+        let forward = (forward + END_ROOM).saturating_sub(has_forward);
+        let undo = (self.owed + undo).saturating_sub(has_undo);
+        let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
+        if self.reserve(generous(forward), generous(undo)).is_ok() {
+            return Ok(());
+        }
+        self.inner().make_room();
+        match self.reserve(forward, undo) {
+            Ok(()) => Ok(()),
+            Err(Error::LogFull { full, .. }) => {
+                let oldest = self.inner().table.oldest();
+                if let Some(oldest) = &oldest {
+                    oldest.doom();
+                    if oldest.id == self.id {
+                        return Err(self.obey());
+                    }
+                }
+                Err(Error::LogFull { full, oldest: oldest.map(|entry| entry.id) })
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn reserve(&mut self, forward: u64, undo: u64) -> Result<()> {
+        let log = &self.store.inner.log;
+        match &mut self.room {
+            Some(room) => log.reserve_more(room, ByteLen(forward), ByteLen(undo))?,
+            none => *none = Some(log.reserve(ByteLen(forward), ByteLen(undo))?),
+        }
+        Ok(())
+    }
+
+    /// Appends a record of this transaction: `self.head`, then `arguments`. Room was reserved.
+    pub(crate) fn append(&mut self, kind: Kind, arguments: &[u8]) -> Result<cedrat_wal::Appended> {
+        let len = self.head.len() + arguments.len();
+        self.store.inner.check_len(len)?;
+        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        room.spend(if self.undoing { Spending::Undo } else { Spending::Forward });
+        let head = RecordHead::new(kind, self.id, self.last);
+        let appended = self.store.inner.log.append(self.partition, head, &[&self.head, arguments], room);
+        self.last = Some(appended.offset);
+        Ok(appended)
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        // An error means that the store stopped; the next opening undoes what is left, and every later call says so.
+        let _ = self.roll_back();
+    }
+}
+
+impl fmt::Debug for Txn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn")
+            .field("id", &self.id)
+            .field("partition", &self.partition)
+            .field("last", &self.last)
+            .field("how", &self.how)
+            .field("undoing", &self.undoing)
+            .finish_non_exhaustive()
+    }
 }

@@ -135,4 +135,3 @@ fn call<T: 'static, S: serde::Serialize>(name: &'static str, arguments: &S) -> R
     let arguments = encode::small(arguments).map_err(|_| name)?;
     Ok(Call { of: TypeId::of::<T>(), name, arguments })
 }
-

@@ -87,6 +87,12 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     /// step of its rollback. Everything it holds is free.
     fn ended(&self, txn: TxnId);
 
+    /// Whether [`recovered`](LockManager::recovered) is to be called: recovery then reads the chain of each such
+    /// transaction once more.
+    fn restores_locks(&self) -> bool {
+        false
+    }
+
     /// Called in recovery, before anyone else begins, for each change of a page by a transaction that is neither
     /// committed nor rolled back, so that its locks can be taken again without asking (E15.2, E9.1).
     ///

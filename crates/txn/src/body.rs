@@ -1,0 +1,359 @@
+//! What stands in the body of a record (drawn in docs/formats/records.md).
+//!
+//! ```text
+//! update        shape | operation | page | [slot] | [undo number | [undo slot] | length | arguments] … undo arguments
+//! compensation  shape | undo next | operation | page | [slot] | arguments
+//! nested end    shape | undo next | [undo number | undo arguments]
+//! undo only     shape | undo number | undo arguments
+//! user          number of the kind's name | bytes
+//! commit, rollback end                    nothing
+//! ```
+//!
+//! Numbers are varints. *Undo next* is a place in the transaction's partition plus one, 0 for none. The *shape* says
+//! which parts are there: its low three bits are the kind of undo, the next one that the slot is 0 and left out.
+
+use cedrat_pages::{PageId, Slot};
+use cedrat_wal::{ByteLen, Kind, LogOffset, record_len_bound};
+
+use crate::encode::varint;
+use crate::operation::RecordId;
+
+const SLOT_ZERO: u8 = 0x08;
+const UNDO_MASK: u8 = 0x07;
+
+/// Which undo a record carries. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum UndoShape {
+    None = 0,
+    Derived = 1,
+    Operation = 2,
+    OperationAt = 3,
+    Logical = 4,
+    Finish = 5,
+}
+
+impl UndoShape {
+    fn from_bits(bits: u8) -> Option<UndoShape> {
+        Some(match bits {
+            0 => UndoShape::None,
+            1 => UndoShape::Derived,
+            2 => UndoShape::Operation,
+            3 => UndoShape::OperationAt,
+            4 => UndoShape::Logical,
+            5 => UndoShape::Finish,
+            _ => return None,
+        })
+    }
+}
+
+/// A record's undo, as logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoggedUndo<'a> {
+    None,
+    Derived,
+    Operation { number: u32, slot: Option<Slot>, arguments: &'a [u8] },
+    Logical { number: u32, arguments: &'a [u8] },
+    Finish { number: u32, arguments: &'a [u8] },
+}
+
+impl LoggedUndo<'_> {
+    pub(crate) fn number(&self) -> Option<u32> {
+        match *self {
+            LoggedUndo::None | LoggedUndo::Derived => None,
+            LoggedUndo::Operation { number, .. }
+            | LoggedUndo::Logical { number, .. }
+            | LoggedUndo::Finish { number, .. } => Some(number),
+        }
+    }
+}
+
+/// A change of a page, as logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Redo<'a> {
+    pub(crate) operation: u32,
+    pub(crate) at: RecordId,
+    pub(crate) arguments: &'a [u8],
+}
+
+/// A record's body, understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'a> {
+    Update { redo: Redo<'a>, undo: LoggedUndo<'a> },
+    Compensation { redo: Redo<'a>, undo_next: Option<LogOffset> },
+    NestedEnd { undo_next: Option<LogOffset>, undo: LoggedUndo<'a> },
+    UndoOnly { undo: LoggedUndo<'a> },
+    User { number: u32, bytes: &'a [u8] },
+    Commit,
+    RollbackEnd,
+    Void,
+}
+
+/// What is wrong with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Senseless(pub(crate) &'static str);
+
+const CUT: Senseless = Senseless("it ends too early");
+
+impl<'a> Body<'a> {
+    /// Understands a body.
+    #[inline]
+    pub(crate) fn parse(kind: Kind, mut bytes: &'a [u8]) -> Result<Body<'a>, Senseless> {
+        let rest = &mut bytes;
+        Ok(match kind {
+            Kind::UPDATE => {
+                let shape = byte(rest)?;
+                let operation = number(rest)?;
+                let at = place(rest, shape)?;
+                let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Senseless("no such undo"))?;
+                if matches!(undo_shape, UndoShape::None | UndoShape::Derived) {
+                    let undo = if undo_shape == UndoShape::None { LoggedUndo::None } else { LoggedUndo::Derived };
+                    Body::Update { redo: Redo { operation, at, arguments: rest }, undo }
+                } else {
+                    let undo_number = number(rest)?;
+                    let slot = (undo_shape == UndoShape::OperationAt).then(|| slot(rest)).transpose()?;
+                    let len = varint::take(rest).ok_or(CUT)?;
+                    let len = usize::try_from(len).ok().filter(|&len| len <= rest.len()).ok_or(CUT)?;
+                    let (arguments, undo_arguments) = rest.split_at(len);
+                    let undo = logged(undo_shape, undo_number, slot, undo_arguments);
+                    Body::Update { redo: Redo { operation, at, arguments }, undo }
+                }
+            }
+            Kind::COMPENSATION => {
+                let shape = byte(rest)?;
+                let undo_next = undo_next(rest)?;
+                let operation = number(rest)?;
+                let at = place(rest, shape)?;
+                Body::Compensation { redo: Redo { operation, at, arguments: rest }, undo_next }
+            }
+            Kind::NESTED_END => {
+                let shape = byte(rest)?;
+                let undo_next = undo_next(rest)?;
+                Body::NestedEnd { undo_next, undo: undo_alone(shape, rest)? }
+            }
+            Kind::UNDO_ONLY => {
+                let shape = byte(rest)?;
+                Body::UndoOnly { undo: undo_alone(shape, rest)? }
+            }
+            Kind::USER => {
+                let number = number(rest)?;
+                Body::User { number, bytes: rest }
+            }
+            Kind::COMMIT => Body::Commit,
+            Kind::ROLLBACK_END => Body::RollbackEnd,
+            Kind::VOID => Body::Void,
+            _ => return Err(Senseless("no such kind of record; it may be of a newer version")),
+        })
+    }
+
+    /// The change of a page in it, if any.
+    #[inline]
+    pub(crate) fn redo(&self) -> Option<&Redo<'a>> {
+        match self {
+            Body::Update { redo, .. } | Body::Compensation { redo, .. } => Some(redo),
+            _ => None,
+        }
+    }
+}
+
+fn logged(shape: UndoShape, number: u32, slot: Option<Slot>, arguments: &[u8]) -> LoggedUndo<'_> {
+    match shape {
+        UndoShape::None => LoggedUndo::None,
+        UndoShape::Derived => LoggedUndo::Derived,
+        UndoShape::Operation | UndoShape::OperationAt => LoggedUndo::Operation { number, slot, arguments },
+        UndoShape::Logical => LoggedUndo::Logical { number, arguments },
+        UndoShape::Finish => LoggedUndo::Finish { number, arguments },
+    }
+}
+
+fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Senseless> {
+    match UndoShape::from_bits(shape & UNDO_MASK) {
+        Some(UndoShape::None) => Ok(LoggedUndo::None),
+        Some(shape @ (UndoShape::Logical | UndoShape::Finish)) => {
+            let number = number(rest)?;
+            Ok(logged(shape, number, None, rest))
+        }
+        _ => Err(Senseless("an undo that needs a page, where no page is")),
+    }
+}
+
+#[inline]
+fn byte(rest: &mut &[u8]) -> Result<u8, Senseless> {
+    let (&first, others) = rest.split_first().ok_or(CUT)?;
+    *rest = others;
+    Ok(first)
+}
+
+#[inline]
+fn number(rest: &mut &[u8]) -> Result<u32, Senseless> {
+    let number = varint::take(rest).ok_or(CUT)?;
+    u32::try_from(number).map_err(|_| Senseless("a number is too large"))
+}
+
+#[inline]
+fn slot(rest: &mut &[u8]) -> Result<Slot, Senseless> {
+    let number = varint::take(rest).ok_or(CUT)?;
+    u16::try_from(number).map(Slot).map_err(|_| Senseless("a slot is too large"))
+}
+
+#[inline]
+fn place(rest: &mut &[u8], shape: u8) -> Result<RecordId, Senseless> {
+    let page = varint::take(rest).ok_or(CUT)?;
+    let slot = if shape & SLOT_ZERO != 0 { Slot(0) } else { slot(rest)? };
+    Ok(RecordId { page: PageId::new(page), slot })
+}
+
+#[inline]
+fn undo_next(rest: &mut &[u8]) -> Result<Option<LogOffset>, Senseless> {
+    let number = varint::take(rest).ok_or(CUT)?;
+    Ok(number.checked_sub(1).map(LogOffset::new))
+}
+
+/// Writes the part of a body that precedes the arguments.
+pub(crate) struct Head<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Head<'_> {
+    /// Of an update. `arguments_len` is that of the redo.
+    #[inline]
+    pub(crate) fn update(
+        self,
+        operation: u32,
+        at: RecordId,
+        undo: UndoShape,
+        undo_call: Option<(u32, Option<Slot>)>,
+        arguments_len: usize,
+    ) {
+        let bytes = self.0;
+        bytes.clear();
+        put_shape_and(bytes, undo, at);
+        varint::put(bytes, u64::from(operation));
+        put_place(bytes, at);
+        if let Some((number, slot)) = undo_call {
+            varint::put(bytes, u64::from(number));
+            if let Some(slot) = slot {
+                varint::put(bytes, u64::from(slot.0));
+            }
+            varint::put(bytes, arguments_len as u64);
+        }
+    }
+
+    /// Of a compensation.
+    pub(crate) fn compensation(self, operation: u32, at: RecordId, undo_next: Option<LogOffset>) {
+        let bytes = self.0;
+        bytes.clear();
+        put_shape_and(bytes, UndoShape::None, at);
+        put_undo_next(bytes, undo_next);
+        varint::put(bytes, u64::from(operation));
+        put_place(bytes, at);
+    }
+
+    /// Of the end of a nested top action.
+    pub(crate) fn nested_end(self, undo_next: Option<LogOffset>, undo: UndoShape, number: Option<u32>) {
+        let bytes = self.0;
+        bytes.clear();
+        bytes.push(undo as u8);
+        put_undo_next(bytes, undo_next);
+        if let Some(number) = number {
+            varint::put(bytes, u64::from(number));
+        }
+    }
+
+    /// Of an undo without redo.
+    pub(crate) fn undo_only(self, undo: UndoShape, number: u32) {
+        let bytes = self.0;
+        bytes.clear();
+        bytes.push(undo as u8);
+        varint::put(bytes, u64::from(number));
+    }
+
+    /// Of a user's record.
+    pub(crate) fn user(self, number: u32) {
+        let bytes = self.0;
+        bytes.clear();
+        varint::put(bytes, u64::from(number));
+    }
+}
+
+fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
+    bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
+}
+
+fn put_place(bytes: &mut Vec<u8>, at: RecordId) {
+    varint::put(bytes, at.page.get());
+    if at.slot.0 != 0 {
+        varint::put(bytes, u64::from(at.slot.0));
+    }
+}
+
+fn put_undo_next(bytes: &mut Vec<u8>, undo_next: Option<LogOffset>) {
+    varint::put(bytes, undo_next.map_or(0, |offset| offset.get() + 1));
+}
+
+/// The most bytes that stand before the arguments of any body.
+const HEAD_LEN_MAX: u64 = 1 + 10 + 5 + 10 + 3 + 5 + 3 + 5;
+
+/// The most log that a record takes whose arguments have `arguments` bytes in all.
+#[inline]
+pub(crate) const fn room_for(arguments: usize) -> u64 {
+    record_len_bound(ByteLen(HEAD_LEN_MAX + arguments as u64)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(kind: Kind, parts: &[&[u8]]) -> (Vec<u8>, Kind) {
+        (parts.concat(), kind)
+    }
+
+    proptest! {
+        #[test]
+        fn updates_come_back(
+            operation: u32, page: u64, slot: u16, undo in 0u8..6, number: u32, undo_slot: u16,
+            arguments: Vec<u8>, undo_arguments: Vec<u8>,
+        ) {
+            let at = RecordId::new(PageId::new(page), Slot(slot));
+            let shape = UndoShape::from_bits(undo).unwrap();
+            let has_call = undo >= 2;
+            let undo_slot = (shape == UndoShape::OperationAt).then_some(Slot(undo_slot));
+            let undo_arguments = if has_call { undo_arguments } else { Vec::new() };
+            let mut head = Vec::new();
+            Head(&mut head).update(operation, at, shape, has_call.then_some((number, undo_slot)), arguments.len());
+            let (bytes, kind) = parse(Kind::UPDATE, &[&head, &arguments, &undo_arguments]);
+            let all = arguments.len() + undo_arguments.len();
+            prop_assert!(record_len_bound(ByteLen(bytes.len() as u64)).0 <= room_for(all));
+            let redo = Redo { operation, at, arguments: &arguments };
+            let undo = logged(shape, number, undo_slot, &undo_arguments);
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Update { redo, undo }));
+        }
+
+        #[test]
+        fn compensations_and_ends_come_back(operation: u32, page: u64, slot: u16, next: Option<u32>, arguments: Vec<u8>) {
+            let at = RecordId::new(PageId::new(page), Slot(slot));
+            let undo_next = next.map(|next| LogOffset::new(next.into()));
+            let mut head = Vec::new();
+            Head(&mut head).compensation(operation, at, undo_next);
+            let (bytes, kind) = parse(Kind::COMPENSATION, &[&head, &arguments]);
+            let redo = Redo { operation, at, arguments: &arguments };
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Compensation { redo, undo_next }));
+
+            Head(&mut head).nested_end(undo_next, UndoShape::Logical, Some(operation));
+            let (bytes, kind) = parse(Kind::NESTED_END, &[&head, &arguments]);
+            let undo = LoggedUndo::Logical { number: operation, arguments: &arguments };
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::NestedEnd { undo_next, undo }));
+        }
+
+        #[test]
+        fn garbage_never_panics(kind in 1u8..=63, bytes: Vec<u8>) {
+            let _ = Body::parse(Kind::new(kind).unwrap(), &bytes);
+        }
+    }
+
+    #[test]
+    fn a_small_update_has_a_small_head() {
+        let mut head = Vec::new();
+        Head(&mut head).update(20, RecordId::page(PageId::new(100_000)), UndoShape::Derived, None, 16);
+        assert_eq!(head.len(), 5);
+    }
+}

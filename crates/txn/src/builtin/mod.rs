@@ -1,0 +1,21 @@
+//! The operations that every store knows: the physical one, page formats, the space map, and records of the layouts.
+
+mod format;
+mod range;
+mod space;
+
+pub use format::{FormatFresh, FormatPage, RestorePage};
+pub use range::SetRange;
+pub use space::SetSpace;
+
+use crate::registry::Registry;
+
+/// Registers them.
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry
+        .operation::<SetRange>()
+        .operation::<FormatFresh>()
+        .operation::<FormatPage>()
+        .operation::<RestorePage>()
+        .operation::<SetSpace>()
+}

@@ -1,0 +1,156 @@
+//! Checkpoints: they bound recovery and the log (DESIGN §3; Lemon §3.4).
+//!
+//! A checkpoint is *fuzzy*: transactions go on while pages are written home. It leaves no record. Its result is two
+//! numbers in the control file:
+//!
+//! - the *redo point*: every change by an older record is at home;
+//! - the *scan point*: the smaller of the redo point and the first LSN of the oldest transaction that had not ended,
+//!   whose records its undo may need.
+//!
+//! Log before the scan point is given back (W5).
+
+use cedrat_pages::WriteBack;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::thread::{Builder, JoinHandle};
+use cedrat_sync::{Arc, Condvar, Mutex};
+use cedrat_wal::Checkpoint;
+
+use crate::error::{Error, Result};
+use crate::store::Inner;
+
+/// When a checkpoint is due, and that one is taken at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    one_at_a_time: Mutex<()>,
+    /// Bytes of log written since the store was opened, more or less.
+    written: AtomicU64,
+    /// At this many a checkpoint is due.
+    due_at: AtomicU64,
+    every: AtomicU64,
+    wish: Arc<Wish>,
+}
+
+/// How the checkpointer is called.
+#[derive(Debug, Default)]
+struct Wish {
+    what: Mutex<What>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Nothing,
+    Checkpoint,
+    End,
+}
+
+impl Wish {
+    fn say(&self, what: What) {
+        let mut wish = self.what.lock();
+        if *wish != What::End {
+            *wish = what;
+        }
+        self.changed.notify_one();
+    }
+
+    fn hear(&self) -> What {
+        let mut wish = self.what.lock();
+        while *wish == What::Nothing {
+            self.changed.wait(&mut wish);
+        }
+        let heard = *wish;
+        if heard == What::Checkpoint {
+            *wish = What::Nothing;
+        }
+        heard
+    }
+}
+
+impl Checkpoints {
+    /// Calls the checkpointer, if there is one.
+    pub(crate) fn ask(&self) {
+        self.wish.say(What::Checkpoint);
+    }
+
+    /// Counts log that was written, and calls the checkpointer when enough has come together.
+    #[inline]
+    pub(crate) fn note(&self, bytes: u64) {
+        let every = self.every.load(Ordering::Relaxed);
+        if every == 0 {
+            return; // no checkpointer
+        }
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if written >= self.due_at.load(Ordering::Relaxed) {
+            self.due_at.store(written + every, Ordering::Relaxed);
+            self.ask();
+        }
+    }
+}
+
+impl Inner {
+    /// Writes pages home, then moves redo point and scan point.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let _alone = self.checkpoints.one_at_a_time.lock();
+        self.alive()?;
+        let now = self.log.current_lsn().next();
+        self.pool.write_back(WriteBack::Below(now))?;
+        self.note_where_recovery_begins()
+    }
+
+    fn note_where_recovery_begins(&self) -> Result<()> {
+        // The clock before the table, the table before the force: see `Table`.
+        let clock = self.log.current_lsn().next();
+        let redo_lsn = self.pool.redo_point();
+        let oldest = self.table.oldest().map_or(clock, |entry| entry.first);
+        let scan_lsn = redo_lsn.min(oldest).min(clock);
+        let next_txn = self.next_txn.load(Ordering::SeqCst);
+        // Who has left the table has appended its last record. Only once that is durable may its first ones go.
+        self.log.force(self.log.current_lsn())?;
+        self.log.checkpoint_control(&Checkpoint { redo_lsn, scan_lsn, next_txn })?;
+        self.log.truncate(scan_lsn);
+        self.space.punch(&self.pool, redo_lsn)
+    }
+
+    /// The log is full: makes room if a checkpoint can. What stops it will be met by whoever tries again.
+    pub(crate) fn make_room(&self) {
+        let _ = self.checkpoint();
+    }
+}
+
+/// The thread that takes checkpoints. Dropped, it ends the thread and waits for it.
+pub(crate) struct Checkpointer {
+    wish: Arc<Wish>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    pub(crate) fn start(inner: &Arc<Inner>, every_bytes: u64) -> Result<Checkpointer> {
+        let every = every_bytes.max(1);
+        inner.checkpoints.due_at.store(every, Ordering::Relaxed);
+        inner.checkpoints.every.store(every, Ordering::Relaxed);
+        let wish = Arc::clone(&inner.checkpoints.wish);
+        let inner = Arc::clone(inner);
+        let thread = Builder::new()
+            .name("cedrat-checkpoints".into())
+            .spawn(move || {
+                while inner.checkpoints.wish.hear() == What::Checkpoint {
+                    if inner.checkpoint().is_err() {
+                        return; // the store has stopped
+                    }
+                }
+            })
+            .map_err(|error| Error::io("starting the checkpointer thread", error))?;
+        Ok(Checkpointer { wish, thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.wish.say(What::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was an assertion; it has been printed, and the store is closing.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The default: pages are locked, readers shared and writers exclusive, with deadlock detection (Lemon §4.1).
+
+use cedrat_wal::TxnId;
+
+use super::table::LockTable;
+use super::{Deadlock, LockManager, LockMode, Resource};
+
+/// Two-phase locking of pages, and of whatever else is asked for by name: keys, structures in intention modes.
+///
+/// All locks are kept to the end of the transaction. Whoever would close a circle of waiting is refused; nobody else
+/// is touched. Memory grows with the number of locks held, and for keys with the number of different hashes: names
+/// of keys are folded to [`PageLocks::with_key_stripes`] many per structure.
+#[derive(Debug)]
+pub struct PageLocks {
+    table: LockTable,
+    key_stripes: u64,
+}
+
+/// How many different locks the keys of one structure have, unless chosen otherwise.
+///
+/// A lock held takes some 150 bytes, so a transaction that locks all keys of a table takes some 10 MB at most.
+const KEY_STRIPES: u64 = 1 << 16;
+
+impl Default for PageLocks {
+    fn default() -> PageLocks {
+        PageLocks::with_key_stripes(KEY_STRIPES)
+    }
+}
+
+impl PageLocks {
+    /// As the default, with so many different locks for the keys of one structure: fewer take less memory in
+    /// transactions with millions of keys, and make more strangers wait for each other. 0 counts as 1.
+    pub fn with_key_stripes(stripes: u64) -> PageLocks {
+        PageLocks { table: LockTable::new(), key_stripes: stripes.max(1) }
+    }
+
+    /// How many resources are locked or waited for at the moment.
+    pub fn locked(&self) -> usize {
+        self.table.len()
+    }
+
+    fn folded(&self, resource: Resource) -> Resource {
+        match resource {
+            Resource::Key { structure, hash } => Resource::Key { structure, hash: hash % self.key_stripes },
+            other => other,
+        }
+    }
+}
+
+impl LockManager for PageLocks {
+    fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
+        self.table.lock(txn, self.folded(resource), mode)
+    }
+
+    fn ended(&self, txn: TxnId) {
+        self.table.release_all(txn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_pages::PageId;
+    use cedrat_sync::{Arc, thread};
+
+    use super::*;
+
+    const A: Resource = Resource::Page(PageId::new(1));
+    const B: Resource = Resource::Page(PageId::new(2));
+
+    #[test]
+    fn readers_share_and_a_writer_excludes() {
+        let locks = PageLocks::default();
+        locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
+        locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
+        assert_eq!(locks.locked(), 1);
+        locks.ended(TxnId(1));
+        locks.lock(TxnId(2), A, LockMode::Exclusive).unwrap();
+        locks.ended(TxnId(2));
+        assert_eq!(locks.locked(), 0, "nothing is left behind");
+    }
+
+    /// Each transaction takes two pages in the opposite order. Somebody always gets through, nobody waits for ever.
+    #[test]
+    fn a_deadlock_has_one_victim_and_one_survivor() {
+        cedrat_sync::explore(4, 200, || {
+            let locks = Arc::new(PageLocks::default());
+            let walk = |txn: u64, first: Resource, second: Resource| {
+                let locks = Arc::clone(&locks);
+                thread::spawn(move || {
+                    let mut got = locks.lock(TxnId(txn), first, LockMode::Exclusive);
+                    if got.is_ok() {
+                        got = locks.lock(TxnId(txn), second, LockMode::Exclusive);
+                    }
+                    locks.ended(TxnId(txn));
+                    got.is_ok()
+                })
+            };
+            let threads = [walk(1, A, B), walk(2, B, A), walk(3, A, B)];
+            let through = threads.into_iter().map(|thread| thread.join().unwrap()).filter(|ok| *ok).count();
+            assert!(through >= 1);
+            assert_eq!(locks.locked(), 0);
+        });
+    }
+
+    /// Two readers that both want to write wait for each other: one is refused.
+    #[test]
+    fn two_upgrades_are_a_deadlock() {
+        cedrat_sync::explore(5, 200, || {
+            let locks = Arc::new(PageLocks::default());
+            for txn in [1, 2] {
+                locks.lock(TxnId(txn), A, LockMode::Shared).unwrap();
+            }
+            let upgrade = |txn: u64| {
+                let locks = Arc::clone(&locks);
+                thread::spawn(move || {
+                    let got = locks.lock(TxnId(txn), A, LockMode::Exclusive).is_ok();
+                    locks.ended(TxnId(txn));
+                    got
+                })
+            };
+            let threads = [upgrade(1), upgrade(2)];
+            let through = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(through.iter().filter(|ok| **ok).count(), 1, "{through:?}");
+        });
+    }
+
+    #[test]
+    fn keys_are_folded_to_a_bounded_number_of_locks() {
+        let locks = PageLocks::with_key_stripes(8);
+        for hash in 0..1000 {
+            let key = Resource::Key { structure: PageId::new(9), hash };
+            locks.lock(TxnId(1), key, LockMode::Exclusive).unwrap();
+        }
+        assert_eq!(locks.locked(), 8);
+    }
+}

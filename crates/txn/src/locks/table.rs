@@ -1,0 +1,273 @@
+//! A hashed lock table with deadlock detection.
+//!
+//! Locks lie in shards by their resource's hash. Who must wait says whom it waits for in one common graph, and asks
+//! there whether its own wait would close a circle; if so it is refused. A wait begins with its edges in the graph
+//! and is woken whenever a lock of its shard changes, so that edges are never stale for long: each wakened waiter
+//! recomputes its own, and checks again.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+use cedrat_sync::{Arc, Condvar, Mutex};
+use cedrat_wal::TxnId;
+
+use super::{Deadlock, LockMode, Resource};
+
+const SHARDS: usize = 64;
+
+/// Who holds what, and who waits.
+#[derive(Debug, Default)]
+pub(super) struct LockTable {
+    shards: Vec<Shard>,
+    /// What each transaction holds, so that it can all be given back.
+    held: Vec<Mutex<HashMap<TxnId, Vec<Resource>, Words>>>,
+    waits: Mutex<Waits>,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    locks: Mutex<HashMap<Resource, Lock, Words>>,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    holders: Vec<(TxnId, LockMode)>,
+    /// In order of arrival; those who hold the resource and want more stand in front.
+    queue: VecDeque<Waiter>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiter {
+    txn: TxnId,
+    bell: Arc<Bell>,
+}
+
+/// Rung when a waiter's turn may have come.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock() = true;
+        self.condition.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut rung = self.rung.lock();
+        while !*rung {
+            self.condition.wait(&mut rung);
+        }
+        *rung = false;
+    }
+}
+
+/// Who waits for whom.
+#[derive(Debug, Default)]
+struct Waits {
+    edges: HashMap<TxnId, Vec<TxnId>>,
+}
+
+impl Waits {
+    /// Whether `from` is reached from any of `others`.
+    fn closes_a_circle(&self, from: TxnId, others: &[TxnId]) -> bool {
+        let mut seen: HashSet<TxnId> = HashSet::new();
+        let mut open: Vec<TxnId> = others.to_vec();
+        while let Some(txn) = open.pop() {
+            if txn == from {
+                return true;
+            }
+            if seen.insert(txn)
+                && let Some(next) = self.edges.get(&txn)
+            {
+                open.extend_from_slice(next);
+            }
+        }
+        false
+    }
+}
+
+impl LockTable {
+    pub(super) fn new() -> LockTable {
+        LockTable {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            held: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            waits: Mutex::default(),
+        }
+    }
+
+    fn shard(&self, resource: &Resource) -> &Shard {
+        // The map inside uses the low and the highest bits; the shard those between.
+        &self.shards[(Words::default().hash_one(resource) >> 32) as usize % SHARDS]
+    }
+
+    fn held(&self, txn: TxnId) -> &Mutex<HashMap<TxnId, Vec<Resource>, Words>> {
+        &self.held[txn.0 as usize % SHARDS]
+    }
+
+    /// Locks, waiting if need be.
+    pub(super) fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
+        let shard = self.shard(&resource);
+        let mut locks = shard.locks.lock();
+        let lock = locks.entry(resource).or_default();
+        let held = lock.mode_of(txn);
+        let wanted = held.map_or(mode, |held| held.join(mode));
+        if held == Some(wanted) {
+            return Ok(());
+        }
+        if lock.may_have(txn, wanted, held.is_some()) {
+            lock.give(txn, wanted);
+            // An upgrade may pass those who wait; they have a new reason to.
+            lock.ring_all();
+            drop(locks);
+            self.note(txn, resource, held.is_none());
+            return Ok(());
+        }
+        let bell = Arc::new(Bell::default());
+        let waiter = Waiter { txn, bell: Arc::clone(&bell) };
+        if held.is_some() {
+            let upgrades = lock.queue.iter().take_while(|waiter| lock.mode_of(waiter.txn).is_some()).count();
+            lock.queue.insert(upgrades, waiter);
+        } else {
+            lock.queue.push_back(waiter);
+        }
+        lock.ring_all();
+        loop {
+            let lock = locks.entry(resource).or_default();
+            if lock.is_next(txn) && lock.agrees(txn, wanted) {
+                lock.queue.retain(|waiter| waiter.txn != txn);
+                lock.give(txn, wanted);
+                // Those behind may share it, or have new reasons to wait.
+                lock.ring_all();
+                self.waits.lock().edges.remove(&txn);
+                drop(locks);
+                self.note(txn, resource, held.is_none());
+                return Ok(());
+            }
+            let others = lock.in_the_way(txn, wanted);
+            {
+                let mut waits = self.waits.lock();
+                if waits.closes_a_circle(txn, &others) {
+                    waits.edges.remove(&txn);
+                    drop(waits);
+                    lock.queue.retain(|waiter| waiter.txn != txn);
+                    lock.ring_all();
+                    if lock.is_idle() {
+                        locks.remove(&resource);
+                    }
+                    return Err(Deadlock { txn, resource });
+                }
+                waits.edges.insert(txn, others);
+            }
+            drop(locks);
+            bell.wait();
+            locks = shard.locks.lock();
+        }
+    }
+
+    fn note(&self, txn: TxnId, resource: Resource, new: bool) {
+        if new {
+            self.held(txn).lock().entry(txn).or_default().push(resource);
+        }
+    }
+
+    /// Gives back all that a transaction holds.
+    pub(super) fn release_all(&self, txn: TxnId) {
+        let Some(resources) = self.held(txn).lock().remove(&txn) else { return };
+        for resource in resources {
+            let mut locks = self.shard(&resource).locks.lock();
+            let Some(lock) = locks.get_mut(&resource) else { continue };
+            lock.holders.retain(|(holder, _)| *holder != txn);
+            lock.ring_all();
+            if lock.is_idle() {
+                locks.remove(&resource);
+            }
+        }
+    }
+
+    /// How many resources are locked or waited for.
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.locks.lock().len()).sum()
+    }
+}
+
+impl Lock {
+    fn mode_of(&self, txn: TxnId) -> Option<LockMode> {
+        self.holders.iter().find(|(holder, _)| *holder == txn).map(|(_, mode)| *mode)
+    }
+
+    /// Whether every other holder agrees.
+    fn agrees(&self, txn: TxnId, mode: LockMode) -> bool {
+        self.holders.iter().all(|(holder, held)| *holder == txn || held.agrees_with(mode))
+    }
+
+    /// Whether it can be granted without waiting: nobody is passed by, unless he who asks holds it already.
+    fn may_have(&self, txn: TxnId, mode: LockMode, upgrade: bool) -> bool {
+        (upgrade || self.queue.is_empty()) && self.agrees(txn, mode)
+    }
+
+    /// Whether nobody waits before `txn`.
+    fn is_next(&self, txn: TxnId) -> bool {
+        self.queue.front().is_some_and(|waiter| waiter.txn == txn)
+    }
+
+    fn give(&mut self, txn: TxnId, mode: LockMode) {
+        match self.holders.iter_mut().find(|(holder, _)| *holder == txn) {
+            Some((_, held)) => *held = mode,
+            None => self.holders.push((txn, mode)),
+        }
+    }
+
+    /// The holders that disagree, and everyone who stands before in the queue.
+    fn in_the_way(&self, txn: TxnId, mode: LockMode) -> Vec<TxnId> {
+        let holders = self
+            .holders
+            .iter()
+            .filter(|(holder, held)| *holder != txn && !held.agrees_with(mode))
+            .map(|(holder, _)| *holder);
+        let before = self.queue.iter().map(|waiter| waiter.txn).take_while(|waiter| *waiter != txn);
+        holders.chain(before).collect()
+    }
+
+    fn ring_all(&self) {
+        for waiter in &self.queue {
+            waiter.bell.ring();
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_empty()
+    }
+}
+
+/// Hashes a few words: page numbers and the hashes of keys, no strings and nobody's attack.
+type Words = BuildHasherDefault<WordHasher>;
+
+#[derive(Default)]
+struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 29
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_isize(&mut self, word: isize) {
+        self.write_u64(word as u64);
+    }
+}

@@ -1,0 +1,126 @@
+//! The first pass: reads, verifies, judges, and changes nothing.
+
+use std::collections::HashMap;
+
+use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, TxnId};
+
+use crate::body::{Body, LoggedUndo};
+use crate::error::{Error, Result};
+use crate::registry::{Does, Numbers};
+use crate::report::Progress;
+
+/// A transaction without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loser {
+    pub(crate) id: TxnId,
+    pub(crate) partition: PartitionId,
+    /// Its first and its newest record.
+    pub(crate) first: Lsn,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) last: LogOffset,
+}
+
+/// What the log says.
+#[derive(Debug, Default)]
+pub(crate) struct Analysis {
+    pub(crate) losers: Vec<Loser>,
+    pub(crate) winners: u64,
+    pub(crate) rolled_back: u64,
+    pub(crate) records: u64,
+    pub(crate) log_bytes: u64,
+    /// The first page behind every page that a record names.
+    pub(crate) pages_end: u64,
+    /// The first transaction number that no record has.
+    pub(crate) next_txn: u64,
+}
+
+/// Progress is told once in so many records.
+pub(super) const TELL_EVERY: u64 = 1 << 16;
+
+pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -> Result<Analysis> {
+    let mut analysis = Analysis::default();
+    let mut running: HashMap<TxnId, Loser> = HashMap::new();
+    // Most records follow one of their own transaction; the map is asked only where it changes.
+    let mut current: Option<Loser> = None;
+    let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
+    while let Some(scanned) = scan.next()? {
+        let record = scanned.record;
+        analysis.records += 1;
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
+        is_registered(&body, known)?;
+        if let Some(redo) = body.redo() {
+            analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
+        }
+        let id = record.head.txn;
+        analysis.next_txn = analysis.next_txn.max(id.0.saturating_add(1));
+        if id != TxnId::NONE {
+            if current.is_none_or(|loser| loser.id != id) {
+                let next = running.remove(&id);
+                if let Some(loser) = current.take() {
+                    running.insert(loser.id, loser);
+                }
+                current = next;
+            }
+            match record.head.kind {
+                Kind::COMMIT => {
+                    current = None;
+                    analysis.winners += 1;
+                }
+                Kind::ROLLBACK_END => {
+                    current = None;
+                    analysis.rolled_back += 1;
+                }
+                _ => {
+                    let partition = record.position.partition;
+                    let loser = current.get_or_insert(Loser {
+                        id,
+                        partition,
+                        first: record.lsn,
+                        last_lsn: record.lsn,
+                        last: record.position.offset,
+                    });
+                    if loser.partition != partition {
+                        return Err(Error::bad_record(record.lsn, "its transaction lies in another partition (E8.1)"));
+                    }
+                    loser.last = record.position.offset;
+                    loser.last_lsn = record.lsn;
+                }
+            }
+        }
+        if analysis.records % TELL_EVERY == 0 {
+            let (done, of) = scan.progress();
+            tell(Progress::Analysis { done: done.0, of: of.0 });
+        }
+    }
+    let (_, of) = scan.progress();
+    analysis.log_bytes = of.0;
+    tell(Progress::Analysis { done: of.0, of: of.0 });
+    analysis.losers = running.into_values().chain(current).collect();
+    analysis.losers.sort_unstable_by_key(|loser| loser.id);
+    Ok(analysis)
+}
+
+/// R3: whatever stands in the log can be repeated and taken back by this program.
+fn is_registered(body: &Body<'_>, known: &Numbers) -> Result<()> {
+    let missing = |what, number| {
+        let name = known.name(number).map_or_else(|| format!("number {number}"), str::to_owned);
+        Err(Error::Unregistered { what, name })
+    };
+    if let Some(redo) = body.redo()
+        && known.operation(redo.operation).is_none()
+    {
+        return missing("the operation", redo.operation);
+    }
+    let undo = match body {
+        Body::Update { undo, .. } | Body::NestedEnd { undo, .. } | Body::UndoOnly { undo } => undo,
+        _ => return Ok(()),
+    };
+    let Some(number) = undo.number() else { return Ok(()) };
+    let fits = match known.entry(number).map(|entry| entry.does) {
+        Some(Does::Operation(_)) => matches!(undo, LoggedUndo::Operation { .. }),
+        Some(Does::Logical(_)) => matches!(undo, LoggedUndo::Logical { .. }),
+        Some(Does::Finish(_)) => matches!(undo, LoggedUndo::Finish { .. }),
+        Some(Does::RecordKind) | None => false,
+    };
+    if fits { Ok(()) } else { missing("the undo", number) }
+}

@@ -1,0 +1,87 @@
+//! Recovery: analysis, redo, undo (Lemon §3.4; docs/inside/recovery.md).
+//!
+//! 1. **Analysis** reads the log from the scan point and changes nothing: who won, who lost, is everything registered
+//!    that stands in it (R3). Whatever is refused is refused here (R2).
+//! 2. A new epoch begins (E1.1). From here on there is writing.
+//! 3. **Redo** repeats history from the redo point, page by page, in as many threads as one likes (R4).
+//! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
+//!
+//! A crash on the way changes nothing but the time it takes (R5): redo asks each page what it knows already, and undo
+//! has left compensation records.
+
+mod analysis;
+mod redo;
+mod undo;
+
+pub(crate) use analysis::Loser;
+
+use std::time::Instant;
+
+use cedrat_media::{LockGuard, Media};
+use cedrat_pages::Pool;
+use cedrat_sync::Arc;
+use cedrat_wal::Found;
+
+use crate::error::Result;
+use crate::options::Options;
+use crate::registry::{Numbers, Registry};
+use crate::report::{Progress, RecoveryReport};
+use crate::store::{Inner, Store, log_options, pool_options};
+
+/// Opens a store that exists.
+pub(crate) fn recover(
+    media: Arc<dyn Media>,
+    found: Found,
+    lock: LockGuard,
+    options: &Options,
+    registry: &Registry,
+) -> Result<Store> {
+    let tell = |progress: Progress| {
+        if let Some(listener) = &options.progress {
+            listener(progress);
+        }
+    };
+    let began = Instant::now();
+    let checkpoint = found.control().checkpoint;
+    let known = Numbers::bind(registry, &found.control().names);
+    let analysis = analysis::analyse(&found, &known, &tell)?;
+    let mut report = RecoveryReport {
+        scanned_from: checkpoint.scan_lsn,
+        end: found.end_lsn(),
+        records: analysis.records,
+        log_bytes: analysis.log_bytes,
+        winners: analysis.winners,
+        rolled_back: analysis.rolled_back,
+        losers: analysis.losers.len() as u64,
+        analysis: began.elapsed(),
+        ..RecoveryReport::default()
+    };
+
+    let names: Vec<&str> = registry.names().collect();
+    let log = found.begin(&names, &log_options(options))?;
+    let pool = Pool::open(media, log.clone(), pool_options(options))?;
+    let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
+    pool.ensure_len(pages_end)?;
+    // E7.3: whatever was ever in use lies in the file by now.
+    let tail = pool.len_pages().max(pages_end);
+    let next_txn = analysis.next_txn.max(checkpoint.next_txn);
+    let store = Store::around(Inner::new(log, pool, options, registry, tail, next_txn, lock)?);
+
+    let redo_began = Instant::now();
+    let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;
+    report.redone = redone.records;
+    report.pages = redone.pages;
+    report.redo = redo_began.elapsed();
+
+    let undo_began = Instant::now();
+    report.undone = undo::undo(&store, analysis.losers, &tell)?;
+    store.inner.space.load(&store.inner.pool)?;
+    report.undo = undo_began.elapsed();
+
+    if !options.background {
+        store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
+    }
+    report.total = began.elapsed();
+    store.set_report(report);
+    Ok(store)
+}

@@ -1,0 +1,294 @@
+//! The second pass: history is repeated, each record in its page and nowhere else, in LSN order for each page (R4).
+//!
+//! One thread reads the log and sorts the records into one lane per worker by their page: the demultiplexer of Lemon §8.
+//! A worker takes a batch, groups it by page, and brings each page up to date under one latch. So a page is looked up
+//! once per batch instead of once per record, and pages are read ahead in the order in which they lie on disk.
+
+use std::collections::{HashSet, VecDeque};
+
+use cedrat_pages::PageId;
+use cedrat_sync::{Condvar, Mutex, thread};
+use cedrat_wal::{Checkpoint, Lsn};
+
+use super::analysis::TELL_EVERY;
+use crate::body::{Body, Redo};
+use crate::error::{Error, Result};
+use crate::operation::RecordId;
+use crate::registry::Misfit;
+use crate::report::Progress;
+use crate::store::{Inner, Store};
+
+/// A batch is handed over when it has so many records, or so many bytes of arguments.
+const BATCH_RECORDS: usize = 16 << 10;
+const BATCH_BYTES: usize = 1 << 20;
+/// Batches that wait for one worker: enough to keep it busy, few enough to bound memory.
+const LANE_LEN: usize = 4;
+/// Pages that are read ahead together.
+const READ_AHEAD_PAGES: usize = 256;
+
+/// What redo did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Redone {
+    pub(crate) records: u64,
+    pub(crate) pages: u64,
+}
+
+/// Repeats history from the redo point on. With 0 threads, on this one.
+pub(crate) fn redo(
+    store: &Store,
+    checkpoint: &Checkpoint,
+    threads: usize,
+    end: Lsn,
+    tell: &dyn Fn(Progress),
+) -> Result<Redone> {
+    let inner = &*store.inner;
+    if threads == 0 {
+        let mut worker = Worker::new(inner);
+        read(inner, checkpoint, end, 1, tell, |_, batch| worker.apply(&batch))?;
+        return Ok(worker.done());
+    }
+    let lanes: Vec<Lane> = (0..threads).map(|_| Lane::default()).collect();
+    let mut outcomes = Vec::new();
+    let mut reading = Ok(());
+    thread::scope(|scope| {
+        let workers: Vec<_> = lanes
+            .iter()
+            .map(|lane| {
+                scope.spawn(move || {
+                    // Closed on every way out, panic included: the reader must not wait for a worker that is gone.
+                    let _closed_at_end = Closing(lane);
+                    let mut worker = Worker::new(inner);
+                    while let Some(batch) = lane.take() {
+                        worker.apply(&batch)?;
+                    }
+                    Ok::<Redone, Error>(worker.done())
+                })
+            })
+            .collect();
+        {
+            let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
+            // A lane that is closed early has a reason, which its worker returns.
+            reading = read(inner, checkpoint, end, threads, tell, |lane, batch| Ok(lanes[lane].put(batch)));
+        }
+        outcomes = workers.into_iter().map(|worker| worker.join()).collect();
+    });
+    let mut redone = Redone::default();
+    for outcome in outcomes {
+        match outcome {
+            Ok(worker) => {
+                let worker = worker?;
+                redone.records += worker.records;
+                redone.pages += worker.pages;
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+    reading?;
+    Ok(redone)
+}
+
+/// Reads the log and hands batches over, each to the lane of its pages.
+fn read(
+    inner: &Inner,
+    checkpoint: &Checkpoint,
+    end: Lsn,
+    lanes: usize,
+    tell: &dyn Fn(Progress),
+    mut hand_over: impl FnMut(usize, Batch) -> Result<()>,
+) -> Result<()> {
+    let mut batches: Vec<Batch> = (0..lanes).map(|_| Batch::default()).collect();
+    let mut scan = inner.log.scan(checkpoint.redo_lsn)?;
+    let mut records = 0u64;
+    while let Some(scanned) = scan.next()? {
+        let record = scanned.record;
+        if record.lsn >= end {
+            break; // what this opening wrote itself
+        }
+        records += 1;
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
+        if let Some(redo) = body.redo() {
+            let lane = lane_of(redo.at.page, lanes);
+            let batch = &mut batches[lane];
+            batch.push(record.lsn, redo);
+            if batch.is_full() {
+                hand_over(lane, std::mem::take(batch))?;
+            }
+        }
+        if records.is_multiple_of(TELL_EVERY) {
+            let (done, of) = scan.progress();
+            tell(Progress::Redo { done: done.0, of: of.0 });
+        }
+    }
+    for (lane, batch) in batches.into_iter().enumerate() {
+        hand_over(lane, batch)?;
+    }
+    Ok(())
+}
+
+/// Neighbouring pages go to one lane, so that they can be read with one call; their neighbours to another.
+fn lane_of(page: PageId, lanes: usize) -> usize {
+    const RUN_PAGES: u64 = 32;
+    let run = page.get() / RUN_PAGES;
+    (run.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % lanes
+}
+
+/// Records for one worker, in LSN order.
+#[derive(Debug, Default)]
+struct Batch {
+    items: Vec<Item>,
+    arguments: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    lsn: Lsn,
+    at: RecordId,
+    operation: u32,
+    arguments_at: u32,
+    arguments_len: u32,
+}
+
+impl Batch {
+    fn push(&mut self, lsn: Lsn, redo: &Redo<'_>) {
+        let arguments_at = self.arguments.len() as u32;
+        self.arguments.extend_from_slice(redo.arguments);
+        let arguments_len = redo.arguments.len() as u32;
+        self.items.push(Item { lsn, at: redo.at, operation: redo.operation, arguments_at, arguments_len });
+    }
+
+    fn is_full(&self) -> bool {
+        self.items.len() >= BATCH_RECORDS || self.arguments.len() >= BATCH_BYTES
+    }
+
+    fn arguments(&self, item: &Item) -> &[u8] {
+        &self.arguments[item.arguments_at as usize..][..item.arguments_len as usize]
+    }
+}
+
+/// Batches on their way to one worker.
+#[derive(Debug, Default)]
+struct Lane {
+    state: Mutex<LaneState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct LaneState {
+    batches: VecDeque<Batch>,
+    closed: bool,
+}
+
+impl Lane {
+    /// Waits for a place. What comes after closing is dropped.
+    fn put(&self, batch: Batch) {
+        let mut state = self.state.lock();
+        while state.batches.len() >= LANE_LEN && !state.closed {
+            self.changed.wait(&mut state);
+        }
+        if !state.closed {
+            state.batches.push_back(batch);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for a batch; `None` once the lane is closed and empty.
+    fn take(&self) -> Option<Batch> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(batch) = state.batches.pop_front() {
+                self.changed.notify_all();
+                return Some(batch);
+            }
+            if state.closed {
+                return None;
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+/// Closes a lane when dropped.
+struct Closing<'a>(&'a Lane);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Brings pages up to date.
+struct Worker<'a> {
+    inner: &'a Inner,
+    redone: u64,
+    pages: HashSet<PageId>,
+    /// The batch's items, by page and LSN.
+    order: Vec<Item>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(inner: &'a Inner) -> Worker<'a> {
+        Worker { inner, redone: 0, pages: HashSet::new(), order: Vec::new() }
+    }
+
+    fn done(self) -> Redone {
+        Redone { records: self.redone, pages: self.pages.len() as u64 }
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<()> {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend_from_slice(&batch.items);
+        order.sort_unstable_by_key(|item| (item.at.page, item.lsn));
+        let pages: Vec<&[Item]> = order.chunk_by(|a, b| a.at.page == b.at.page).collect();
+        for ahead in pages.chunks(READ_AHEAD_PAGES) {
+            let wanted: Vec<PageId> =
+                ahead.iter().filter(|items| !self.formats(&items[0])).map(|items| items[0].at.page).collect();
+            self.inner.pool.prefetch(&wanted);
+            for items in ahead {
+                self.redo_page(batch, items)?;
+            }
+        }
+        self.order = order;
+        Ok(())
+    }
+
+    fn formats(&self, item: &Item) -> bool {
+        self.inner.numbers.operation(item.operation).is_some_and(|table| table.formats)
+    }
+
+    /// One page's records of a batch.
+    fn redo_page(&mut self, batch: &Batch, items: &[Item]) -> Result<()> {
+        let id = items[0].at.page;
+        self.pages.insert(id);
+        let pool = &self.inner.pool;
+        // A page formatted first need not be read: all its later records follow.
+        let mut page = if self.formats(&items[0]) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
+        let mut newest = page.page_ref().lsn();
+        for item in items {
+            if item.lsn <= newest {
+                continue; // the page knows it already (E6.5)
+            }
+            let table =
+                self.inner.numbers.operation(item.operation).ok_or_else(|| self.inner.unregistered(item.operation))?;
+            page.will_change(item.lsn);
+            let done = page.change(item.lsn, |page| (table.redo)(batch.arguments(item), page, item.at.slot));
+            done.map_err(|misfit| self.misfit(item, misfit))?;
+            newest = item.lsn;
+            self.redone += 1;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn misfit(&self, item: &Item, misfit: Misfit) -> Error {
+        match misfit {
+            Misfit::Page(damaged) => self.inner.stop_for_damage(&damaged, &self.inner.name_of(item.operation)),
+            Misfit::Arguments => {
+                let what = format!("its arguments are not those of {}", self.inner.name_of(item.operation));
+                self.inner.log.stop(&what);
+                Error::bad_record(item.lsn, what)
+            }
+        }
+    }
+}

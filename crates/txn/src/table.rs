@@ -1,0 +1,98 @@
+//! Who is running: transactions that have written at least one record and have not ended.
+
+use std::collections::HashMap;
+
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_wal::{Lsn, TxnId};
+
+/// A running transaction, as others see it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: TxnId,
+    /// No record of the transaction has a smaller LSN.
+    pub(crate) first: Lsn,
+    /// Set by others: it keeps too much of the log and is to roll back at its next step (E16.3).
+    doomed: AtomicBool,
+}
+
+impl Entry {
+    pub(crate) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.doomed.load(Ordering::Relaxed)
+    }
+}
+
+const SHARDS: usize = 16;
+
+/// All running transactions of a store.
+///
+/// A checkpoint reads the clock, then this table. Who is not in it yet draws its first LSN after that reading
+/// (`enter` comes before the first draw), so it cannot be older than the clock; who is no longer in it has appended
+/// its last record, and the checkpoint forces the log before it relies on that (E3.1 in spirit).
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    shards: [Mutex<HashMap<TxnId, Arc<Entry>>>; SHARDS],
+}
+
+impl Table {
+    fn shard(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Entry>>> {
+        &self.shards[id.0 as usize % SHARDS]
+    }
+
+    /// Enters a transaction that is about to write its first record. `newest` reads the clock.
+    pub(crate) fn enter(&self, id: TxnId, newest: impl FnOnce() -> Lsn) -> Arc<Entry> {
+        let mut shard = self.shard(id).lock();
+        // The clock is read while the shard is held: a checkpoint that comes later sees the entry, and one that came
+        // earlier read the clock earlier.
+        let entry = Arc::new(Entry { id, first: newest().next(), doomed: AtomicBool::new(false) });
+        let before = shard.insert(id, Arc::clone(&entry));
+        debug_assert!(before.is_none(), "a transaction enters once");
+        entry
+    }
+
+    /// Enters a loser found by recovery.
+    pub(crate) fn enter_loser(&self, id: TxnId, first: Lsn) -> Arc<Entry> {
+        let entry = Arc::new(Entry { id, first, doomed: AtomicBool::new(false) });
+        self.shard(id).lock().insert(id, Arc::clone(&entry));
+        entry
+    }
+
+    /// Takes out a transaction whose last record was appended.
+    pub(crate) fn leave(&self, id: TxnId) {
+        self.shard(id).lock().remove(&id);
+    }
+
+    /// The one with the smallest first LSN.
+    pub(crate) fn oldest(&self) -> Option<Arc<Entry>> {
+        self.shards
+            .iter()
+            .filter_map(|shard| shard.lock().values().min_by_key(|entry| entry.first).cloned())
+            .min_by_key(|entry| entry.first)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_the_one_that_entered_first() {
+        let table = Table::default();
+        for (id, clock) in [(3, 10), (1, 20), (18, 5), (2, 30)] {
+            table.enter(TxnId(id), || Lsn::new(clock));
+        }
+        assert_eq!(table.oldest().map(|entry| (entry.id, entry.first)), Some((TxnId(18), Lsn::new(6))));
+        table.leave(TxnId(18));
+        assert_eq!(table.oldest().map(|entry| entry.id), Some(TxnId(3)));
+        assert_eq!(table.len(), 3);
+    }
+}

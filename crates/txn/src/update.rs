@@ -1,0 +1,252 @@
+//! The one road by which a page changes (STYLE §9; Lemon §3.1: `Tupdate`).
+//!
+//! | step | what | may say no |
+//! |---|---|---|
+//! | 1 | the lock manager's callback ([`Txn::update`]) | yes |
+//! | 2 | the page's exclusive latch | yes |
+//! | 3 | `prepare`: the undo | yes |
+//! | 4 | room in the log for the record and its undo (E6.2) | yes |
+//! | 5 | the page is announced as dirty (E3.3) | no |
+//! | 6 | the record is appended: an LSN is drawn and filled | no |
+//! | 7 | `redo`, and the LSN is stamped | only as damage, which stops the store (E6.3) |
+//! | 8 | the latch is released | no |
+//!
+//! Rollback and recovery's undo walk the same road from step 5 on ([`Txn::compensate`]); recovery's redo has its own
+//! steps 5 and 7, with the same `redo`.
+
+use std::any::TypeId;
+
+use cedrat_pages::{Damaged, Exclusive, PoolError, Slot};
+use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending};
+
+use crate::body::{Head, UndoShape, room_for};
+use crate::error::{Error, Result};
+use crate::operation::{Operation, RecordId};
+use crate::registry::Misfit;
+use crate::store::Inner;
+use crate::transaction::{END_ROOM, How, Txn};
+use crate::undo::{Call, Undo, UndoKind};
+
+/// The checkpointer hears of a transaction's log in pieces of so many bytes.
+const REPORT_EVERY: u64 = 256 << 10;
+
+/// Which undo a change gets.
+pub(crate) enum UndoOf {
+    /// What `prepare` says.
+    Own,
+    /// This one, whatever `prepare` says.
+    Given(Undo),
+}
+
+/// Steps 5 and 6. `head` and `arguments` of the transaction are the record's first parts; room was reserved.
+///
+/// A macro, because `page` borrows one field of the transaction while others change.
+macro_rules! announce_and_append {
+    ($txn:ident, $page:ident, $kind:expr, $last_part:expr) => {{
+        let room = $txn.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        room.spend(if $txn.undoing { Spending::Undo } else { Spending::Forward });
+        let log = &$txn.store.inner.log;
+        $page.will_change(log.current_lsn().next());
+        let record = RecordHead::new($kind, $txn.id, $txn.last);
+        let appended = log.append($txn.partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);
+        $txn.last = Some(appended.offset);
+        appended
+    }};
+}
+
+impl Txn {
+    /// Steps 2 to 8.
+    pub(crate) fn road<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<Lsn> {
+        self.may_change()?;
+        self.enter()?;
+        let number = self.inner().number_of::<O>()?;
+        self.store.inner.log.throttle(self.partition)?;
+        self.arguments.clear();
+        crate::encode::into_vec(operation, &mut self.arguments).map_err(|_| unspeakable(O::NAME))?;
+
+        loop {
+            let mut page = self.store.inner.latched::<O>(at)?;
+            let own = operation.prepare(&page.page_ref(), at.slot)?;
+            let undo = match &undo_of {
+                _ if self.how == How::Ordered => &Undo::none(),
+                UndoOf::Own => &own,
+                UndoOf::Given(undo) => undo,
+            };
+            let (shape, call) = self.store.inner.shape_of(undo)?;
+            let undo_len = undo.arguments().len();
+            let body_len_bound = room_for(self.arguments.len() + undo_len);
+            let undo_room = undo_room(undo, self.arguments.len());
+            if !self.has_room(body_len_bound, undo_room) {
+                // Making room may wait for the disk, which nobody does under a page's latch (E13.5).
+                drop(page);
+                self.room_for_records(body_len_bound, undo_room)?;
+                continue;
+            }
+            Head(&mut self.head).update(number, at, shape, call, self.arguments.len());
+            self.store.inner.check_len(self.head.len() + self.arguments.len() + undo_len)?;
+
+            // From here nothing can fail.
+            self.owed += undo_room;
+            let appended = announce_and_append!(self, page, Kind::UPDATE, undo.arguments());
+            let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
+            drop(page);
+            done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
+            self.unreported += body_len_bound;
+            if self.unreported >= REPORT_EVERY {
+                self.report_bytes();
+            }
+            return Ok(appended.lsn);
+        }
+    }
+
+    /// Takes one change of a page back by an operation on the same page: steps 2 and 5 to 8. The record is redo-only
+    /// and says what is next to undo (E5.4).
+    pub(crate) fn compensate(
+        &mut self,
+        operation: u32,
+        at: RecordId,
+        arguments: &[u8],
+        undo_next: Option<LogOffset>,
+    ) -> Result<()> {
+        let table = *self.inner().numbers.operation(operation).ok_or_else(|| self.inner().unregistered(operation))?;
+        self.arguments.clear();
+        self.arguments.extend_from_slice(arguments);
+        Head(&mut self.head).compensation(operation, at, undo_next);
+        let mut page = self.store.inner.pool.exclusive(at.page)?;
+        let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
+        let done = page.change(appended.lsn, |page| (table.redo)(&self.arguments, page, at.slot));
+        drop(page);
+        done.map_err(|misfit| {
+            let name = self.inner().name_of(operation);
+            match misfit {
+                Misfit::Page(damaged) => self.inner().stop_for_damage(&damaged, &name),
+                Misfit::Arguments => {
+                    self.inner().log.stop(&format!("the undo {name} cannot read its own arguments"));
+                    Error::bad_record(appended.lsn, "the arguments of an undo are not those of its operation")
+                }
+            }
+        })?;
+        self.note_space_change(operation, at, appended.lsn);
+        Ok(())
+    }
+
+    /// Writes a compensation record of the caller's own making (Lemon §1: "write a compensation record"): `operation` is
+    /// applied and never undone, and rolling back goes on at `next`, past everything since.
+    ///
+    /// # Errors
+    /// As [`Txn::update`]; [`Error::Misuse`] for a savepoint of another transaction or depth.
+    pub fn update_compensating<O: Operation>(
+        &mut self,
+        at: RecordId,
+        operation: &O,
+        next: crate::Savepoint,
+    ) -> Result<()> {
+        self.check_savepoint(&next)?;
+        self.may_change()?;
+        self.enter()?;
+        let number = self.inner().number_of::<O>()?;
+        self.store.inner.log.throttle(self.partition)?;
+        self.arguments.clear();
+        crate::encode::into_vec(operation, &mut self.arguments).map_err(|_| unspeakable(O::NAME))?;
+        let room = room_for(self.arguments.len());
+        self.room_for_records(room, 0)?;
+        Head(&mut self.head).compensation(number, at, next.last);
+        self.store.inner.check_len(self.head.len() + self.arguments.len())?;
+        let mut page = self.store.inner.latched::<O>(at)?;
+        operation.prepare(&page.page_ref(), at.slot)?;
+        let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
+        let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
+        done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))
+    }
+
+    /// Whether a change may be made now.
+    #[inline]
+    fn may_change(&mut self) -> Result<()> {
+        self.alive()?;
+        if let Some(entry) = &self.entry
+            && entry.is_doomed()
+            && !self.undoing
+        {
+            return Err(self.obey());
+        }
+        Ok(())
+    }
+}
+
+/// Log that undoing takes, at most: a compensation, or the steps of a logical undo and its end.
+pub(crate) fn undo_room(undo: &Undo, redo_arguments_len: usize) -> u64 {
+    let one_record = match &undo.kind {
+        UndoKind::None => return 0,
+        UndoKind::Derived => room_for(redo_arguments_len),
+        _ => room_for(undo.arguments().len()),
+    };
+    one_record + if undo.log_bytes == 0 { 0 } else { u64::from(undo.log_bytes) + END_ROOM }
+}
+
+fn unspeakable(name: &'static str) -> Error {
+    let _ = name;
+    Error::Misuse("the arguments of an operation cannot be serialised: a sequence without a known length, or the like")
+}
+
+impl Inner {
+    /// The page's exclusive latch: step 2. A page that will be formatted anew need not be read.
+    #[inline]
+    fn latched<O: Operation>(&self, at: RecordId) -> Result<Exclusive<'_>, PoolError> {
+        if O::FORMATS { self.pool.exclusive_fresh(at.page) } else { self.pool.exclusive(at.page) }
+    }
+
+    #[inline]
+    pub(crate) fn number_of<O: Operation>(&self) -> Result<u32> {
+        self.numbers
+            .of_type(TypeId::of::<O>())
+            .ok_or_else(|| Error::Unregistered { what: "the operation", name: O::NAME.into() })
+    }
+
+    /// How an undo is logged.
+    #[inline]
+    #[allow(clippy::type_complexity, reason = "the call's number, and its slot if it is another one")]
+    pub(crate) fn shape_of(&self, undo: &Undo) -> Result<(UndoShape, Option<(u32, Option<Slot>)>)> {
+        let number = |call: &Call| {
+            self.numbers
+                .of_type(call.of)
+                .ok_or_else(|| Error::Unregistered { what: "the undo", name: call.name.into() })
+        };
+        Ok(match &undo.kind {
+            UndoKind::None => (UndoShape::None, None),
+            UndoKind::Derived => (UndoShape::Derived, None),
+            UndoKind::Operation { call, slot: None } => (UndoShape::Operation, Some((number(call)?, None))),
+            UndoKind::Operation { call, slot } => (UndoShape::OperationAt, Some((number(call)?, *slot))),
+            UndoKind::Logical(call) => (UndoShape::Logical, Some((number(call)?, None))),
+            UndoKind::Finish(call) => (UndoShape::Finish, Some((number(call)?, None))),
+            UndoKind::Unspeakable(name) => return Err(unspeakable(name)),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn check_len(&self, body_len: usize) -> Result<()> {
+        if body_len > self.body_len_max {
+            return Err(Error::TooLarge {
+                what: "a log record",
+                given: body_len as u64,
+                limit: self.body_len_max as u64,
+            });
+        }
+        Ok(())
+    }
+
+    /// A redo found its page damaged after its record was logged: memory and log have come apart (E6.3).
+    #[cold]
+    pub(crate) fn stop_for_damage(&self, damaged: &Damaged, operation: &str) -> Error {
+        self.log.stop(&format!("{operation}: {damaged}"));
+        self.pool.damaged(*damaged).into()
+    }
+
+    #[cold]
+    pub(crate) fn unregistered(&self, number: u32) -> Error {
+        Error::Unregistered { what: "operation", name: self.name_of(number) }
+    }
+
+    pub(crate) fn name_of(&self, number: u32) -> String {
+        self.numbers.name(number).map_or_else(|| format!("number {number}"), str::to_owned)
+    }
+}
