@@ -1,8 +1,13 @@
 //! What the tests of the whole house share.
 //!
 //! The tests lie beside this folder, one folder for each kind of doubt: `house` asks whether the
-//! repository keeps its own rules.
+//! repository keeps its own rules, `hostile` what strange bytes do.
 #![forbid(unsafe_code)]
+
+pub mod hostile;
+pub mod seed;
+
+pub use cedrat::media::Image;
 
 use std::fs;
 use std::path::{Path, PathBuf};

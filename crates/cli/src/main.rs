@@ -1,3 +1,49 @@
-//! The `cedrat` command.
+//! The `cedrat` command: a tour, a crash workload, and eyes for what is inside a store.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod arguments;
+mod bank;
+mod info;
+mod log;
+mod look;
+mod output;
+mod overlay;
+mod tour;
+mod verify;
+
+use std::process::ExitCode;
+
+use cedrat::txn::Registry;
+use clap::Parser;
+
+use arguments::{Arguments, Bank, Command};
+use output::{Failure, Outcome};
+
+fn main() -> ExitCode {
+    // Wrong arguments end here with exit code 2, `--help` with 0.
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(why)) => {
+            eprintln!("cedrat: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Tour(arguments) => tour::tour(&arguments),
+        Command::Bank(Bank::Run(arguments)) => bank::run(&arguments),
+        Command::Bank(Bank::Verify(arguments)) => bank::verify(&arguments),
+        Command::Info(arguments) => info::info(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Log(arguments) => log::log(&arguments),
+        Command::TourWorker(arguments) => tour::work(&arguments),
+    }
+}
+
+/// All operations that the command knows: those of Cedrat, and those of its own tour and bank.
+fn registry() -> Registry {
+    cedrat::registry().operation::<tour::Increment>().record_kind(bank::TRANSFER)
+}

@@ -1,0 +1,220 @@
+//! The words after `cedrat`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Transactions as a library: a tour, a crash workload, and eyes for what is inside a store.
+#[derive(Debug, Parser)]
+#[command(name = "cedrat", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Tour(Tour),
+    #[command(subcommand)]
+    Bank(Bank),
+    Info(Info),
+    Verify(Verify),
+    Log(Log),
+    #[command(name = crate::tour::WORKER, hide = true)]
+    TourWorker(TourWorker),
+}
+
+/// Count words in a store that is killed on the way, and compare with a plain count.
+///
+/// Several threads count the words of text files in a transactional hash table, one transaction for
+/// each file. The working process is killed with SIGKILL part-way, several times; each new one recovers
+/// the store and goes on. At the end the counts are compared with a plain count of the same files.
+///
+/// Exit code 0 if they are equal, 1 if they are not or something failed, 2 for wrong arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Tour {
+    /// Files, and folders that are walked for text files [default: the current folder]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// How often the working process is killed
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) kills: u64,
+
+    /// How many threads count [default: two for each processor, at most 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub(crate) threads: Option<u64>,
+
+    /// Make the store in this folder, which must not exist yet, and keep it [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A crash workload: move money between accounts, and check what was promised.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bank {
+    Run(BankRun),
+    Verify(BankVerify),
+}
+
+/// Move money between accounts until killed, and print what is stable.
+///
+/// Creates or reopens the store in DIR. Prints `ack ID` for each transfer known to be stable, a number
+/// that is unique across runs, flushed line by line. May be killed with SIGKILL at any time; keep the
+/// lines of all runs in one file for `cedrat bank verify`.
+#[derive(Debug, Args)]
+pub(crate) struct BankRun {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// How many accounts there are, each opened with 1000; a bank that exists must have as many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub(crate) accounts: u64,
+
+    /// How many threads move money
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: u64,
+
+    /// End by itself after this many seconds [default: never]
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+
+    /// End by itself after this many transfers [default: never]
+    #[arg(long, value_name = "N")]
+    pub(crate) transfers: Option<u64>,
+
+    /// Whether a commit returns when it is stable, or at once with a token that is waited for elsewhere
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = CommitMode::Sync)]
+    pub(crate) commit: CommitMode,
+
+    /// How many partitions the log of a new store has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) partitions: u16,
+}
+
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CommitMode {
+    /// When its record is stable.
+    Sync,
+    /// At once, with a token.
+    Async,
+}
+
+/// Recover a bank and check that nothing promised is missing.
+///
+/// Checks that the total of all accounts is what it was at the beginning, and that every transfer in the
+/// list of acknowledgements is recorded.
+///
+/// Exit code 0 if so; 1 with what is wrong.
+#[derive(Debug, Args)]
+pub(crate) struct BankVerify {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// What `cedrat bank run` printed, of all runs; a last line without its end is passed over
+    #[arg(long, value_name = "FILE")]
+    pub(crate) acks: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say what a store is and what it holds, without changing it.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Read and check everything in a store, without changing it.
+///
+/// A store whose log still needs recovery is checked as recovery would leave it; what that would write
+/// goes to a temporary folder.
+///
+/// Exit code 0 if all is well; 1 with what is wrong, file and offset.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the records of a store's log, in the order of their LSNs, without changing it.
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Only the records of this transaction
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) transaction: Option<u64>,
+
+    /// Only the records that change this page
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) page: Option<u64>,
+
+    /// Only records with this LSN or a later one
+    #[arg(long, value_name = "LSN")]
+    pub(crate) from: Option<u64>,
+
+    /// Only records with this LSN or an earlier one
+    #[arg(long, value_name = "LSN")]
+    pub(crate) to: Option<u64>,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The working process of a tour.
+#[derive(Debug, Args)]
+pub(crate) struct TourWorker {
+    /// The tour's folder
+    pub(crate) directory: PathBuf,
+
+    /// How many threads count
+    #[arg(long)]
+    pub(crate) threads: usize,
+
+    /// Stop halfway in the n-th piece, counted from 0, and wait there to be killed
+    #[arg(long)]
+    pub(crate) halt_in: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent_and_all_explained() {
+        let mut command = Arguments::command();
+        command.build();
+        command.clone().debug_assert();
+        let mut next = vec![command];
+        while let Some(command) = next.pop() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{argument}");
+            }
+            next.extend(command.get_subcommands().cloned());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `cedrat bank run`: threads move money until the process is killed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use cedrat::txn::{Commit, Error, Result, Store, Txn};
+use cedrat::wal::Ticket;
+
+use super::{Bank, TRANSFERS_IN_ENTRY, open};
+use crate::arguments::{BankRun, CommitMode};
+use crate::output::{Context, Failure, Outcome, fail, line};
+
+/// How many tickets one thread may have outstanding.
+const OUTSTANDING_MAX: usize = 256;
+
+/// The most that one transfer moves.
+const AMOUNT_MAX: u64 = 100;
+
+/// When the threads end by themselves.
+struct End {
+    transfers_left: AtomicU64,
+    at: Option<Instant>,
+}
+
+/// Ends the other threads' work too when one thread's ends early.
+struct Ends<'a>(&'a End);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.transfers_left.store(0, Ordering::Relaxed);
+    }
+}
+
+impl End {
+    /// Takes one of the transfers that are left.
+    fn another(&self) -> bool {
+        if self.at.is_some_and(|at| Instant::now() >= at) {
+            return false;
+        }
+        self.transfers_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+/// Runs the bank. Returns only if an end was asked for.
+pub(crate) fn run(arguments: &BankRun) -> Outcome {
+    let store = open(&arguments.directory, true, arguments.partitions).while_doing("opening the bank")?;
+    let (bank, accounts) = store.transact(|txn| {
+        let bank = match Bank::open(txn)? {
+            Some(bank) => bank,
+            None => Bank::create(txn, arguments.accounts)?,
+        };
+        let accounts = bank.accounts(txn)?;
+        Ok((bank, accounts))
+    })?;
+    if accounts != arguments.accounts {
+        return fail(format!(
+            "this bank has {accounts} accounts, not {}: say --accounts {accounts}",
+            arguments.accounts
+        ));
+    }
+    let end = End {
+        transfers_left: AtomicU64::new(arguments.transfers.unwrap_or(u64::MAX)),
+        at: arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..arguments.threads)
+            .map(|number| {
+                let teller = Teller { store: &store, bank: &bank, accounts, random: Random::new(number) };
+                let end = &end;
+                scope.spawn(move || {
+                    let _ends = Ends(end);
+                    match arguments.commit {
+                        CommitMode::Sync => teller.work_in_step(end),
+                        CommitMode::Async => teller.work_ahead(end),
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("a teller does not panic")?;
+        }
+        Ok::<_, Failure>(())
+    })?;
+    drop(bank);
+    store.close()?;
+    Ok(())
+}
+
+/// One thread of the bank.
+struct Teller<'a> {
+    store: &'a Store,
+    bank: &'a Bank,
+    accounts: u64,
+    random: Random,
+}
+
+impl Teller<'_> {
+    /// Waits for each transfer to be stable, and acknowledges it.
+    fn work_in_step(mut self, end: &End) -> Outcome {
+        self.work(end, Commit::Sync, |id, _stable| acknowledge(id))
+    }
+
+    /// Does not wait: another thread acknowledges each transfer when its ticket says that it is stable.
+    fn work_ahead(mut self, end: &End) -> Outcome {
+        std::thread::scope(|scope| {
+            let (tickets, outstanding): (SyncSender<(u64, Ticket)>, _) = sync_channel(OUTSTANDING_MAX);
+            let waiter = scope.spawn(move || {
+                for (id, ticket) in outstanding {
+                    ticket.wait()?;
+                    acknowledge(id)?;
+                }
+                Ok::<_, Failure>(())
+            });
+            let worked = self.work(end, Commit::Async, |id, ticket| {
+                // If the waiter is gone it says why itself.
+                let _ = tickets.send((id, ticket));
+                Ok(())
+            });
+            drop(tickets);
+            waiter.join().expect("the waiter does not panic")?;
+            worked
+        })
+    }
+
+    fn work(&mut self, end: &End, mode: Commit, mut committed: impl FnMut(u64, Ticket) -> Outcome) -> Outcome {
+        let mut ids = 0..0;
+        while end.another() {
+            if ids.is_empty() {
+                let (entry, _) = commit(self.store, Commit::Async, |txn| self.bank.take_entry(txn))?;
+                ids = entry * TRANSFERS_IN_ENTRY..(entry + 1) * TRANSFERS_IN_ENTRY;
+            }
+            let Some(id) = ids.next() else { continue };
+            let (from, to) = self.two_accounts();
+            let amount = self.random.below(AMOUNT_MAX) as i64 + 1;
+            let ((), ticket) = commit(self.store, mode, |txn| self.bank.transfer(txn, id, from, to, amount))?;
+            committed(id, ticket)?;
+        }
+        Ok(())
+    }
+
+    /// Two different accounts.
+    fn two_accounts(&mut self) -> (u64, u64) {
+        let from = self.random.below(self.accounts);
+        let distance = 1 + self.random.below(self.accounts - 1);
+        (from, (from + distance) % self.accounts)
+    }
+}
+
+/// Runs `work` in a transaction and commits it in `mode`; runs it again after a deadlock.
+fn commit<T>(store: &Store, mode: Commit, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<(T, Ticket), Error> {
+    loop {
+        let mut txn = store.begin();
+        match work(&mut txn) {
+            Ok(value) => return Ok((value, txn.commit(mode)?)),
+            Err(error) if error.is_worth_retrying() => txn.rollback()?,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn acknowledge(id: u64) -> Outcome {
+    line(format_args!("ack {id}"))?;
+    Ok(())
+}
+
+/// Numbers that are different enough: xorshift, from a seed that differs by thread and run.
+struct Random(u64);
+
+impl Random {
+    fn new(thread: u64) -> Random {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+        let nanos = now.map_or(1, |time| time.subsec_nanos());
+        Random((u64::from(nanos) << 32 | thread) ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}

@@ -1,0 +1,112 @@
+//! `cedrat bank verify`: was anything lost that was promised?
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use cedrat::txn::{Error, Store};
+use cedrat::wal::LogError;
+use serde::Serialize;
+
+use super::{Bank, OPENING_BALANCE, acks, open};
+use crate::arguments::BankVerify;
+use crate::output::{self, Context, Failure, Outcome, fail, grouped};
+
+/// How many missing transfers are named.
+const NAMED_MAX: usize = 10;
+
+/// What a verification found.
+#[derive(Debug, Default, Serialize)]
+struct Verdict {
+    /// Whether everything is as it should be.
+    ok: bool,
+    /// How many accounts there are.
+    accounts: u64,
+    /// The sum of all balances.
+    total: i64,
+    /// What it should be.
+    expected_total: i64,
+    /// Accounts that hold less than nothing.
+    overdrawn: u64,
+    /// Transfers that were acknowledged.
+    acknowledged: u64,
+    /// How many of these are not recorded.
+    missing: u64,
+    /// The first of them.
+    missing_ids: Vec<u64>,
+}
+
+/// Recovers the bank and compares it with what its runs have promised.
+pub(crate) fn verify(arguments: &BankVerify) -> Outcome {
+    let acks_file = File::open(&arguments.acks).while_doing(arguments.acks.display())?;
+    let acks_file = BufReader::new(acks_file);
+    let verdict = match open(&arguments.directory, false, 1) {
+        Ok(store) => {
+            let verdict = examine(&store, acks_file)?;
+            store.close()?;
+            verdict
+        }
+        // A run that was killed before its store was made has promised nothing.
+        Err(Error::Log(LogError::Absent { .. })) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
+        Err(error) => return Err(error).while_doing("opening the bank"),
+    };
+    report(&verdict, arguments.json)
+}
+
+fn examine(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failure> {
+    let mut txn = store.begin();
+    let Some(bank) = Bank::open(&mut txn)? else {
+        return judge(Verdict::default(), acks_file, |_| Ok(false));
+    };
+    let accounts = bank.accounts(&mut txn)?;
+    let mut verdict = Verdict { accounts, expected_total: accounts as i64 * OPENING_BALANCE, ..Verdict::default() };
+    for account in 0..accounts {
+        let balance = bank.accounts.get(&mut txn, account)?.unwrap_or(0);
+        verdict.total += balance;
+        verdict.overdrawn += u64::from(balance < 0);
+    }
+    let verdict = judge(verdict, acks_file, |id| Ok(bank.has_recorded(&mut txn, id)?))?;
+    txn.rollback()?;
+    Ok(verdict)
+}
+
+/// Completes a verdict with what was acknowledged.
+fn judge(
+    mut verdict: Verdict,
+    acks_file: impl BufRead,
+    mut recorded: impl FnMut(u64) -> Result<bool, Failure>,
+) -> Result<Verdict, Failure> {
+    verdict.acknowledged = acks::each_ack(acks_file, |id| {
+        if !recorded(id)? {
+            verdict.missing += 1;
+            if verdict.missing_ids.len() < NAMED_MAX {
+                verdict.missing_ids.push(id);
+            }
+        }
+        Ok(())
+    })?;
+    verdict.ok = verdict.total == verdict.expected_total && verdict.overdrawn == 0 && verdict.missing == 0;
+    Ok(verdict)
+}
+
+fn report(verdict: &Verdict, json: bool) -> Outcome {
+    if json {
+        output::json(verdict)?;
+    } else {
+        output::rows(&[
+            ("accounts", grouped(verdict.accounts)),
+            ("total", verdict.total.to_string()),
+            ("acknowledged", grouped(verdict.acknowledged)),
+            ("missing", grouped(verdict.missing)),
+        ])?;
+    }
+    if verdict.missing > 0 {
+        return fail(format!("{} acknowledged transfers are not recorded: {:?}", verdict.missing, verdict.missing_ids));
+    }
+    if !verdict.ok {
+        return fail(format!(
+            "the total is {}, it should be {}; {} accounts hold less than nothing",
+            verdict.total, verdict.expected_total, verdict.overdrawn
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! `cedrat info`: what a store is and what it holds.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::arguments::Info;
+use crate::look::Looked;
+use crate::output::{self, Outcome, bytes, grouped};
+
+/// What is known of a store without recovering it.
+#[derive(Debug, Serialize)]
+struct About {
+    /// The store's random name.
+    store: String,
+    page_bytes: u32,
+    log_partitions: usize,
+    log_segment_bytes: u64,
+    /// How often the store was opened, as far as the log still tells.
+    epochs: usize,
+    /// Redo would begin here.
+    redo_lsn: u64,
+    /// The log would be read from here on.
+    scan_lsn: u64,
+    /// The first LSN that is not in the log.
+    end_lsn: u64,
+    /// Whether opening would find something to recover.
+    needs_recovery: bool,
+    /// The files, with the bytes that they take on the disk.
+    files: Vec<File>,
+    bytes_on_disk: u64,
+    /// The operations, undos and kinds of records that were ever used.
+    names: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    name: String,
+    bytes: u64,
+    bytes_on_disk: u64,
+}
+
+/// Prints what is known of a store.
+pub(crate) fn info(arguments: &Info) -> Outcome {
+    let Looked { found, .. } = &Looked::at(&arguments.directory)?;
+    let control = found.control();
+    let mut files = Vec::new();
+    list(&arguments.directory, "", &mut files)?;
+    let mut scan = found.scan(control.checkpoint.scan_lsn)?;
+    let about = About {
+        store: control.store.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}"); // a string takes everything
+            text
+        }),
+        page_bytes: control.page_len,
+        log_partitions: control.partitions.len(),
+        log_segment_bytes: control.segment_len,
+        epochs: control.epochs.iter().count(),
+        redo_lsn: control.checkpoint.redo_lsn.get(),
+        scan_lsn: control.checkpoint.scan_lsn.get(),
+        end_lsn: found.end_lsn().get(),
+        needs_recovery: scan.next()?.is_some(),
+        bytes_on_disk: files.iter().map(|file| file.bytes_on_disk).sum(),
+        files,
+        names: control.names.clone(),
+    };
+    if arguments.json {
+        return output::json(&about);
+    }
+    print(&about)
+}
+
+fn print(about: &About) -> Outcome {
+    let recovery = if about.needs_recovery {
+        format!("opening will read the log from LSN {}", about.scan_lsn)
+    } else {
+        "nothing to recover".to_string()
+    };
+    let mut rows = vec![
+        ("store", about.store.clone()),
+        ("pages of", bytes(about.page_bytes.into())),
+        ("log", format!("{} partitions, segments of {}", about.log_partitions, bytes(about.log_segment_bytes))),
+        ("next LSN", grouped(about.end_lsn)),
+        ("recovery", recovery),
+        ("on disk", bytes(about.bytes_on_disk)),
+    ];
+    for file in &about.files {
+        rows.push(("", format!("{}: {} ({} on disk)", file.name, bytes(file.bytes), bytes(file.bytes_on_disk))));
+    }
+    rows.push(("names", about.names.len().to_string()));
+    rows.extend(about.names.iter().map(|name| ("", name.clone())));
+    output::rows(&rows)
+}
+
+/// Adds the files of a folder, `below` which name they are listed.
+fn list(folder: &Path, below: &str, files: &mut Vec<File>) -> Outcome {
+    use std::os::unix::fs::MetadataExt;
+    let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        let about = entry.metadata()?;
+        if about.is_dir() {
+            list(&entry.path(), &format!("{name}/"), files)?;
+        } else {
+            // A file's blocks are counted in units of 512 bytes, whatever the file system's are.
+            files.push(File { name, bytes: about.len(), bytes_on_disk: about.blocks() * 512 });
+        }
+    }
+    Ok(())
+}

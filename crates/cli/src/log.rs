@@ -1,0 +1,122 @@
+//! `cedrat log`: the records of a store, as text or JSON.
+
+use cedrat::txn::Explainer;
+use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
+use serde::Serialize;
+
+use crate::arguments;
+use crate::look::Looked;
+use crate::output::{self, Failure, Outcome, fail};
+
+/// One record, as it is printed.
+#[derive(Debug, Serialize)]
+struct Line {
+    lsn: u64,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<u64>,
+    /// The page that it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u16>,
+    /// The name of the operation, or of the application's kind of record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<String>,
+    /// How it is undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<String>,
+    partition: u16,
+    file: String,
+    /// Where its frame begins in that file.
+    file_offset: u64,
+}
+
+impl Line {
+    fn new(found: &Found, explainer: &Explainer, record: &RecordRef<'_>) -> Result<Line, Failure> {
+        let (file, file_offset) = found.place(record.position);
+        let explained = match explainer.explain(record) {
+            Ok(explained) => explained,
+            Err(why) => {
+                return fail(format!("{file}, byte {file_offset}: record {} makes no sense: {why}", record.lsn));
+            }
+        };
+        let transaction = record.head.txn;
+        Ok(Line {
+            lsn: record.lsn.get(),
+            kind: kind(record.head.kind),
+            transaction: (transaction != TxnId::NONE).then_some(transaction.0),
+            page: explained.at.map(|at| at.page.get()),
+            slot: explained.at.map(|at| at.slot.0),
+            name: explained.name,
+            arguments: explained.arguments,
+            undo: explained.undo,
+            partition: record.position.partition.0,
+            file,
+            file_offset,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{:>10}", self.lsn);
+        text +=
+            &self.transaction.map_or_else(|| format!(" {:>8}", "-"), |number| format!(" {:>8}", format!("t{number}")));
+        text += &format!("  {:<12}", self.kind);
+        if let (Some(page), Some(slot)) = (self.page, self.slot) {
+            text += &format!("  page {page} slot {slot}");
+        }
+        for part in [&self.name, &self.arguments].into_iter().flatten() {
+            text += "  ";
+            text += part;
+        }
+        if let Some(undo) = &self.undo {
+            text += &format!("  (undo: {undo})");
+        }
+        text.trim_end().to_string()
+    }
+}
+
+/// A kind of record, as it is printed.
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::UPDATE => "update",
+        Kind::COMPENSATION => "compensation",
+        Kind::COMMIT => "commit",
+        Kind::ROLLBACK_END => "rollback-end",
+        Kind::NESTED_END => "nested-end",
+        Kind::VOID => "void",
+        Kind::UNDO_ONLY => "undo-only",
+        Kind::PREPARE => "prepare",
+        Kind::USER => "user",
+        _ => "unknown",
+    }
+}
+
+/// Prints the records that are asked for.
+pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
+    let Looked { found, .. } = &Looked::at(&arguments.directory)?;
+    let explainer = Explainer::new(&crate::registry(), &found.control().names);
+    let from = Lsn::new(arguments.from.unwrap_or(0));
+    let mut scan = found.scan(from)?;
+    while let Some(scanned) = scan.next()? {
+        let record = &scanned.record;
+        if arguments.to.is_some_and(|to| record.lsn.get() > to) {
+            break;
+        }
+        if arguments.transaction.is_some_and(|number| record.head.txn.0 != number) {
+            continue;
+        }
+        let line = Line::new(found, &explainer, record)?;
+        if arguments.page.is_some() && line.page != arguments.page {
+            continue;
+        }
+        if arguments.json {
+            output::json(&line)?;
+        } else {
+            output::line(line.text())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! `cedrat verify`: everything is read and checked, and nothing changed.
+
+use std::sync::Arc;
+
+use cedrat::media::RealDisk;
+use cedrat::structures::{Catalogue, check_named};
+use cedrat::txn::{Options, Progress, Store};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::arguments::Verify;
+use crate::look::Looked;
+use crate::output::{self, Context, Failure, Outcome, fail, grouped, progress};
+use crate::overlay::Overlay;
+
+/// What a verification found.
+#[derive(Debug, Default, Serialize)]
+struct Verdict {
+    /// Whether everything is as it should be.
+    ok: bool,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
+    /// Records of the log that recovery would read.
+    log_records: u64,
+    /// Changes that recovery would repeat.
+    redone: u64,
+    /// Transactions that recovery would undo.
+    undone_transactions: u64,
+    /// Pages in use.
+    pages: u64,
+    /// Named structures.
+    structures: Vec<Structure>,
+}
+
+/// A structure that was walked.
+#[derive(Debug, Serialize)]
+struct Structure {
+    name: String,
+    kind: String,
+    /// None if only the application that made it can walk it.
+    elements: Option<u64>,
+    pages: Option<u64>,
+}
+
+/// Verifies a store.
+pub(crate) fn verify(arguments: &Verify) -> Outcome {
+    // What is no store at all is told before anything is made ready for it.
+    drop(Looked::at(&arguments.directory)?);
+    let mut verdict = Verdict::default();
+    if let Err(Failure(problem)) = examine(arguments, &mut verdict) {
+        verdict.problems.push(problem);
+    }
+    verdict.ok = verdict.problems.is_empty();
+    report(&verdict, arguments.json)
+}
+
+/// Recovers the store on an overlay, and walks all of it.
+fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
+    let scratch = tempfile::tempdir()?;
+    let below = Arc::new(RealDisk::new(&arguments.directory));
+    let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
+    let bar = progress(0, "recovering");
+    let options = Options { create: false, background: false, progress: Some(on(&bar)), ..Options::default() };
+    let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
+    bar.finish_and_clear();
+    let recovery = store.recovery();
+    verdict.log_records = recovery.records;
+    verdict.redone = recovery.redone;
+    verdict.undone_transactions = recovery.losers;
+
+    verdict.pages = store.check()?.pages_allocated;
+    let catalogue = Catalogue::open(&store)?;
+    let mut txn = store.begin();
+    let checked = catalogue.check(&txn)?;
+    verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
+    for named in catalogue.list(&mut txn)? {
+        let checked = check_named(&txn, &named).while_doing(&named.name)?;
+        let (elements, pages) = match checked {
+            Some(checked) => {
+                let problems = checked.problems.iter().map(|problem| format!("{}: {problem}", named.name));
+                verdict.problems.extend(problems);
+                (Some(checked.elements), Some(checked.pages.len() as u64))
+            }
+            None => (None, None),
+        };
+        verdict.structures.push(Structure { name: named.name, kind: named.kind.to_string(), elements, pages });
+    }
+    Ok(txn.rollback()?)
+}
+
+/// Shows on `bar` how far recovery is.
+fn on(bar: &ProgressBar) -> Arc<dyn Fn(Progress) + Send + Sync> {
+    let bar = bar.clone();
+    Arc::new(move |progress| {
+        let (what, done, of) = match progress {
+            Progress::Analysis { done, of } => ("reading the log", done, of),
+            Progress::Redo { done, of } => ("repeating history", done, of),
+            Progress::Undo { done, of } => ("undoing the unfinished", done, of),
+            _ => return,
+        };
+        bar.set_message(what);
+        bar.set_length(of);
+        bar.set_position(done);
+    })
+}
+
+fn report(verdict: &Verdict, json: bool) -> Outcome {
+    if json {
+        output::json(verdict)?;
+    } else {
+        let of_recovery = format!(
+            "{} records to read, {} changes to repeat, {} transactions to undo",
+            grouped(verdict.log_records),
+            grouped(verdict.redone),
+            grouped(verdict.undone_transactions)
+        );
+        let mut rows = vec![("recovery", of_recovery), ("pages", grouped(verdict.pages))];
+        for structure in &verdict.structures {
+            let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
+            rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));
+        }
+        rows.push(("verdict", if verdict.ok { "sound" } else { "not sound" }.to_string()));
+        output::rows(&rows)?;
+    }
+    match &verdict.problems[..] {
+        [] => Ok(()),
+        problems => fail(problems.join("\ncedrat: ")),
+    }
+}

@@ -1,0 +1,126 @@
+//! The crash workload: killed fifty times, it has everything it acknowledged.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{cedrat, command, errors, json, printed, text};
+
+/// How often the bank is killed.
+const KILLS: u64 = 50;
+
+/// Runs the bank until it has printed `lines` acknowledgements, kills it, and adds what it printed to `acks`.
+///
+/// The moment of the kill is one of its progress, but its threads may be anywhere in their work.
+fn run_and_kill(store: &Path, acks: &Path, commit: &str, lines: u64) {
+    let mut process = command()
+        .args(["bank", "run", text(store), "--accounts", "50", "--threads", "4"])
+        .args(["--commit", commit, "--partitions", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cedrat runs");
+    let mut stdout = BufReader::new(process.stdout.take().expect("it is a pipe"));
+    let mut acks = OpenOptions::new().append(true).create(true).open(acks).expect("a file");
+    let mut line = String::new();
+    let mut seen = 0;
+    while stdout.read_line(&mut line).expect("UTF-8") > 0 {
+        if line.ends_with('\n') {
+            acks.write_all(line.as_bytes()).expect("room");
+        }
+        line.clear();
+        seen += 1;
+        if seen == lines {
+            process.kill().expect("it runs");
+        }
+    }
+    let status = process.wait().expect("it ended");
+    assert_eq!(status.code(), None, "it was killed, it did not end by itself");
+}
+
+#[test]
+fn a_bank_that_is_killed_fifty_times_keeps_its_promises() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
+    for kill in 0..KILLS {
+        let commit = if kill % 2 == 0 { "sync" } else { "async" };
+        run_and_kill(&store, &acks, commit, 1 + kill * 7 % 90);
+        if kill % 5 == 4 {
+            let verdict = json(&cedrat(&["bank", "verify", text(&store), "--acks", text(&acks), "--json"]));
+            assert_eq!(verdict["ok"], true, "after {} kills: {verdict}", kill + 1);
+            let count = fs::read_to_string(&acks).expect("acks").lines().count();
+            assert_eq!(verdict["acknowledged"], count);
+            assert_eq!(verdict["total"], 50_000);
+        }
+    }
+    let acks = fs::read_to_string(&acks).expect("acks");
+    let mut ids: Vec<&str> = acks.lines().collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "a number was acknowledged twice");
+    assert!(count as u64 > KILLS);
+}
+
+/// Makes a bank with some transfers, and the list of its acknowledgements.
+fn small_bank(folder: &Path) -> (String, String) {
+    let (store, acks) = (folder.join("bank"), folder.join("acks"));
+    let run = cedrat(&["bank", "run", text(&store), "--accounts", "10", "--threads", "2", "--transfers", "100"]);
+    fs::write(&acks, printed(&run)).expect("room");
+    (text(&store).to_string(), text(&acks).to_string())
+}
+
+#[test]
+fn what_was_never_recorded_is_missed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, acks) = small_bank(folder.path());
+    let lines = fs::read_to_string(&acks).expect("acks");
+    assert_eq!(lines.lines().count(), 100);
+    printed(&cedrat(&["bank", "verify", &store, "--acks", &acks]));
+    fs::write(&acks, format!("{lines}ack 999999\n")).expect("room");
+    let verdict = cedrat(&["bank", "verify", &store, "--acks", &acks]);
+    assert_eq!(verdict.status.code(), Some(1));
+    assert!(errors(&verdict).contains("999999"), "{}", errors(&verdict));
+}
+
+#[test]
+fn a_bank_keeps_its_number_of_accounts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, _) = small_bank(folder.path());
+    let run = cedrat(&["bank", "run", &store, "--accounts", "11", "--threads", "1"]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(errors(&run).contains("--accounts 10"), "{}", errors(&run));
+}
+
+#[test]
+fn a_bank_that_never_was_has_promised_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
+    fs::write(&acks, "").expect("room");
+    printed(&cedrat(&["bank", "verify", text(&store), "--acks", text(&acks)]));
+    fs::write(&acks, "ack 1\n").expect("room");
+    let verdict = cedrat(&["bank", "verify", text(&store), "--acks", text(&acks)]);
+    assert_eq!(verdict.status.code(), Some(1));
+    assert!(!store.exists(), "verifying made a store");
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    let mut first = command()
+        .args(["bank", "run", text(&store), "--accounts", "10", "--threads", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cedrat runs");
+    let mut stdout = BufReader::new(first.stdout.take().expect("it is a pipe"));
+    stdout.read_line(&mut String::new()).expect("UTF-8"); // now it has the store open
+    let second = cedrat(&["bank", "run", text(&store), "--accounts", "10", "--threads", "1"]);
+    first.kill().expect("it runs");
+    first.wait().expect("it ended");
+    assert_eq!(second.status.code(), Some(1));
+    assert!(errors(&second).contains("open elsewhere"), "{}", errors(&second));
+}

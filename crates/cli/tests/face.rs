@@ -1,0 +1,121 @@
+//! What every subcommand has in common: help, exit codes, errors on stderr, and that looking changes nothing.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{cedrat, errors, files, json, printed, text};
+use serde_json::Value;
+
+const SUBCOMMANDS: [&[&str]; 7] =
+    [&[], &["tour"], &["bank", "run"], &["bank", "verify"], &["info"], &["verify"], &["log"]];
+
+#[test]
+fn every_subcommand_explains_itself() {
+    for subcommand in SUBCOMMANDS {
+        let help = printed(&cedrat(&[subcommand, &["--help"]].concat()));
+        assert!(help.contains("Usage: cedrat"), "{help}");
+        let wrong = cedrat(&[subcommand, &["--no-such-option"]].concat());
+        assert_eq!(wrong.status.code(), Some(2), "{subcommand:?}");
+        assert!(wrong.stdout.is_empty());
+        assert!(errors(&wrong).contains("--no-such-option"));
+    }
+}
+
+#[test]
+fn what_is_no_store_is_named_on_stderr() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for subcommand in ["info", "verify", "log"] {
+        let output = cedrat(&[subcommand, text(folder.path())]);
+        assert_eq!(output.status.code(), Some(1), "{subcommand}");
+        assert!(output.stdout.is_empty(), "{subcommand}");
+        let said = errors(&output);
+        assert!(said.starts_with("cedrat: ") && said.contains("control"), "{said}");
+    }
+    assert!(files(folder.path()).is_empty(), "looking made files");
+}
+
+/// A bank that was killed, so that its log needs recovery.
+fn killed_bank(store: &Path) {
+    use std::io::BufRead;
+    let mut process = common::command()
+        .args(["bank", "run", text(store), "--accounts", "20", "--threads", "2"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("cedrat runs");
+    let stdout = std::io::BufReader::new(process.stdout.take().expect("it is a pipe"));
+    for line in stdout.lines().take(50) {
+        line.expect("an acknowledgement");
+    }
+    process.kill().expect("it runs");
+    process.wait().expect("it ended");
+}
+
+#[test]
+fn looking_into_a_store_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    killed_bank(&store);
+    let before = files(&store);
+    let store_text = text(&store);
+
+    let info = json(&cedrat(&["info", store_text, "--json"]));
+    assert_eq!(info["page_bytes"], 4096, "{info}");
+    printed(&cedrat(&["info", store_text]));
+    let verdict = json(&cedrat(&["verify", store_text, "--json"]));
+    assert_eq!(verdict["ok"], true, "{verdict}");
+    printed(&cedrat(&["verify", store_text]));
+    let log = printed(&cedrat(&["log", store_text, "--json"]));
+    printed(&cedrat(&["log", store_text]));
+    assert!(files(&store) == before, "a file was changed");
+
+    let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lsns: Vec<u64> = records.iter().map(|record| record["lsn"].as_u64().expect("an LSN")).collect();
+    assert!(lsns.is_sorted() && lsns.len() > 50);
+}
+
+#[test]
+fn the_log_is_filtered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    killed_bank(&store);
+    let log = |more: &[&str]| -> Vec<Value> {
+        let arguments = [&["log", text(&store), "--json"], more].concat();
+        printed(&cedrat(&arguments)).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let all = log(&[]);
+    let update = all.iter().rfind(|record| record["kind"] == "update").expect("an update");
+    for name in ["transaction", "page"] {
+        let number = update[name].to_string();
+        let expected: Vec<&Value> = all.iter().filter(|record| record[name] == update[name]).collect();
+        let found = log(&[&format!("--{name}"), &number]);
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "--{name}");
+        assert!(expected.len() < all.len());
+    }
+    let (from, to) = (all[10]["lsn"].to_string(), all[20]["lsn"].to_string());
+    assert_eq!(log(&["--from", &from, "--to", &to]), all[10..=20]);
+}
+
+#[test]
+fn damage_is_named_with_file_and_offset() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    let run = cedrat(&["bank", "run", text(&store), "--accounts", "20", "--threads", "1", "--transfers", "200"]);
+    printed(&run);
+    let control = store.join("control");
+    let mut bytes = fs::read(&control).expect("the control file");
+    for slot in [0, bytes.len() / 2] {
+        bytes[slot + 40] ^= 1; // in the newest and in the older slot
+    }
+    fs::write(&control, bytes).expect("room");
+    let before = files(&store);
+    for subcommand in ["info", "verify", "log"] {
+        let output = cedrat(&[subcommand, text(&store)]);
+        assert_eq!(output.status.code(), Some(1), "{subcommand}");
+        let said = errors(&output);
+        assert!(said.contains("control") && said.contains("byte"), "{said}");
+    }
+    assert!(files(&store) == before, "a damaged store was changed");
+}

@@ -1,0 +1,10 @@
+#![no_main]
+
+use std::sync::LazyLock;
+
+use cedrat_tests::hostile;
+use libfuzzer_sys::fuzz_target;
+
+static SAMPLE: LazyLock<cedrat_tests::Image> = LazyLock::new(hostile::sample);
+
+fuzz_target!(|input: &[u8]| hostile::control_file(&SAMPLE, input));

@@ -1,0 +1,56 @@
+//! Strange bytes, a bounded number of them: what the fuzz targets do for hours, for a few seconds.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use cedrat::media::Image;
+use cedrat_tests::{hostile, seed};
+
+/// How many inputs each entry point gets.
+const INPUTS: u64 = 3000;
+
+fn sample() -> &'static Image {
+    static SAMPLE: OnceLock<Image> = OnceLock::new();
+    SAMPLE.get_or_init(hostile::sample)
+}
+
+/// Calls `take` with random inputs of different lengths; a failure names the input's number, which repeats it.
+fn random_inputs(length_max: u64, mut take: impl FnMut(&[u8])) {
+    for number in 0..INPUTS {
+        let mut random = seed::Random::new(seed::from_environment().wrapping_add(number));
+        let length = random.below(length_max);
+        let input: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        let run = std::panic::AssertUnwindSafe(|| take(&input));
+        if let Err(panic) = std::panic::catch_unwind(run) {
+            eprintln!("input {number} of CEDRAT_SEED={}: {input:?}", seed::from_environment());
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn random_bytes_in_the_log_are_an_error_or_an_end() {
+    random_inputs(60, |input| hostile::log_reader(sample(), input));
+}
+
+#[test]
+fn random_bytes_in_the_control_file_are_an_error_or_harmless() {
+    random_inputs(60, |input| hostile::control_file(sample(), input));
+}
+
+#[test]
+fn random_bytes_anywhere_in_a_store_are_an_error_or_harmless() {
+    random_inputs(60, |input| hostile::store(sample(), input));
+}
+
+#[test]
+fn random_bytes_are_no_page_that_breaks_its_reader() {
+    random_inputs(5000, hostile::page_reader);
+}
+
+#[test]
+fn the_sample_itself_is_sound() {
+    // Were it not, every changed one would be refused for the wrong reason.
+    hostile::store(sample(), &[]);
+    assert!(sample().names().count() > 3);
+}

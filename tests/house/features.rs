@@ -1,0 +1,101 @@
+//! What the papers name is tested somewhere and described somewhere: `docs/features.md` says where.
+
+use std::collections::BTreeSet;
+
+use cedrat_tests::root;
+
+/// The capabilities that this part of the project has taken on, by their numbers in the project's checklist
+/// of the papers: L is Lemon, D its draft LLADD.
+const TAKEN_ON: &[&str] = &[
+    "L001", "L002", "L005", "L006", "L007", "L008", "L009", "L011", "L012", "L015", "L016", "L017", "L019", "L022",
+    "L023", "L024", "L025", "L027", "L028", "L029", "L030", "L034", "L035", "L036", "L037", "L038", "L039", "L040",
+    "L041", "L042", "L043", "L044", "L045", "L046", "L047", "L048", "L049", "L050", "L051", "L052", "L053", "L054",
+    "L055", "L056", "L059", "L060", "L061", "L062", "L063", "L064", "L067", "D001", "D003", "D004", "D005", "D006",
+    "D007", "D008", "D010", "D011", "D014", "D015", "D017", "D018", "D019", "D020", "D021", "D022", "D023", "D025",
+    "D026", "D036", "D043", "D050",
+];
+
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    id: String,
+    /// `path::name` of each test.
+    tests: Vec<String>,
+    /// The targets of the links to its descriptions.
+    pages: Vec<String>,
+}
+
+/// The texts between each pair of `open` and `close`.
+fn between(cell: &str, open: &str, close: &str) -> Vec<String> {
+    cell.split(open)
+        .skip(1)
+        .filter_map(|rest| rest.split_once(close))
+        .map(|(inner, _)| inner.to_string())
+        .collect()
+}
+
+fn rows(page: &str) -> Vec<Row> {
+    page.lines()
+        .filter_map(|line| line.strip_prefix("| "))
+        .map(|line| line.split(" | ").collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 4 && cells[0].len() == 4 && cells[0][1..].parse::<u32>().is_ok())
+        .map(|cells| Row {
+            id: cells[0].to_string(),
+            tests: cells[2].split('`').skip(1).step_by(2).map(String::from).collect(),
+            pages: between(cells[3], "](", ")"),
+        })
+        .collect()
+}
+
+/// What is wrong with a reference to a test.
+fn broken_test(reference: &str) -> Option<String> {
+    let Some((path, name)) = reference.split_once("::") else {
+        return Some("is not `path::name`".to_string());
+    };
+    let Ok(text) = std::fs::read_to_string(root().join(path)) else {
+        return Some(format!("there is no file {path}"));
+    };
+    let has_tests = text.contains("#[test]") || text.contains("proptest!");
+    let there = has_tests && (text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")));
+    (!there).then(|| format!("there is no test {name} in {path}"))
+}
+
+#[test]
+fn every_feature_is_tested_and_described() {
+    let page = std::fs::read_to_string(root().join("docs/features.md")).expect("the page");
+    let rows = rows(&page);
+    let mut wrong = Vec::new();
+    for row in &rows {
+        if row.tests.is_empty() || row.pages.is_empty() {
+            wrong.push(format!("{}: names no test or no page", row.id));
+        }
+        for test in &row.tests {
+            wrong.extend(broken_test(test).map(|why| format!("{}: {why}", row.id)));
+        }
+        for target in &row.pages {
+            let file = target.split('#').next().unwrap_or_default();
+            if !root().join("docs").join(file).is_file() {
+                wrong.push(format!("{}: there is no page {target}", row.id));
+            }
+        }
+    }
+    let listed: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    if listed.len() != rows.len() {
+        wrong.push("a number is listed twice".to_string());
+    }
+    for id in TAKEN_ON {
+        if !listed.contains(id) {
+            wrong.push(format!("{id}: is missing"));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/features.md:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_reference_to_no_test_is_seen() {
+    let here = "tests/house/features.rs";
+    assert_eq!(broken_test(&format!("{here}::a_reference_to_no_test_is_seen")), None);
+    assert!(broken_test(&format!("{here}::no_such_test")).is_some());
+    assert!(broken_test("tests/house/missing.rs::a").is_some());
+    assert!(broken_test("a").is_some());
+}

@@ -1,0 +1,168 @@
+//! Places where strange bytes come in, as functions of bytes: the fuzz targets call them, and so does a test with
+//! bounded random input.
+//!
+//! Each must return: with an answer or with an error, never with a panic, a hang, or memory that grows with what the
+//! bytes claim. None may change what it refuses (R2).
+
+use std::sync::Arc;
+
+use cedrat::media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
+use cedrat::pages::layout::Layouts;
+use cedrat::pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
+use cedrat::structures::{ArrayList, HashTable};
+use cedrat::txn::{Options, Store, Txn};
+use cedrat::wal::{Log, LogError, Lsn};
+
+/// A small store with a table, a list, and transactions that ended in each way, as a kill leaves it.
+pub fn sample() -> Image {
+    let disk = SimDisk::new();
+    let options = Options { partitions: 2, ..Options::simulated() };
+    let store = Store::open(Arc::new(disk.clone()), options, cedrat::registry()).expect("a new store");
+    let fill = |txn: &mut Txn, from: u64| {
+        let table = HashTable::<u64, String>::open_or_create(txn, "table")?;
+        let list = ArrayList::<u64>::open_or_create(txn, "list")?;
+        for number in from..from + 40 {
+            table.insert(txn, &number, &"value ".repeat(number as usize % 20))?;
+            list.push(txn, &number)?;
+        }
+        Ok(())
+    };
+    store.transact(|txn| fill(txn, 0)).expect("room");
+    store.checkpoint().expect("room");
+    store.transact(|txn| fill(txn, 100)).expect("room");
+    let mut undone = store.begin();
+    fill(&mut undone, 200).expect("room");
+    undone.rollback().expect("always possible");
+    let mut unfinished = store.begin();
+    fill(&mut unfinished, 300).expect("room");
+    store.log().force(store.log().current_lsn()).expect("an honest disk");
+    let image = disk.image();
+    drop(unfinished);
+    image
+}
+
+/// Changes of the bytes of some files, read from fuzz input: any input means some changes.
+struct Changes<'a> {
+    input: &'a [u8],
+}
+
+impl Changes<'_> {
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        let (number, rest) = self.input.split_at_checked(bytes)?;
+        self.input = rest;
+        Some(number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// Makes one change to one of the files; none when the input is used up.
+    fn make(&mut self, disk: &SimDisk, names: &[String]) -> Option<()> {
+        let name = &names[self.number(1)? as usize % names.len()];
+        let kind = self.number(1)?;
+        let file = disk.open(name, OpenMode::ReadWrite).expect("a file of the sample");
+        let length = disk.len(file).expect("a file of the sample");
+        // Most of what counts lies at the beginnings of files.
+        let offset = match kind & 0x30 {
+            0x00 => self.number(2)?,
+            0x10 => self.number(2)? % 256,
+            0x20 => self.number(4)?,
+            _ => length.saturating_sub(self.number(2)?),
+        } % length.max(1);
+        let mut write = |at: u64, bytes: &[u8]| {
+            write_all_at(disk, file, at, bytes, Durability::Durable).expect("room");
+        };
+        match kind & 7 {
+            0 => disk.set_len(file, offset).expect("possible"),
+            1 => write(offset / SECTOR_LEN as u64 * SECTOR_LEN as u64, &[0; SECTOR_LEN]),
+            2 => {
+                let mut sector = [0; SECTOR_LEN];
+                let from = self.number(2)? * SECTOR_LEN as u64 % length.max(1);
+                disk.read_at(file, from, &mut sector).expect("a file of the sample");
+                write(offset / SECTOR_LEN as u64 * SECTOR_LEN as u64, &sector);
+            }
+            _ => {
+                let count = (self.number(1)? as usize % 16 + 1).min(self.input.len());
+                let (bytes, rest) = self.input.split_at(count);
+                self.input = rest;
+                write(offset, bytes);
+            }
+        }
+        Some(())
+    }
+}
+
+/// The sample with the files whose name begins with `folder` changed as `input` says.
+fn changed(sample: &Image, folder: &str, input: &[u8]) -> SimDisk {
+    let disk = SimDisk::from_image(sample.clone());
+    let names: Vec<String> = sample.names().filter(|name| name.starts_with(folder)).map(String::from).collect();
+    let mut changes = Changes { input };
+    while changes.make(&disk, &names).is_some() {}
+    disk
+}
+
+/// Reads the whole log of a changed store.
+fn read_log(disk: &SimDisk) -> Result<u64, LogError> {
+    let media: Arc<dyn Media> = Arc::new(disk.clone());
+    let found = Log::look(&media)?;
+    let mut scan = found.scan(found.control().checkpoint.scan_lsn.max(Lsn::new(1)))?;
+    let mut records = 0;
+    while let Some(scanned) = scan.next()? {
+        records += 1;
+        if records % 16 == 0 {
+            found.read(scanned.record.position)?;
+        }
+    }
+    Ok(records)
+}
+
+fn unchanged_by<T>(disk: &SimDisk, look: impl FnOnce(&SimDisk) -> T) -> T {
+    let before = disk.image().hash();
+    let seen = look(disk);
+    assert!(disk.image().hash() == before, "looking changed a file");
+    seen
+}
+
+/// The log reader, over a changed log: a count of records, or an error that names a file.
+pub fn log_reader(sample: &Image, input: &[u8]) {
+    let disk = changed(sample, "log/", input);
+    let _ = unchanged_by(&disk, read_log);
+}
+
+/// The control file: changed anywhere.
+pub fn control_file(sample: &Image, input: &[u8]) {
+    let disk = changed(sample, "control", input);
+    let _ = unchanged_by(&disk, read_log);
+}
+
+/// The whole store, changed in any of its files: opened, which is recovering, and checked.
+pub fn store(sample: &Image, input: &[u8]) {
+    let disk = changed(sample, "", input);
+    let options = Options { create: false, ..Options::simulated() };
+    if let Ok(store) = Store::open(Arc::new(disk), options, cedrat::registry()) {
+        let _ = store.check();
+        let _ = store.transact(|txn| {
+            let table = HashTable::<u64, String>::open(txn, "table")?;
+            table.get(txn, &7)?;
+            table.insert(txn, &7, &"seven".to_string())?;
+            table.iter(txn)?.try_for_each(|entry| entry.map(drop))
+        });
+    }
+}
+
+/// The page reader: any bytes, as a page of each layout.
+pub fn page_reader(input: &[u8]) {
+    let mut bytes = [0; PAGE_LEN];
+    let length = input.len().min(PAGE_LEN);
+    bytes[..length].copy_from_slice(&input[..length]);
+    let id = PageId::new(7);
+    let _ = verify(&bytes, id);
+    for layout in Layouts::default().iter() {
+        // As if this layout had been written there: otherwise most input ends at the number of its kind.
+        bytes[6..8].copy_from_slice(&layout.kind().0.to_le_bytes());
+        let page = PageBuf::from_bytes(id, &bytes);
+        let page = page.page_ref();
+        let mut total = 0;
+        let mut each = |_: Slot, record: &[u8]| total += record.len();
+        let read = layout.records(&page, &mut each);
+        let _: Result<(), Damaged> = read.and(layout.check(&page));
+        assert!(total <= PAGE_LEN * PAGE_LEN, "more than a page can hold");
+    }
+}

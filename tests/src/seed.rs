@@ -1,0 +1,27 @@
+//! Chance that can be repeated.
+
+/// The seed of all random tests: `CEDRAT_SEED`, or 1.
+pub fn from_environment() -> u64 {
+    let seed = std::env::var("CEDRAT_SEED").unwrap_or_default();
+    seed.parse().unwrap_or(1)
+}
+
+/// Numbers that follow from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers that follow from this seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next number below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = self.0;
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (number ^ (number >> 31)) % bound
+    }
+}
