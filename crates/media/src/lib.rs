@@ -14,6 +14,35 @@
 //! - growing, shrinking, reserving and punching change a file's *shape*; a shape is volatile until a sync of
 //!   the file. That a name exists, or exists no more, is volatile until a [`Media::sync_directory`].
 //!
+//! One run of a workload on a [`SimDisk`] shows every crash of it:
+//!
+#![cfg_attr(not(cedrat_shuttle), doc = "```")]
+#![cfg_attr(cedrat_shuttle, doc = "```no_run")]
+//! use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let disk = SimDisk::new();
+//! let file = disk.open("counter", OpenMode::Create)?;
+//! disk.sync_directory("")?;
+//! for count in 1..=10u64 {
+//!     write_all_at(&disk, file, 0, &count.to_le_bytes(), Durability::Volatile)?;
+//!     disk.sync(file)?;
+//!     disk.mark(count); // here the caller was told
+//! }
+//!
+//! let mut crash = disk.journal().cursor();
+//! while crash.advance() {
+//!     for seed in 0..10 {
+//!         let found = crash.image(Loss::Random(seed)).file("counter").unwrap_or_default();
+//!         let found = found.try_into().map_or(0, u64::from_le_bytes);
+//!         let told = crash.marks().last().map_or(0, |mark| mark.label);
+//!         assert!(found == told || found == told + 1);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `docs/inside/media.md` says in words what is assumed of real disks. [`RealDisk`] is the operating system's
 //! file system, [`SimDisk`] a simulated one that remembers every call and can be cut off after any of them.
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Zeros written at once where the file system has no call for them.
 const ZEROS_LEN: u64 = 1 << 20;
 
-/// A directory of the operating system's file system.
+/// A directory of the operating system's file system; Linux only.
 ///
 /// Making one touches nothing; the directory is made when the first file is created in it.
 #[derive(Debug)]
@@ -173,9 +173,7 @@ impl Media for RealDisk {
     }
 
     fn len(&self, file: FileId) -> io::Result<u64> {
-        let file = self.file(file)?;
-        let stat = rustix::fs::fstat(&file.buffered).map_err(|errno| failed("measure", &file.path, None, errno))?;
-        Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
+        self.file(file)?.len()
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -222,7 +220,7 @@ impl Media for RealDisk {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 // Bytes that exist stay; only what lies beyond the end can be taken by writing.
-                let end = fs::metadata(&file.path)?.len();
+                let end = file.len()?;
                 file.write_zeros(offset.max(end), offset.saturating_add(len))
             }
             Err(errno) => Err(failed("allocate", &file.path, Some(offset), errno)),
@@ -238,7 +236,7 @@ impl Media for RealDisk {
         match retry_on_intr(|| rustix::fs::fallocate(&file.buffered, flags, offset, len)) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                let end = fs::metadata(&file.path)?.len();
+                let end = file.len()?;
                 file.write_zeros(offset, offset.saturating_add(len).min(end))
             }
             Err(errno) => Err(failed("punch", &file.path, Some(offset), errno)),
@@ -268,6 +266,12 @@ impl RealFile {
         self.direct.as_ref().filter(|_| aligned)
     }
 
+    fn len(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstat(&self.buffered).map_err(|errno| failed("measure", &self.path, None, errno))?;
+        Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
+    }
+
+    /// Fills a range with zeros, where the file system cannot reserve or punch.
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS_LEN.min(end.saturating_sub(offset)) as usize];
         while offset < end {
@@ -326,4 +330,27 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
     };
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
     io::Error::new(kind, format!("cannot {what} {}{at}: {error}{advice}", path.display()))
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{read_exact_at, write_all_at};
+
+    /// The way taken on file systems that can neither reserve nor punch, of which there is none at hand.
+    #[test]
+    fn zeros_can_be_written_instead() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(directory.path());
+        let id = disk.open("file", OpenMode::Create).unwrap();
+        write_all_at(&disk, id, 0, &[1; 100], Durability::Volatile).unwrap();
+        let file = disk.file(id).unwrap();
+        file.write_zeros(50, 2 * ZEROS_LEN + 50).unwrap();
+        assert_eq!(file.len().unwrap(), 2 * ZEROS_LEN + 50);
+        let mut bytes = [7; 200];
+        read_exact_at(&disk, id, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, *[[1; 50].as_slice(), &[0; 150]].concat());
+        file.write_zeros(100, 50).unwrap();
+        assert_eq!(file.len().unwrap(), 2 * ZEROS_LEN + 50, "an empty range is nothing");
+    }
 }
