@@ -16,8 +16,7 @@
 //!
 //! One run of a workload on a [`SimDisk`] shows every crash of it:
 //!
-#![cfg_attr(not(cedrat_shuttle), doc = "```")]
-#![cfg_attr(cedrat_shuttle, doc = "```no_run")]
+//! ```
 //! use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
 //!
 //! # fn main() -> std::io::Result<()> {

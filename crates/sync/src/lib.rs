@@ -12,7 +12,8 @@
 //! 2. Nothing correct depends on time: under the scheduler no time passes, and a timed wait is a plain wait.
 //! 3. A loop that waits for another thread calls [`spin_hint`] in every turn, or the scheduler never leaves it.
 //!
-//! In a shuttle build these types may be used only inside [`explore`].
+//! In a shuttle build these types may be used only inside [`explore`]. Such a build is tested with `--tests`: the
+//! programs in the documentation run on ordinary threads.
 
 #![forbid(unsafe_code)]
 
@@ -27,8 +28,8 @@ mod scheduled;
 use scheduled as world;
 
 pub use world::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
-    atomic, explore, spin_hint, thread, thread_local,
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore,
+    spin_hint, thread, thread_local,
 };
 
 pub use std::sync::{Arc, Weak};

@@ -11,16 +11,15 @@ pub use shuttle::thread_local;
 /// Atomic numbers and fences, sequentially consistent whatever order is asked for.
 pub mod atomic {
     pub use shuttle::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-        Ordering, fence,
+        AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 }
 
 /// Threads.
 pub mod thread {
     pub use shuttle::thread::{
-        Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking,
-        park, scope, spawn, yield_now,
+        Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope, spawn,
+        yield_now,
     };
 }
 
@@ -72,9 +71,7 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(MutexGuard { held: Some(guard) }),
-            Err(TryLockError::Poisoned(poisoned)) => Some(MutexGuard {
-                held: Some(poisoned.into_inner()),
-            }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(MutexGuard { held: Some(poisoned.into_inner()) }),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -102,17 +99,13 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.held
-            .as_ref()
-            .expect("the guard waits on a condition variable")
+        self.held.as_ref().expect("the guard waits on a condition variable")
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.held
-            .as_mut()
-            .expect("the guard waits on a condition variable")
+        self.held.as_mut().expect("the guard waits on a condition variable")
     }
 }
 
@@ -139,11 +132,7 @@ impl Condvar {
     }
 
     /// Waits while `condition` says so.
-    pub fn wait_while<T>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) {
+    pub fn wait_while<T>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
             self.wait(guard);
         }
@@ -152,10 +141,7 @@ impl Condvar {
     /// As [`Condvar::wait`]: no time passes under the scheduler, so the time is never out.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         let held = guard.held.take().expect("a guard waits once at a time");
-        let (held, result) = self
-            .0
-            .wait_timeout(held, time)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (held, result) = self.0.wait_timeout(held, time).unwrap_or_else(PoisonError::into_inner);
         guard.held = Some(held);
         result
     }
