@@ -70,7 +70,7 @@ pub enum Error {
         name: String,
     },
     /// Two things were registered under one name.
-    #[error("\"{name}\" is registered twice; give one of them another name")]
+    #[error("\"{name}\" is registered twice, or its number is taken; give one of them another")]
     RegisteredTwice {
         /// The name.
         name: String,

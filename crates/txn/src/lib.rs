@@ -17,6 +17,7 @@
 
 mod body;
 mod builtin;
+mod check;
 mod checkpoint;
 mod encode;
 mod error;

@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use cedrat_pages::layout::{Layout, Layouts};
 use cedrat_pages::{Damaged, PageMut, Slot};
+use cedrat_sync::Arc;
 
 use crate::builtin;
+use crate::check::SpaceMapLayout;
 use crate::error::{Error, Result};
 use crate::operation::{Finish, LogicalUndo, Operation, RecordId};
 use crate::transaction::Txn;
@@ -19,6 +22,9 @@ use crate::undo::Undo;
 #[derive(Clone)]
 pub struct Registry {
     entries: Vec<Entry>,
+    layouts: Layouts,
+    /// Layouts that found their number taken, by name.
+    refused: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -78,7 +84,8 @@ impl Default for Registry {
 impl Registry {
     /// The built-in operations alone.
     pub fn new() -> Registry {
-        builtin::register(Registry { entries: Vec::new() })
+        let empty = Registry { entries: Vec::new(), layouts: Layouts::default(), refused: Vec::new() };
+        builtin::register(empty).layout(Arc::new(SpaceMapLayout))
     }
 
     /// Adds an operation.
@@ -131,6 +138,20 @@ impl Registry {
         self.add(name, None, Does::RecordKind)
     }
 
+    /// Adds a page layout of the application's own, so that [`crate::Store::check`] and tools understand its pages.
+    #[must_use]
+    pub fn layout(mut self, layout: Arc<dyn Layout>) -> Registry {
+        if let Err(taken) = self.layouts.register(layout) {
+            self.refused.push(taken.refused);
+        }
+        self
+    }
+
+    /// The page layouts known.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
     /// Registers what another crate brings: `registry.with(shop::register)`.
     #[must_use]
     pub fn with(self, register: impl FnOnce(Registry) -> Registry) -> Registry {
@@ -152,6 +173,9 @@ impl Registry {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(name) = self.refused.first() {
+            return Err(Error::RegisteredTwice { name: name.clone() });
+        }
         for (i, entry) in self.entries.iter().enumerate() {
             if self.entries[..i].iter().any(|earlier| earlier.name == entry.name) {
                 return Err(Error::RegisteredTwice { name: entry.name.into() });

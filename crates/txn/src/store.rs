@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use cedrat_media::{LockGuard, Media, OpenMode};
+use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) body_len_max: usize,
     pub(crate) no_flush: bool,
     attempts: u32,
+    pub(crate) layouts: Layouts,
     residents: Mutex<HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>>,
     report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
@@ -295,6 +297,7 @@ impl Inner {
             log_limit_bytes: options.log_limit_bytes,
             no_flush: options.no_flush,
             attempts: options.attempts.max(1),
+            layouts: registry.layouts().clone(),
             residents: Mutex::default(),
             report: Mutex::default(),
             #[cfg(feature = "planted-faults")]
