@@ -1,8 +1,8 @@
 //! What a workload did, and which states a crash may leave of it.
 //!
 //! Every commit has one LSN, and that is its place in the order (invariant E10.1, W1): a recovered store must hold the
-//! effects of a *prefix* of the commits in LSN order, and the prefix must reach at least to the newest commit that was
-//! acknowledged before the crash (W4). Nothing else is asked, and nothing less.
+//! effects of a *prefix* of the commits in LSN order: of exactly those whose records the log still has. And the log must reach
+//! at least to the newest commit that was acknowledged before the crash (W4). Nothing else is asked, and nothing less.
 
 use std::fmt::Debug;
 
@@ -69,34 +69,41 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         self.lsns.len()
     }
 
-    /// Is `observed` a legal outcome of a crash before which the commit at `acknowledged` (0: none) was acknowledged?
+    /// Is `observed` the legal outcome of a crash that left the log ending before LSN `end`, and before which the commit at
+    /// `acknowledged` (0: none) was acknowledged?
     ///
-    /// Returns the number of commits in it, or what is wrong.
-    pub(crate) fn judge(&self, observed: &S, acknowledged: u64) -> Result<usize, String> {
-        let least = self.lsns.partition_point(|lsn| *lsn <= acknowledged);
-        // Newest first: most crashes lose little.
-        for commits in (least..self.states.len()).rev() {
-            if self.states[commits] == *observed {
-                return Ok(commits);
-            }
-        }
-        let total = self.commits();
-        if self.endings.contains(observed) {
-            return Ok(total);
-        }
-        if let Some(older) = (0..least).rev().find(|c| self.states[*c] == *observed) {
+    /// Exactly the commits whose record the log still has must be in it: none is missing, and no effect of another one.
+    pub(crate) fn judge(&self, observed: &S, acknowledged: u64, end: u64) -> Result<(), String> {
+        if end <= acknowledged {
             return Err(format!(
-                "an acknowledged commit is lost: the store holds the first {older} of {total} commits, but the {least}. \
-                 (LSN {acknowledged}) was acknowledged before the crash"
+                "an acknowledged commit is lost: the log ends before LSN {end}, but {acknowledged} was acknowledged before \
+                 the crash"
             ));
         }
+        let total = self.commits();
+        let commits = self.lsns.partition_point(|lsn| *lsn < end);
+        if self.states[commits] == *observed || commits == total && self.endings.contains(observed) {
+            return Ok(());
+        }
+        let as_of = self.states.iter().rposition(|state| state == observed);
+        let resembles = match as_of {
+            Some(other) => format!("the state after the first {other}"),
+            None => "no prefix of them".to_string(),
+        };
         Err(format!(
-            "the store holds no prefix of the {total} commits (at least {least} expected):\n  it holds   {}\n  after \
-             {least:>5}  {}\n  after {total:>5}  {}",
+            "the log has the first {commits} of {total} commits, the store holds {resembles}:\n  it holds   {}\n  after \
+             {commits:>5} {}",
             brief(observed),
-            brief(&self.states[least]),
-            brief(&self.states[total]),
+            brief(&self.states[commits]),
         ))
+    }
+
+    /// Is `observed` any prefix? For logs whose end nobody can know.
+    pub(crate) fn judge_loosely(&self, observed: &S) -> Result<(), String> {
+        match self.states.contains(observed) {
+            true => Ok(()),
+            false => Err(format!("the store holds no prefix of the {} commits: {}", self.commits(), brief(observed))),
+        }
     }
 
     /// The state that must hold when nothing was lost.
@@ -135,23 +142,42 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_from_the_acknowledged_one_on_is_legal() {
+    fn the_end_of_the_log_says_which_prefix_is_legal() {
         let prefixes = three();
-        assert_eq!(prefixes.judge(&vec![0], 0), Ok(0));
-        assert_eq!(prefixes.judge(&vec![0, 10], 10), Ok(1));
-        assert_eq!(prefixes.judge(&vec![0, 10, 20], 10), Ok(2));
-        assert_eq!(prefixes.judge(&vec![0, 10, 20, 30], 30), Ok(3));
+        assert_eq!(prefixes.judge(&vec![0], 0, 10), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10], 10, 11), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 20], 10, 30), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 20, 30], 30, 31), Ok(()));
     }
 
     #[test]
     fn an_acknowledged_commit_must_be_there() {
-        let wrong = three().judge(&vec![0, 10], 20).unwrap_err();
+        let wrong = three().judge(&vec![0, 10], 20, 15).unwrap_err();
         assert!(wrong.contains("acknowledged commit is lost"), "{wrong}");
     }
 
     #[test]
+    fn an_effect_without_its_commit_is_illegal() {
+        let wrong = three().judge(&vec![0, 10, 20], 0, 20).unwrap_err();
+        assert!(wrong.contains("the state after the first 2"), "{wrong}");
+    }
+
+    #[test]
     fn a_later_commit_without_an_earlier_one_is_illegal() {
-        let wrong = three().judge(&vec![0, 20], 0).unwrap_err();
+        let wrong = three().judge(&vec![0, 20], 0, 25).unwrap_err();
         assert!(wrong.contains("no prefix"), "{wrong}");
+        assert!(three().judge_loosely(&vec![0, 20]).is_err());
+        assert!(three().judge_loosely(&vec![0, 10]).is_ok());
+    }
+
+    #[test]
+    fn a_commit_of_which_nobody_knows_may_be_kept_or_not() {
+        let mut history = History::new(vec![0]);
+        history.committed(10, Box::new(|s: &mut Vec<u32>| s.push(10)));
+        history.unknown(Box::new(|s: &mut Vec<u32>| s.push(99)));
+        let prefixes = history.prefixes();
+        assert_eq!(prefixes.judge(&vec![0, 10], 10, 12), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 99], 10, 12), Ok(()));
+        assert!(prefixes.judge(&vec![0, 99], 0, 9).is_err());
     }
 }

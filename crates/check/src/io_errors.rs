@@ -205,7 +205,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         drop(store);
         let prefixes = run.into_history().prefixes();
         match now {
-            Ok(now) if !stopped && prefixes.judge(&now, u64::MAX).is_err() => {
+            Ok(now) if !stopped && prefixes.judge(&now, 0, u64::MAX).is_err() => {
                 Err(probe.failure(case, Fault::Model, format!("after the fault the open store holds {}", brief(&now))))
             }
             _ => Ok(prefixes),

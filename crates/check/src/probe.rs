@@ -45,7 +45,7 @@ impl<S: Scenario> Probe<S> {
         let store = self.guarded(case, Fault::Refused, || self.open(image))?;
         let state = self.guarded(case, Fault::Model, || {
             let state = scenario.read(&store, roots)?;
-            prefixes.judge(&state, acknowledged)?;
+            prefixes.judge(&state, acknowledged, store.recovery().end.get())?;
             Ok(state)
         })?;
         self.guarded(case, Fault::Check, || {
