@@ -96,6 +96,8 @@ pub struct Txn {
     pub(crate) arguments: Vec<u8>,
     /// Others doomed it while it could not roll back at once.
     must_roll_back: bool,
+    /// The caller holds latches of a structure, which a rollback would ask for too.
+    under_latch: bool,
     /// Bytes of log that the checkpointer has not heard of.
     pub(crate) unreported: u64,
     ended: bool,
@@ -131,6 +133,7 @@ impl Txn {
             head: Vec::new(),
             arguments: Vec::new(),
             must_roll_back: false,
+            under_latch: false,
             unreported: 0,
             ended: false,
         }
@@ -244,7 +247,7 @@ impl Txn {
     /// As [`update`](Txn::update).
     #[inline]
     pub fn update_latched<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> {
-        self.road(at, operation, UndoOf::Own).map(|_| ())
+        self.road_under_latch(at, operation, UndoOf::Own)
     }
 
     /// As [`update_latched`](Txn::update_latched), with another undo than the operation's own, as a rule a logical one:
@@ -254,7 +257,17 @@ impl Txn {
     /// As [`update`](Txn::update).
     #[inline]
     pub fn update_logical<O: Operation>(&mut self, at: RecordId, operation: &O, undo: crate::Undo) -> Result<()> {
-        self.road(at, operation, UndoOf::Given(undo)).map(|_| ())
+        self.road_under_latch(at, operation, UndoOf::Given(undo))
+    }
+
+    /// The road, for a caller that holds latches of its structure: a doomed transaction is told so, and rolls back at the
+    /// next call that holds none.
+    #[inline]
+    fn road_under_latch<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<()> {
+        self.under_latch = true;
+        let done = self.road(at, operation, undo_of);
+        self.under_latch = false;
+        done.map(|_| ())
     }
 
     /// Asks for a lock, to be held to the end of the transaction.
@@ -448,7 +461,7 @@ impl Txn {
     #[cold]
     pub(crate) fn obey(&mut self) -> Error {
         let error = self.pins_log();
-        if self.depth > 0 || self.undoing {
+        if self.depth > 0 || self.undoing || self.under_latch {
             self.must_roll_back = true;
             return error;
         }

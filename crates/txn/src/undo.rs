@@ -86,6 +86,14 @@ impl Undo {
         }
     }
 
+    /// As [`logical`](Undo::logical), for a call that knows a smaller bound of its log than the one for its type: one that
+    /// carries a key, and knows how long that key is.
+    #[inline]
+    pub fn logical_within<L: LogicalUndo>(undo: &L, log_bytes: u32) -> Undo {
+        debug_assert!(log_bytes <= L::LOG_BYTES_MAX);
+        Undo { log_bytes, ..Undo::logical(undo) }
+    }
+
     /// A call that completes what was begun instead of taking it back.
     #[inline]
     pub fn finish<F: Finish>(finish: &F) -> Undo {
