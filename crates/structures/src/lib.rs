@@ -1,1 +1,92 @@
-//! Transactional data structures built only with what any user has.
+//! Transactional data structures (Lemon §6), built only with what any user of `cedrat-txn` has: read them as examples,
+//! and write your own beside them.
+//!
+//! | structure | is | one change logs |
+//! |---|---|---|
+//! | [`HashTable`] | a linear hash table | one record; splits are nested top actions |
+//! | [`ArrayList`] | a growable array of fixed-length elements | one record |
+//! | [`List`] | a linked list of records of any length | two records |
+//! | [`PageList`] | a linked list whose neighbours share pages | one record |
+//! | [`Records`] | records by page and slot | one record |
+//! | [`Catalogue`] | names for all of these | one record |
+//!
+//! [`increment`](mod@increment) is the smallest example: one operation, start to end.
+//!
+//! A program registers what it uses before it opens a store: `Registry::new().with(cedrat_structures::register)`.
+
+#![forbid(unsafe_code)]
+
+mod array;
+mod bytes;
+mod catalogue;
+mod checked;
+mod encoding;
+mod ends;
+mod error;
+mod hash;
+pub mod increment;
+mod kinds;
+mod list;
+mod named;
+mod page_list;
+pub mod records;
+mod regions;
+
+use cedrat_txn::{Registry, Result, Txn};
+
+pub use array::{ArrayElements, ArrayList, ELEMENT_LEN_MAX, RawArrayElements, RawArrayList};
+pub use catalogue::{Catalogue, Kind, NAME_LEN_MAX, Named};
+pub use checked::Checked;
+pub use error::StructureError;
+pub use hash::{ENTRY_LEN_MAX, Entries, HashTable, Pair, Pairs, RawHashTable};
+pub use increment::Increment;
+pub use list::{List, ListElements, RawList, RawListElements};
+pub use page_list::{Elements, PageList, PageListRecords, RECORD_LEN_MAX, RawPageList};
+pub use records::Records;
+
+/// Adds this crate's operations to a registry. Needed by every program that opens a store in which they were used.
+pub fn register(registry: Registry) -> Registry {
+    registry
+        .operation::<Increment>()
+        .operation::<ends::SetEnds>()
+        .with(hash::register)
+        .with(array::register)
+        .with(page_list::register)
+        .with(records::register)
+}
+
+/// Drops the structure of this name, whatever it is, and gives its pages back. Those of users' own kinds lose only their
+/// name.
+///
+/// # Errors
+/// [`StructureError::NoSuchName`]; [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
+pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
+    let store = txn.store().clone();
+    let named = Catalogue::open(&store)?.remove(txn, name)?;
+    match named.kind {
+        Kind::HashTable => RawHashTable::open(&store, named.root)?.drop(txn)?,
+        Kind::ArrayList => RawArrayList::open(&store, named.root)?.drop(txn)?,
+        Kind::List => RawList::open(&store, named.root)?.drop(txn)?,
+        Kind::PageList => RawPageList::open(&store, named.root)?.drop(txn)?,
+        Kind::Records => Records::open_root(&store, named.root)?.drop(txn)?,
+        Kind::User(_) => {}
+    }
+    Ok(named)
+}
+
+/// Walks the structure behind a line of the catalogue and verifies it. For users' own kinds, which only they can
+/// walk: nothing.
+///
+/// # Errors
+/// Only what keeps it from looking. What it finds wrong is in the answer.
+pub fn check_named(txn: &Txn, named: &Named) -> Result<Option<Checked>> {
+    let store = txn.store();
+    Ok(Some(match named.kind {
+        Kind::HashTable => RawHashTable::open(store, named.root)?.check(txn)?,
+        Kind::ArrayList => RawArrayList::open(store, named.root)?.check(txn)?,
+        Kind::List => RawList::open(store, named.root)?.check(txn)?,
+        Kind::PageList => RawPageList::open(store, named.root)?.check(txn)?,
+        Kind::Records => Records::open_root(store, named.root)?.check(txn)?,
+        Kind::User(_) => return Ok(None),
+    }))
+}

@@ -1,0 +1,403 @@
+//! The array list (Lemon §6.1): a large growable array, as a tuple of intervals of contiguous pages.
+//!
+//! ```text
+//! root, kind 18:
+//! 0             2          4     8        16             18    24      32
+//! | element len | per page | 0   | length | region count | 0   | pages | first page of region 0 | …
+//! ```
+//!
+//! The root page lists the intervals ([`regions`](crate::regions)); from an index to its page and slot is arithmetic.
+//! Elements are fixed-length records, and a change of one logs its before- and after-image.
+
+mod ops;
+mod typed;
+
+use cedrat_pages::layout::Fixed;
+use cedrat_pages::{BODY_LEN, LayoutKind, PageId, PageRef, Slot};
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{Error, FormatFresh, RecordId, Registry, Result, Store, Txn};
+
+use crate::bytes::{Bytes, BytesMut, Garbled};
+use crate::checked::Checked;
+use crate::error::{StructureError, damaged};
+use crate::kinds;
+use crate::records::SetFixed;
+use crate::regions::{pages_in, place, region_pages};
+
+pub use typed::{ArrayElements, ArrayList};
+
+mod at {
+    pub(super) const ELEMENT_LEN: usize = 0;
+    pub(super) const PER_PAGE: usize = 2;
+    pub(super) const LEN: usize = 8;
+    pub(super) const REGION_COUNT: usize = 16;
+    pub(super) const PAGES: usize = 24;
+    pub(super) const REGIONS: usize = 32;
+}
+
+/// How many regions a root page can name.
+const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
+
+/// The longest possible element, in bytes: one a page.
+pub const ELEMENT_LEN_MAX: u16 = BODY_LEN as u16;
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry.operation::<ops::FoundArray>().operation::<ops::SetShape>()
+}
+
+/// What a root page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Bytes of an element.
+    element_len: u16,
+    /// Elements on a page.
+    per_page: u16,
+    /// How many elements there are.
+    len: u64,
+    region_count: u16,
+    /// Pages formatted so far, the first ones of the regions.
+    pages: u64,
+}
+
+impl Shape {
+    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Garbled> {
+        let shape = Shape {
+            element_len: body.half(at::ELEMENT_LEN)?,
+            per_page: body.half(at::PER_PAGE)?,
+            len: body.word(at::LEN)?,
+            region_count: body.half(at::REGION_COUNT)?,
+            pages: body.word(at::PAGES)?,
+        };
+        let sound = shape.per_page == Fixed::capacity_for(shape.element_len)
+            && shape.per_page > 0
+            && usize::from(shape.region_count) <= REGIONS_MAX
+            && shape.pages <= pages_in(shape.region_count.into())
+            && shape.len.div_ceil(shape.per_page.into()) <= shape.pages;
+        if sound { Ok(shape) } else { Err(Garbled) }
+    }
+
+    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+        body.put(at::ELEMENT_LEN, &self.element_len.to_le_bytes())?;
+        body.put(at::PER_PAGE, &self.per_page.to_le_bytes())?;
+        body.put(at::LEN, &self.len.to_le_bytes())?;
+        body.put(at::REGION_COUNT, &self.region_count.to_le_bytes())?;
+        body.put(at::PAGES, &self.pages.to_le_bytes())
+    }
+
+    /// The number of the page that holds element `index`, and the element's slot there.
+    fn page_and_slot(&self, index: u64) -> (u64, Slot) {
+        let per_page = u64::from(self.per_page);
+        (index / per_page, Slot((index % per_page) as u16))
+    }
+}
+
+/// The first page of a region.
+fn region<B: Bytes + ?Sized>(body: &B, number: usize) -> Result<PageId, Garbled> {
+    Ok(PageId::new(body.word(at::REGIONS + 8 * number)?))
+}
+
+/// A transactional array of elements of one length in bytes.
+///
+/// A handle; the array lies in the store. Reading and setting elements locks their pages, so transactions meet only
+/// where they touch neighbours. Growing and shrinking locks the whole array to the end of the transaction. Where the
+/// store's lock manager does not lock, one transaction at a time must use the array.
+#[derive(Clone, Debug)]
+pub struct RawArrayList {
+    root: PageId,
+    element_len: u16,
+}
+
+impl RawArrayList {
+    /// Makes an empty array.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if `element_len` is beyond [`ELEMENT_LEN_MAX`]; [`Error::Misuse`] if it is 0; those of any
+    /// change.
+    pub fn create(txn: &mut Txn, element_len: u16) -> Result<RawArrayList> {
+        if element_len == 0 {
+            return Err(Error::Misuse("elements of an array list have at least one byte"));
+        }
+        check_len("an element of an array list", element_len.into(), ELEMENT_LEN_MAX)?;
+        let root = txn.allocate()?;
+        txn.isolated(root, |txn| txn.update(RecordId::page(root), &ops::FoundArray { element_len }))?;
+        Ok(RawArrayList { root, element_len })
+    }
+
+    /// The array with this root page.
+    ///
+    /// # Errors
+    /// [`StructureError::WrongRoot`].
+    pub fn open(store: &Store, root: PageId) -> Result<RawArrayList> {
+        let shape = read(&*store.read(root)?)?;
+        Ok(RawArrayList { root, element_len: shape.element_len })
+    }
+
+    /// The page that stands for the array.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// Bytes of an element.
+    pub fn element_len(&self) -> u16 {
+        self.element_len
+    }
+
+    /// How many elements there are.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the array.
+    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionShared)?;
+        Ok(self.shape(txn)?.len)
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// As [`len`](RawArrayList::len).
+    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
+        Ok(self.len(txn)? == 0)
+    }
+
+    /// Where element `index` lies: a record of fixed length, on which operations of your own may work too, such as
+    /// [`Increment`](crate::Increment).
+    ///
+    /// # Errors
+    /// [`StructureError::OutOfBounds`]; [`Error::Deadlock`].
+    pub fn record(&self, txn: &mut Txn, index: u64) -> Result<RecordId> {
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
+        self.find(txn, index)
+    }
+
+    /// Element `index`.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on its page.
+    pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<Vec<u8>>> {
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionShared)?;
+        let at = match self.find(txn, index) {
+            Ok(at) => at,
+            Err(error) if StructureError::of(&error).is_some() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let page = txn.read(at.page)?;
+        element(&page, at.slot).map(Some)
+    }
+
+    /// Sets element `index`; what `element` is too short for becomes zero.
+    ///
+    /// # Errors
+    /// [`StructureError::OutOfBounds`]; [`Error::TooLarge`] beyond the array's element length; [`Error::Deadlock`].
+    pub fn set(&self, txn: &mut Txn, index: u64, element: &[u8]) -> Result<()> {
+        let set = SetFixed { record: self.padded(element)?.as_slice().into() };
+        let at = self.record(txn, index)?;
+        txn.update(at, &set)
+    }
+
+    /// Adds an element behind the last, and says at which index.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond the array's element length; [`StructureError::TooManyPages`]; [`Error::Deadlock`]; no
+    /// room.
+    pub fn push(&self, txn: &mut Txn, element: &[u8]) -> Result<u64> {
+        let set = SetFixed { record: self.padded(element)?.as_slice().into() };
+        txn.isolated(self.root, |txn| {
+            let mut shape = self.shape(txn)?;
+            let index = shape.len;
+            let (number, slot) = shape.page_and_slot(index);
+            shape.len += 1;
+            let page = self.page_for(txn, &mut shape, number)?;
+            txn.update(RecordId::new(page, slot), &set)?;
+            Ok(index)
+        })
+    }
+
+    /// Takes the last element off. Its page stays, for elements to come.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the array.
+    pub fn pop(&self, txn: &mut Txn) -> Result<Option<Vec<u8>>> {
+        txn.isolated(self.root, |txn| {
+            let mut shape = self.shape(txn)?;
+            let Some(last) = shape.len.checked_sub(1) else { return Ok(None) };
+            let at = self.find(txn, last)?;
+            let popped = element(&*txn.read_latched(at.page)?, at.slot)?;
+            shape.len = last;
+            txn.update(RecordId::page(self.root), &ops::SetShape { len: shape.len, pages: shape.pages, region: None })?;
+            Ok(Some(popped))
+        })
+    }
+
+    /// All elements, in order. The array is locked shared to the end of the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the array.
+    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<RawArrayElements<'t>> {
+        txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
+        let len = self.shape(txn)?.len;
+        Ok(RawArrayElements { list: self.clone(), txn, next: 0, len, elements: Vec::new().into_iter() })
+    }
+
+    /// Gives the array's pages back.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the array.
+    pub fn drop(self, txn: &mut Txn) -> Result<()> {
+        txn.isolated(self.root, |txn| {
+            let count = usize::from(self.shape(txn)?.region_count);
+            for number in 0..count {
+                let first = self.region(txn, number)?;
+                txn.free_region(first, region_pages(number))?;
+            }
+            txn.free(self.root)
+        })
+    }
+
+    /// Walks the array and verifies it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        let mut checked = Checked::default();
+        checked.pages.push(self.root);
+        let shape = match self.shape(txn) {
+            Ok(shape) => shape,
+            Err(error) => return Ok(checked.with_problem(self.root, error)),
+        };
+        for number in 0..usize::from(shape.region_count) {
+            let first = self.region(txn, number)?;
+            checked.pages.extend((0..region_pages(number)).map(|n| first.after(n)));
+        }
+        for number in 0..shape.pages {
+            let page = self.page(txn, number)?;
+            let view = txn.read_latched(page)?;
+            match Fixed::of(&view) {
+                Ok(fixed) if fixed.record_len() == shape.element_len && fixed.count() == shape.per_page => {}
+                Ok(_) => checked.problem(page, "its records have another length, or are not all there"),
+                Err(error) => checked.problem(page, error),
+            }
+        }
+        checked.elements = shape.len;
+        Ok(checked)
+    }
+
+    fn shape(&self, txn: &Txn) -> Result<Shape> {
+        read(&*txn.read_latched(self.root)?)
+    }
+
+    fn region(&self, txn: &Txn, number: usize) -> Result<PageId> {
+        let page = txn.read_latched(self.root)?;
+        region(&page.body()[..], number).map_err(|_| damaged(self.root, "the array has no such region"))
+    }
+
+    /// The page of this number among the array's pages.
+    fn page(&self, txn: &Txn, number: u64) -> Result<PageId> {
+        let (region, offset) = place(number);
+        Ok(self.region(txn, region)?.after(offset))
+    }
+
+    fn find(&self, txn: &Txn, index: u64) -> Result<RecordId> {
+        let view = txn.read_latched(self.root)?;
+        let shape = read(&view)?;
+        if index >= shape.len {
+            return Err(StructureError::OutOfBounds { index, len: shape.len }.into());
+        }
+        let (number, slot) = shape.page_and_slot(index);
+        let (of, offset) = place(number);
+        let first = region(&view.body()[..], of).map_err(|_| damaged(self.root, "the array has no such region"))?;
+        Ok(RecordId::new(first.after(offset), slot))
+    }
+
+    /// Writes the new shape, and gives it the page of this number if it lacks it. The big lock is held.
+    fn page_for(&self, txn: &mut Txn, shape: &mut Shape, number: u64) -> Result<PageId> {
+        let (of, offset) = place(number);
+        if of >= REGIONS_MAX {
+            let limit = pages_in(REGIONS_MAX);
+            return Err(StructureError::TooManyPages { what: "an array list", limit }.into());
+        }
+        let known = of < usize::from(shape.region_count);
+        let first = if known { self.region(txn, of)? } else { txn.allocate_region(region_pages(of))? };
+        let page = first.after(offset);
+        if number == shape.pages {
+            let word = u64::from(shape.element_len) | u64::from(shape.per_page) << 16;
+            let format = FormatFresh { kind: LayoutKind::FIXED.0, layout_word: word };
+            txn.update(RecordId::page(page), &format)?;
+            shape.pages += 1;
+        }
+        let region = (!known).then_some((of as u16, first.get()));
+        txn.update(RecordId::page(self.root), &ops::SetShape { len: shape.len, pages: shape.pages, region })?;
+        Ok(page)
+    }
+
+    fn padded(&self, element: &[u8]) -> Result<Vec<u8>> {
+        check_len("an element of this array list", element.len(), self.element_len)?;
+        let mut padded = element.to_vec();
+        padded.resize(self.element_len.into(), 0);
+        Ok(padded)
+    }
+}
+
+fn check_len(what: &'static str, given: usize, limit: u16) -> Result<()> {
+    if given > usize::from(limit) {
+        return Err(Error::TooLarge { what, given: given as u64, limit: limit.into() });
+    }
+    Ok(())
+}
+
+fn read(page: &PageRef<'_>) -> Result<Shape> {
+    if page.kind() != kinds::ARRAY_ROOT {
+        return Err(StructureError::WrongRoot { page: page.id(), expected: "an array list" }.into());
+    }
+    Shape::read(page).map_err(|_| damaged(page.id(), "the root of an array list makes no sense"))
+}
+
+fn element(page: &PageRef<'_>, slot: Slot) -> Result<Vec<u8>> {
+    let found = Fixed::of(page)?.get(slot).map(<[u8]>::to_vec);
+    found.ok_or_else(|| damaged(page.id(), "a page of an array list lacks an element"))
+}
+
+/// The elements of an array: see [`RawArrayList::iter`]. A page's elements are read together.
+#[derive(Debug)]
+pub struct RawArrayElements<'t> {
+    list: RawArrayList,
+    txn: &'t Txn,
+    /// The next index to be read from a page.
+    next: u64,
+    len: u64,
+    elements: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl RawArrayElements<'_> {
+    fn read_page(&mut self) -> Result<()> {
+        let at = self.list.find(self.txn, self.next)?;
+        let page = self.txn.read_latched(at.page)?;
+        let fixed = Fixed::of(&page)?;
+        let on_page = u64::from(fixed.count()).min(self.len - self.next);
+        if on_page == 0 {
+            return Err(damaged(at.page, "a page of an array list lacks an element"));
+        }
+        let elements: Vec<_> = fixed.iter().take(on_page as usize).map(|(_, element)| element.to_vec()).collect();
+        self.next += on_page;
+        self.elements = elements.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for RawArrayElements<'_> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Result<Vec<u8>>> {
+        loop {
+            if let Some(element) = self.elements.next() {
+                return Some(Ok(element));
+            }
+            if self.next >= self.len {
+                return None;
+            }
+            if let Err(error) = self.read_page() {
+                self.next = self.len;
+                return Some(Err(error));
+            }
+        }
+    }
+}

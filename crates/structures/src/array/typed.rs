@@ -1,0 +1,177 @@
+//! An array list of Rust values.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cedrat_pages::PageId;
+use cedrat_txn::{RecordId, Result, Store, Txn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{RawArrayElements, RawArrayList};
+use crate::catalogue::Kind;
+use crate::checked::Checked;
+use crate::encoding::{decode_padded, encode};
+use crate::named;
+
+const ELEMENT: &str = "an element of an array list";
+
+/// A transactional growable array (Lemon §6.1) of values of type `T`.
+///
+/// All elements have one length in bytes, chosen at creation, which their encodings must not exceed. See
+/// [`RawArrayList`] for what is locked. A handle, cheap to clone.
+pub struct ArrayList<T> {
+    raw: RawArrayList,
+    types: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Serialize + DeserializeOwned> ArrayList<T> {
+    /// Makes an empty array of elements of at most `element_len` bytes, under a name that nothing has yet.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); as [`RawArrayList::create`].
+    pub fn create(txn: &mut Txn, name: &str, element_len: u16) -> Result<Self> {
+        let make = |txn: &mut Txn| RawArrayList::create(txn, element_len);
+        let raw = named::create(txn, name, Kind::ArrayList, make, RawArrayList::root)?;
+        Ok(Self::from_raw(raw))
+    }
+
+    /// The array of this name.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
+    /// [`WrongKind`](crate::StructureError::WrongKind).
+    pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
+        let root = named::root(txn, name, Kind::ArrayList)?;
+        Self::at(txn.store(), root)
+    }
+
+    /// The array of this name, made now if there is none; `element_len` counts only then.
+    ///
+    /// # Errors
+    /// As [`open`](ArrayList::open) and [`create`](ArrayList::create).
+    pub fn open_or_create(txn: &mut Txn, name: &str, element_len: u16) -> Result<Self> {
+        if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name, element_len) }
+    }
+
+    /// The array with this root page.
+    ///
+    /// # Errors
+    /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
+    pub fn at(store: &Store, root: PageId) -> Result<Self> {
+        Ok(Self::from_raw(RawArrayList::open(store, root)?))
+    }
+
+    fn from_raw(raw: RawArrayList) -> Self {
+        ArrayList { raw, types: PhantomData }
+    }
+
+    /// The array as one of bytes.
+    pub fn raw(&self) -> &RawArrayList {
+        &self.raw
+    }
+
+    /// How many elements there are.
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the array.
+    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
+        self.raw.len(txn)
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// As [`len`](ArrayList::len).
+    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
+        self.raw.is_empty(txn)
+    }
+
+    /// Where element `index` lies, for operations of your own.
+    ///
+    /// # Errors
+    /// As [`RawArrayList::record`].
+    pub fn record(&self, txn: &mut Txn, index: u64) -> Result<RecordId> {
+        self.raw.record(txn, index)
+    }
+
+    /// Element `index`.
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on its page; an element that is no `T`.
+    pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<T>> {
+        self.raw.get(txn, index)?.map(|element| decode_padded(&element, ELEMENT)).transpose()
+    }
+
+    /// Sets element `index`.
+    ///
+    /// # Errors
+    /// As [`RawArrayList::set`].
+    pub fn set(&self, txn: &mut Txn, index: u64, element: &T) -> Result<()> {
+        self.raw.set(txn, index, &encode(element, ELEMENT)?)
+    }
+
+    /// Adds an element behind the last, and says at which index.
+    ///
+    /// # Errors
+    /// As [`RawArrayList::push`].
+    pub fn push(&self, txn: &mut Txn, element: &T) -> Result<u64> {
+        self.raw.push(txn, &encode(element, ELEMENT)?)
+    }
+
+    /// Takes the last element off.
+    ///
+    /// # Errors
+    /// As [`RawArrayList::pop`].
+    pub fn pop(&self, txn: &mut Txn) -> Result<Option<T>> {
+        self.raw.pop(txn)?.map(|element| decode_padded(&element, ELEMENT)).transpose()
+    }
+
+    /// All elements, in order. The array is locked shared to the end of the transaction.
+    ///
+    /// # Errors
+    /// As [`len`](ArrayList::len).
+    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<ArrayElements<'t, T>> {
+        Ok(ArrayElements { elements: self.raw.iter(txn)?, types: PhantomData })
+    }
+
+    /// Walks the array and verifies it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        self.raw.check(txn)
+    }
+}
+
+impl<T> Clone for ArrayList<T> {
+    fn clone(&self) -> Self {
+        ArrayList { raw: self.raw.clone(), types: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for ArrayList<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrayList").field("root", &self.raw.root()).finish_non_exhaustive()
+    }
+}
+
+/// The elements of an array: see [`ArrayList::iter`].
+pub struct ArrayElements<'t, T> {
+    elements: RawArrayElements<'t>,
+    types: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Iterator for ArrayElements<'_, T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        Some(self.elements.next()?.and_then(|element| decode_padded(&element, ELEMENT)))
+    }
+}
+
+impl<T> fmt::Debug for ArrayElements<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrayElements").field("elements", &self.elements).finish()
+    }
+}

@@ -1,0 +1,226 @@
+//! Named roots: which structures a store has, and where they begin.
+//!
+//! The catalogue is a hash table like any other, except that its root page has a fixed number. So a name is locked
+//! as a key is locked, a creation that is rolled back takes its name with it, and a crash leaves both or neither.
+
+use std::fmt;
+
+use cedrat_pages::{LayoutKind, PageId};
+use cedrat_sync::Mutex;
+use cedrat_txn::{CATALOGUE, Error, Result, Store, Txn};
+
+use crate::checked::Checked;
+use crate::error::{StructureError, damaged};
+use crate::hash::RawHashTable;
+
+/// The longest name, in bytes of UTF-8.
+pub const NAME_LEN_MAX: usize = 255;
+
+/// What stands behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A [`HashTable`](crate::HashTable).
+    HashTable,
+    /// An [`ArrayList`](crate::ArrayList).
+    ArrayList,
+    /// A [`List`](crate::List).
+    List,
+    /// A [`PageList`](crate::PageList).
+    PageList,
+    /// [`Records`](crate::Records).
+    Records,
+    /// A structure of the application's own, by a number that it chooses, from [`Kind::USER_FIRST`] on.
+    User(u16),
+}
+
+impl Kind {
+    /// The first number for structures of users.
+    pub const USER_FIRST: u16 = 1024;
+
+    /// The number that the catalogue keeps (docs/formats/structures.md).
+    pub fn number(self) -> u16 {
+        match self {
+            Kind::HashTable => 1,
+            Kind::ArrayList => 2,
+            Kind::List => 3,
+            Kind::PageList => 4,
+            Kind::Records => 5,
+            Kind::User(number) => number,
+        }
+    }
+
+    /// The kind of this number.
+    pub fn from_number(number: u16) -> Kind {
+        match number {
+            1 => Kind::HashTable,
+            2 => Kind::ArrayList,
+            3 => Kind::List,
+            4 => Kind::PageList,
+            5 => Kind::Records,
+            other => Kind::User(other),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::HashTable => f.write_str("a hash table"),
+            Kind::ArrayList => f.write_str("an array list"),
+            Kind::List => f.write_str("a list"),
+            Kind::PageList => f.write_str("a page-oriented list"),
+            Kind::Records => f.write_str("a collection of records"),
+            Kind::User(number) => write!(f, "a structure of kind {number}"),
+        }
+    }
+}
+
+/// One line of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub kind: Kind,
+    /// Where that begins.
+    pub root: PageId,
+}
+
+/// The names of a store. A handle, cheap to open; names are locked as keys of a table are.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    table: RawHashTable,
+}
+
+/// Makes the first users of a store's catalogue wait for each other.
+#[derive(Debug)]
+struct Gate(Mutex<()>);
+
+impl Catalogue {
+    /// The catalogue of `store`. In a new store it is made now, by a transaction of its own.
+    ///
+    /// # Errors
+    /// Those of any change.
+    pub fn open(store: &Store) -> Result<Catalogue> {
+        let is_new = || -> Result<bool> { Ok(store.read(CATALOGUE)?.kind() == LayoutKind::NONE) };
+        if is_new()? {
+            let gate = store.resident(CATALOGUE, || Ok(Gate(Mutex::new(()))))?;
+            let _alone = gate.0.lock();
+            if is_new()? {
+                store.transact(|txn| RawHashTable::create_at(txn, CATALOGUE))?;
+            }
+        }
+        Ok(Catalogue { table: RawHashTable::open(store, CATALOGUE)? })
+    }
+
+    /// What `name` stands for.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the name.
+    pub fn find(&self, txn: &mut Txn, name: &str) -> Result<Option<Named>> {
+        check_name(name)?;
+        self.table.get_with(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?.transpose()
+    }
+
+    /// The root of `name`, which must be of this kind.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Deadlock`].
+    pub fn expect(&self, txn: &mut Txn, name: &str, kind: Kind) -> Result<PageId> {
+        match self.find(txn, name)? {
+            None => Err(StructureError::NoSuchName { name: name.into() }.into()),
+            Some(named) if named.kind == kind => Ok(named.root),
+            Some(named) => Err(StructureError::WrongKind {
+                name: name.into(),
+                expected: kind.to_string(),
+                found: named.kind.to_string(),
+            }
+            .into()),
+        }
+    }
+
+    /// Locks a name that is about to be given, and makes sure that nothing has it.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`]; [`Error::TooLarge`]; [`Error::Deadlock`].
+    pub fn check_free(&self, txn: &mut Txn, name: &str) -> Result<()> {
+        check_name(name)?;
+        match self.table.get_for_change(txn, name.as_bytes(), |_| ())? {
+            None => Ok(()),
+            Some(()) => Err(StructureError::NameTaken { name: name.into() }.into()),
+        }
+    }
+
+    /// Gives a name to a structure.
+    ///
+    /// # Errors
+    /// As [`check_free`](Catalogue::check_free).
+    pub fn add(&self, txn: &mut Txn, name: &str, kind: Kind, root: PageId) -> Result<()> {
+        self.check_free(txn, name)?;
+        let mut line = [0; LINE_LEN];
+        line[..2].copy_from_slice(&kind.number().to_le_bytes());
+        line[2..].copy_from_slice(&root.get().to_le_bytes());
+        self.table.put(txn, name.as_bytes(), &line)?;
+        Ok(())
+    }
+
+    /// Takes a name away, and says what it stood for. The structure itself stays; [`drop_named`](crate::drop_named) drops
+    /// both.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`]; [`Error::Deadlock`].
+    pub fn remove(&self, txn: &mut Txn, name: &str) -> Result<Named> {
+        check_name(name)?;
+        let found = self.table.get_for_change(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
+        let Some(named) = found.transpose()? else {
+            return Err(StructureError::NoSuchName { name: name.into() }.into());
+        };
+        self.table.remove(txn, name.as_bytes())?;
+        Ok(named)
+    }
+
+    /// All names, in order.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the catalogue.
+    pub fn list(&self, txn: &mut Txn) -> Result<Vec<Named>> {
+        let mut all = Vec::new();
+        for entry in self.table.iter(txn)? {
+            let (name, line) = entry?;
+            all.push(read(&name, &line)?);
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// Walks the catalogue's own pages and verifies them.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        self.table.check(txn)
+    }
+}
+
+/// A line of the catalogue: kind and root page.
+const LINE_LEN: usize = 2 + 8;
+
+fn read(name: &[u8], line: &[u8]) -> Result<Named> {
+    let bad = || damaged(CATALOGUE, "a line of the catalogue makes no sense");
+    let line: &[u8; LINE_LEN] = line.try_into().map_err(|_| bad())?;
+    let (kind, root) = line.split_at(2);
+    Ok(Named {
+        name: str::from_utf8(name).map_err(|_| bad())?.into(),
+        kind: Kind::from_number(u16::from_le_bytes(kind.try_into().expect("two bytes"))),
+        root: PageId::new(u64::from_le_bytes(root.try_into().expect("eight bytes"))),
+    })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.len() > NAME_LEN_MAX {
+        let (given, limit) = (name.len() as u64, NAME_LEN_MAX as u64);
+        return Err(Error::TooLarge { what: "the name of a structure", given, limit });
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Rust values as bytes: `postcard`, a compact encoding with a written specification.
+
+use cedrat_txn::{Result, SmallBytes};
+use postcard::ser_flavors::Flavor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::StructureError;
+
+/// The bytes of `value`; `what` it is, for the error.
+#[inline]
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T, what: &'static str) -> Result<SmallBytes> {
+    postcard::serialize_with_flavor(value, IntoSmall(SmallBytes::new()))
+        .map_err(|error| StructureError::Encoding { what, why: error.to_string() }.into())
+}
+
+/// The value whose bytes are `bytes`.
+#[inline]
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T> {
+    let failed = |why: String| StructureError::Encoding { what, why }.into();
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(failed(format!("{} bytes are left over", rest.len()))),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// As [`decode`], for a value in a field that is as long as or longer than it.
+pub(crate) fn decode_padded<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, _)) => Ok(value),
+        Err(error) => Err(StructureError::Encoding { what, why: error.to_string() }.into()),
+    }
+}
+
+struct IntoSmall(SmallBytes);
+
+impl Flavor for IntoSmall {
+    type Output = SmallBytes;
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.extend_from_slice(&[data]);
+        Ok(())
+    }
+
+    #[inline]
+    fn finalize(self) -> postcard::Result<SmallBytes> {
+        Ok(self.0)
+    }
+}

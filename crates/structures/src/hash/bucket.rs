@@ -1,0 +1,591 @@
+//! The inside of one bucket page: pure functions over the bytes of a page's body.
+//!
+//! Nothing here knows transactions, latches or the log, so that everything here can be tested with an
+//! array of bytes. Byte by byte (drawn in `docs/formats/structures.md`):
+//!
+//! ```text
+//! 0      8      16     24      26     28     30         32
+//! | root | seed | next | count | heap | dead | capacity | fingerprints … | offsets … |  free  | … entries |
+//!                                                         capacity bytes   2 × count          from `heap` to the end
+//! ```
+//!
+//! A slot is a fingerprint (one byte of the key's hash) and the offset of an entry. Eight fingerprints are
+//! compared in one step, and a key is compared only where its fingerprint agrees, so a lookup touches the
+//! header's cache line, the fingerprints, and as a rule one entry. Slots have no order and no identity:
+//! removing one moves the last slot into its place.
+//!
+//! Every read is checked against the page's bounds, because an optimistic reader may see any bytes at all
+//! (E12.3) and a damaged page may hold any. What cannot be is [`Garbled`].
+
+use cedrat_pages::BODY_LEN;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::bytes::{Bytes, BytesMut, Garbled};
+
+mod at {
+    pub(super) const ROOT: usize = 0;
+    pub(super) const SEED: usize = ROOT + 8;
+    pub(super) const NEXT: usize = SEED + 8;
+    pub(super) const COUNT: usize = NEXT + 8;
+    pub(super) const HEAP: usize = COUNT + 2;
+    pub(super) const DEAD: usize = HEAP + 2;
+    pub(super) const CAPACITY: usize = DEAD + 2;
+    pub(super) const FINGERPRINTS: usize = CAPACITY + 2;
+}
+const _: () = assert!(at::FINGERPRINTS.is_multiple_of(8), "eight fingerprints are one aligned word");
+const _: () = assert!(BODY_LEN <= u16::MAX as usize);
+
+/// Fingerprints grow by this many bytes; the offsets behind them move each time.
+const CAPACITY_STEP: usize = 16;
+
+/// Lengths below this take one byte in front of an entry, others two.
+const SHORT_LEN: usize = 0x80;
+
+/// The most bytes that key and value of one entry may have together: one such entry fills a page.
+pub const ENTRY_LEN_MAX: usize = 4000;
+const _: () = assert!(at::FINGERPRINTS + CAPACITY_STEP + 2 + 4 + ENTRY_LEN_MAX <= BODY_LEN);
+
+/// A key's hash: its low bits choose the bucket, its high byte is the fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(pub(crate) u64);
+
+impl KeyHash {
+    #[inline]
+    pub(crate) fn of(key: &[u8], seed: u64) -> KeyHash {
+        KeyHash(xxh3_64_with_seed(key, seed))
+    }
+
+    #[inline]
+    pub(crate) fn fingerprint(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// The bucket of this hash while the table has `buckets` of them (at least one).
+    ///
+    /// With `2^n ≤ buckets < 2^(n+1)`, buckets below `buckets - 2^n` were split already and use one bit more
+    /// (Lemon §6).
+    #[inline]
+    pub(crate) fn bucket(self, buckets: u64) -> u64 {
+        let half = 1 << buckets.ilog2();
+        let wide = self.0 & (2 * half - 1);
+        if wide < buckets { wide } else { wide - half }
+    }
+}
+
+/// Where one entry lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) slot: usize,
+    /// First byte of the entry, its lengths included.
+    start: usize,
+    /// First byte of the key; the value follows the key.
+    key: usize,
+    pub(crate) key_len: usize,
+    pub(crate) value_len: usize,
+}
+
+impl Entry {
+    #[inline]
+    fn read<B: Bytes + ?Sized>(body: &B, slot: usize, start: usize) -> Result<Entry, Garbled> {
+        let (key_len, after_first) = read_len(body, start)?;
+        let (value_len, key) = read_len(body, after_first)?;
+        if key + key_len + value_len > BODY_LEN {
+            return Err(Garbled);
+        }
+        Ok(Entry { slot, start, key, key_len, value_len })
+    }
+
+    /// First byte of the value.
+    #[inline]
+    pub(crate) fn value(&self) -> usize {
+        self.key + self.key_len
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.key - self.start + self.key_len + self.value_len
+    }
+}
+
+#[inline]
+pub(crate) fn read_len<B: Bytes + ?Sized>(body: &B, at: usize) -> Result<(usize, usize), Garbled> {
+    let first = usize::from(body.byte(at)?);
+    if first < SHORT_LEN {
+        return Ok((first, at + 1));
+    }
+    let second = usize::from(body.byte(at + 1)?);
+    Ok(((first - SHORT_LEN) << 8 | second, at + 2))
+}
+
+#[inline]
+pub(crate) fn write_len(body: &mut [u8], at: usize, len: usize) -> usize {
+    if len < SHORT_LEN {
+        body[at] = len as u8;
+        return at + 1;
+    }
+    body[at] = (SHORT_LEN | len >> 8) as u8;
+    body[at + 1] = len as u8;
+    at + 2
+}
+
+/// Bytes that an entry takes, without its slot.
+#[inline]
+pub(crate) fn entry_len(key_len: usize, value_len: usize) -> usize {
+    let width = |len: usize| if len < SHORT_LEN { 1 } else { 2 };
+    width(key_len) + width(value_len) + key_len + value_len
+}
+
+/// The entry of `key`, if this page has it.
+#[inline]
+pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Result<Option<Entry>, Garbled> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = LOW << 7;
+    let count = usize::from(body.half(at::COUNT)?);
+    let capacity = usize::from(body.half(at::CAPACITY)?);
+    if count > capacity || at::FINGERPRINTS + capacity + 2 * count > BODY_LEN {
+        return Err(Garbled);
+    }
+    let wanted = u64::from(hash.fingerprint()) * LOW;
+    for group in (0..count).step_by(8) {
+        let difference = body.word(at::FINGERPRINTS + group)? ^ wanted;
+        // The high bit of each byte that is zero; a borrow can set one above a true hit too, which the
+        // comparison of keys forgives.
+        let mut hits = difference.wrapping_sub(LOW) & !difference & HIGH;
+        while hits != 0 {
+            let slot = group + hits.trailing_zeros() as usize / 8;
+            hits &= hits - 1;
+            if slot >= count {
+                break;
+            }
+            let start = usize::from(body.half(at::FINGERPRINTS + capacity + 2 * slot)?);
+            let entry = Entry::read(body, slot, start)?;
+            if entry.key_len == key.len() && body.same(entry.key, key)? {
+                return Ok(Some(entry));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The next page of this bucket's chain, zero for none.
+#[inline]
+pub(crate) fn next<B: Bytes + ?Sized>(body: &B) -> Result<u64, Garbled> {
+    body.word(at::NEXT)
+}
+
+/// The table's root page and seed, which every page of a table repeats: a page of something else is told at once.
+#[inline]
+pub(crate) fn identity<B: Bytes + ?Sized>(body: &B) -> Result<(u64, u64), Garbled> {
+    Ok((body.word(at::ROOT)?, body.word(at::SEED)?))
+}
+
+/// The small numbers of a bucket's header, read and checked together.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    count: usize,
+    /// Lowest byte of any entry.
+    heap: usize,
+    /// Bytes above `heap` that belong to no entry.
+    dead: usize,
+    /// Bytes set aside for fingerprints.
+    capacity: usize,
+}
+
+impl Shape {
+    #[inline]
+    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Garbled> {
+        let word = body.word(at::COUNT)?;
+        let field = |at: usize| (word >> (8 * (at - at::COUNT))) as usize & 0xFFFF;
+        let shape = Shape {
+            count: field(at::COUNT),
+            heap: field(at::HEAP),
+            dead: field(at::DEAD),
+            capacity: field(at::CAPACITY),
+        };
+        let sound = shape.count <= shape.capacity
+            && shape.capacity.is_multiple_of(CAPACITY_STEP)
+            && shape.offsets_end() <= shape.heap
+            && shape.heap <= BODY_LEN
+            && shape.dead <= BODY_LEN - shape.heap;
+        if sound { Ok(shape) } else { Err(Garbled) }
+    }
+
+    #[inline]
+    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+        let word = [self.count, self.heap, self.dead, self.capacity].map(|n| (n as u16).to_le_bytes());
+        body.put(at::COUNT, word.as_flattened())
+    }
+
+    #[inline]
+    fn offset_of(&self, slot: usize) -> usize {
+        at::FINGERPRINTS + self.capacity + 2 * slot
+    }
+
+    #[inline]
+    fn offsets_end(&self) -> usize {
+        self.offset_of(self.count)
+    }
+
+    #[inline]
+    fn entry<B: Bytes + ?Sized>(&self, body: &B, slot: usize) -> Result<Entry, Garbled> {
+        let start = usize::from(body.half(self.offset_of(slot))?);
+        if start < self.heap {
+            return Err(Garbled);
+        }
+        Entry::read(body, slot, start)
+    }
+
+    /// Bytes that one more slot takes from the free space.
+    #[inline]
+    fn slot_len(&self) -> usize {
+        if self.count == self.capacity { CAPACITY_STEP + 2 } else { 2 }
+    }
+
+    /// Bytes that could hold entries once the page is compact.
+    #[inline]
+    fn free_len(&self) -> usize {
+        self.heap - self.offsets_end() + self.dead
+    }
+}
+
+/// Makes `body` an empty bucket page, whatever it held.
+pub(crate) fn format<B: BytesMut + ?Sized>(body: &mut B, root: u64, seed: u64, next: u64) -> Result<(), Garbled> {
+    body.put(at::ROOT, &root.to_le_bytes())?;
+    body.put(at::SEED, &seed.to_le_bytes())?;
+    set_next(body, next)?;
+    Shape { count: 0, heap: BODY_LEN, dead: 0, capacity: 0 }.write(body)
+}
+
+/// Points this page's chain at `next`.
+pub(crate) fn set_next<B: BytesMut + ?Sized>(body: &mut B, next: u64) -> Result<(), Garbled> {
+    body.put(at::NEXT, &next.to_le_bytes())
+}
+
+/// Whether one more entry of these lengths fits.
+#[inline]
+pub(crate) fn has_room<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: usize) -> Result<bool, Garbled> {
+    let shape = Shape::read(body)?;
+    Ok(shape.free_len() >= shape.slot_len() + entry_len(key_len, value_len))
+}
+
+/// Whether `count` more entries of `entries_len` bytes together fit.
+pub(crate) fn has_room_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Garbled> {
+    let shape = Shape::read(body)?;
+    let slots = (shape.count + count).next_multiple_of(CAPACITY_STEP).saturating_sub(shape.capacity) + 2 * count;
+    Ok(shape.free_len() >= slots + entries_len)
+}
+
+/// Whether the entry's value could become `value_len` bytes long on this page.
+pub(crate) fn has_room_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Garbled> {
+    let shape = Shape::read(body)?;
+    Ok(shape.free_len() + old.len() >= entry_len(old.key_len, value_len))
+}
+
+/// How many entries the page holds.
+pub(crate) fn count<B: Bytes + ?Sized>(body: &B) -> Result<usize, Garbled> {
+    Ok(Shape::read(body)?.count)
+}
+
+/// Bytes that an empty page has for slots and entries.
+pub(crate) const ROOM: usize = BODY_LEN - at::FINGERPRINTS;
+
+/// Bytes of [`ROOM`] that `count` slots and entries of `entries_len` bytes together take.
+pub(crate) fn room_taken(count: usize, entries_len: usize) -> usize {
+    count.next_multiple_of(CAPACITY_STEP) + 2 * count + entries_len
+}
+
+/// Adds an entry. The key must not be there; the room must.
+#[inline]
+pub(crate) fn insert<B: BytesMut + ?Sized>(
+    body: &mut B,
+    hash: KeyHash,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), Garbled> {
+    let mut shape = Shape::read(body)?;
+    let len = entry_len(key.len(), value.len());
+    let needed = shape.slot_len() + len;
+    if shape.free_len() < needed {
+        return Err(Garbled);
+    }
+    if shape.heap - shape.offsets_end() < needed {
+        shape = body.edit(|body| compact(body, shape))?;
+    }
+    if shape.count == shape.capacity {
+        let offsets = shape.offset_of(0)..shape.offsets_end();
+        body.copy_within(offsets.clone(), offsets.start + CAPACITY_STEP)?;
+        body.put(offsets.start, &[0; CAPACITY_STEP])?;
+        shape.capacity += CAPACITY_STEP;
+    }
+    shape.heap = shape.heap.checked_sub(len).ok_or(Garbled)?;
+    let mut lens = [0; 4];
+    let after_key_len = write_len(&mut lens, 0, key.len());
+    let lens_len = write_len(&mut lens, after_key_len, value.len());
+    body.put(shape.heap, &lens[..lens_len])?;
+    body.put(shape.heap + lens_len, key)?;
+    body.put(shape.heap + lens_len + key.len(), value)?;
+    body.put(at::FINGERPRINTS + shape.count, &[hash.fingerprint()])?;
+    body.put(shape.offset_of(shape.count), &(shape.heap as u16).to_le_bytes())?;
+    shape.count += 1;
+    shape.write(body)
+}
+
+/// Takes an entry out; the last slot moves into its place.
+pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Result<(), Garbled> {
+    let mut shape = Shape::read(body)?;
+    if entry.slot >= shape.count || entry.start < shape.heap {
+        return Err(Garbled);
+    }
+    let last = shape.count - 1;
+    let fingerprint = body.byte(at::FINGERPRINTS + last)?;
+    body.put(at::FINGERPRINTS + entry.slot, &[fingerprint])?;
+    body.put(at::FINGERPRINTS + last, &[0])?;
+    let moved = body.half(shape.offset_of(last))?;
+    body.put(shape.offset_of(entry.slot), &moved.to_le_bytes())?;
+    shape.count = last;
+    if entry.start == shape.heap {
+        shape.heap += entry.len();
+    } else {
+        shape.dead += entry.len();
+    }
+    if shape.heap > BODY_LEN || shape.dead > BODY_LEN - shape.heap {
+        return Err(Garbled);
+    }
+    shape.write(body)
+}
+
+/// Gives an entry another value. The room must be there ([`has_room_instead`]).
+pub(crate) fn replace<B: BytesMut + ?Sized>(
+    body: &mut B,
+    hash: KeyHash,
+    entry: &Entry,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), Garbled> {
+    if entry.value_len == value.len() {
+        return body.put(entry.value(), value);
+    }
+    remove(body, entry)?;
+    insert(body, hash, key, value)
+}
+
+/// Keeps only the entries for whose key `keep` says so, and leaves the page compact.
+pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Result<(), Garbled> {
+    let shape = Shape::read(body)?;
+    let mut kept = 0;
+    for slot in 0..shape.count {
+        let entry = shape.entry(body, slot)?;
+        if keep(&body[entry.key..entry.value()]) {
+            body[at::FINGERPRINTS + kept] = body[at::FINGERPRINTS + slot];
+            body.put(shape.offset_of(kept), &(entry.start as u16).to_le_bytes())?;
+            kept += 1;
+        }
+    }
+    body[at::FINGERPRINTS + kept..at::FINGERPRINTS + shape.count].fill(0);
+    // The fingerprints give back what they no longer need.
+    let shorter = Shape { count: kept, capacity: kept.next_multiple_of(CAPACITY_STEP), ..shape };
+    body.copy_within(shape.offset_of(0)..shape.offset_of(kept), shorter.offset_of(0));
+    compact(body, shorter)?.write(body)
+}
+
+/// Moves the entries together at the end of the page, in slot order.
+fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
+    let mut packed = [0_u8; BODY_LEN];
+    let mut heap = BODY_LEN;
+    for slot in 0..shape.count {
+        let entry = shape.entry(body, slot)?;
+        heap = heap.checked_sub(entry.len()).filter(|heap| *heap >= shape.offsets_end()).ok_or(Garbled)?;
+        packed[heap..heap + entry.len()].copy_from_slice(&body[entry.start..entry.start + entry.len()]);
+        body.put(shape.offset_of(slot), &(heap as u16).to_le_bytes())?;
+    }
+    body[heap..].copy_from_slice(&packed[heap..]);
+    shape.heap = heap;
+    shape.dead = 0;
+    Ok(shape)
+}
+
+/// The entries of a page that nobody changes meanwhile: key and value, in slot order.
+pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Result<(&[u8], &[u8]), Garbled>>, Garbled> {
+    let shape = Shape::read(body)?;
+    Ok((0..shape.count).map(move |slot| {
+        let entry = shape.entry(body, slot)?;
+        Ok((&body[entry.key..entry.value()], &body[entry.value()..entry.value() + entry.value_len]))
+    }))
+}
+
+/// Checks everything about a bucket page that its bytes alone can tell.
+pub(crate) fn check(body: &[u8], seed: u64) -> Result<(), Garbled> {
+    let shape = Shape::read(body)?;
+    let mut used = 0;
+    for slot in 0..shape.count {
+        let entry = shape.entry(body, slot)?;
+        let hash = KeyHash::of(&body[entry.key..entry.value()], seed);
+        if body[at::FINGERPRINTS + slot] != hash.fingerprint() {
+            return Err(Garbled);
+        }
+        used += entry.len();
+    }
+    if used + shape.dead == BODY_LEN - shape.heap { Ok(()) } else { Err(Garbled) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const SEED: u64 = 7;
+
+    fn empty() -> Vec<u8> {
+        let mut body = vec![0xAA; BODY_LEN];
+        format(&mut body[..], 3, SEED, 0).unwrap();
+        body
+    }
+
+    fn find_in(body: &[u8], key: &[u8]) -> Option<Vec<u8>> {
+        let entry = find(body, KeyHash::of(key, SEED), key).expect("a sound page")?;
+        Some(body[entry.value()..entry.value() + entry.value_len].to_vec())
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Put(Vec<u8>, Vec<u8>),
+        Remove(Vec<u8>),
+        Retain(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let key = prop_oneof![
+            (0_u8..40).prop_map(|n| vec![n]),
+            (0_u16..400).prop_map(|n| n.to_le_bytes().repeat(4)),
+            (0_u8..4).prop_map(|n| vec![n; 300]),
+        ];
+        let value = prop_oneof![
+            3 => prop::collection::vec(any::<u8>(), 0..20),
+            1 => prop::collection::vec(any::<u8>(), 100..900)
+        ];
+        prop_oneof![
+            8 => (key.clone(), value).prop_map(|(k, v)| Step::Put(k, v)),
+            3 => key.prop_map(Step::Remove),
+            1 => any::<u64>().prop_map(Step::Retain),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_does_what_a_map_does(steps in prop::collection::vec(step(), 1..400)) {
+            let mut body = empty();
+            let mut model: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+            for step in steps {
+                match step {
+                    Step::Put(key, value) => {
+                        let hash = KeyHash::of(&key, SEED);
+                        let taken = |model: &HashMap<Vec<u8>, Vec<u8>>| -> usize {
+                            model.iter().map(|(k, v)| entry_len(k.len(), v.len())).sum()
+                        };
+                        match find(&body[..], hash, &key).unwrap() {
+                            Some(entry) if has_room_instead(&body[..], &entry, value.len()).unwrap() => {
+                                replace(&mut body[..], hash, &entry, &key, &value).unwrap();
+                                model.insert(key, value);
+                            }
+                            Some(_) => {}
+                            None if has_room(&body[..], key.len(), value.len()).unwrap() => {
+                                insert(&mut body[..], hash, &key, &value).unwrap();
+                                model.insert(key, value);
+                            }
+                            None => {
+                                // A page refuses only what would not fit a page made afresh, give or take
+                                // fingerprints set aside by entries that are gone.
+                                let needed = taken(&model) + entry_len(key.len(), value.len());
+                                prop_assert!(room_taken(model.len() + 1, needed) + 512 > ROOM);
+                            }
+                        }
+                    }
+                    Step::Remove(key) => {
+                        let found = find(&body[..], KeyHash::of(&key, SEED), &key).unwrap();
+                        prop_assert_eq!(found.is_some(), model.remove(&key).is_some());
+                        if let Some(entry) = found {
+                            remove(&mut body[..], &entry).unwrap();
+                        }
+                    }
+                    Step::Retain(mask) => {
+                        let keep = |key: &[u8]| KeyHash::of(key, SEED).0 & mask & 0b11 == 0;
+                        retain(&mut body[..], keep).unwrap();
+                        model.retain(|key, _| keep(key));
+                    }
+                }
+                check(&body, SEED).unwrap();
+                prop_assert_eq!(count(&body[..]).unwrap(), model.len());
+            }
+            let all: HashMap<Vec<u8>, Vec<u8>> =
+                entries(&body).unwrap().map(|e| e.unwrap()).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+            prop_assert_eq!(&all, &model);
+            for key in model.keys() {
+                prop_assert_eq!(find_in(&body, key), model.get(key).cloned());
+            }
+        }
+
+        /// E12.3: any bytes at all give an answer or `Garbled`, never a panic.
+        #[test]
+        fn garbage_is_survived(mut body in prop::collection::vec(any::<u8>(), BODY_LEN..=BODY_LEN),
+                               count in 0_u16..300, capacity in 0_u16..20, heap in 0_u16..4064, dead in 0_u16..100) {
+            body.put(at::COUNT, &count.to_le_bytes()).unwrap();
+            body.put(at::CAPACITY, &(capacity * CAPACITY_STEP as u16).to_le_bytes()).unwrap();
+            body.put(at::HEAP, &heap.to_le_bytes()).unwrap();
+            body.put(at::DEAD, &dead.to_le_bytes()).unwrap();
+            for key in [&b"a"[..], &[7; 8], &[]] {
+                let hash = KeyHash::of(key, SEED);
+                let found = find(&body[..], hash, key);
+                let mut changed = body.clone();
+                if let Ok(Some(entry)) = found {
+                    let _ = replace(&mut changed[..], hash, &entry, key, b"longer than it was");
+                    let _ = remove(&mut changed[..], &entry);
+                }
+                let _ = insert(&mut changed[..], hash, key, b"value");
+                let _ = retain(&mut changed[..], |key| key.len() % 2 == 0);
+            }
+            let _ = entries(&body).map(|all| all.count());
+            let _ = check(&body, SEED);
+        }
+    }
+
+    #[test]
+    fn the_largest_entry_fits_an_empty_page_and_one_more_byte_is_too_much_for_the_limit() {
+        let mut body = empty();
+        let value = vec![1; ENTRY_LEN_MAX - 8];
+        assert!(has_room(&body[..], 8, value.len()).unwrap());
+        insert(&mut body[..], KeyHash::of(&[0; 8], SEED), &[0; 8], &value).unwrap();
+        assert_eq!(find_in(&body, &[0; 8]).unwrap(), value);
+        assert!(!has_room(&body[..], 8, 8).unwrap(), "a page and no more");
+    }
+
+    #[test]
+    fn eight_byte_entries_fit_close_to_two_hundred_times() {
+        let mut body = empty();
+        let mut inserted = 0_u64;
+        while has_room(&body[..], 8, 8).unwrap() {
+            let key = inserted.to_le_bytes();
+            insert(&mut body[..], KeyHash::of(&key, SEED), &key, &key).unwrap();
+            inserted += 1;
+        }
+        assert!(inserted >= 190, "{inserted}");
+        for n in 0..inserted {
+            assert_eq!(find_in(&body, &n.to_le_bytes()).unwrap(), n.to_le_bytes());
+        }
+        assert_eq!(find_in(&body, &inserted.to_le_bytes()), None);
+    }
+
+    #[test]
+    fn buckets_split_one_at_a_time() {
+        for buckets in 1..200_u64 {
+            for hash in (0..1000_u64).map(|n| KeyHash(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))) {
+                let before = hash.bucket(buckets);
+                let after = hash.bucket(buckets + 1);
+                assert!(before < buckets);
+                // Only the bucket at the split pointer loses anything, and only to the new bucket.
+                let half = 1_u64 << buckets.ilog2();
+                assert!(after == before || (after == buckets && before == buckets - half));
+            }
+        }
+    }
+}

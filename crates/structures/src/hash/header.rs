@@ -1,0 +1,119 @@
+//! The root page of a hash table, and where its buckets lie.
+//!
+//! Bucket number n is page number n of the table's [regions](crate::regions); the root page lists their first
+//! pages.
+//!
+//! ```text
+//! 0      8         16             18      20        32
+//! | seed | buckets | region count | state | 0 … 0 | first page of region 0 | of region 1 | …
+//! ```
+
+use cedrat_pages::BODY_LEN;
+
+use crate::bytes::{BytesMut, Garbled};
+use crate::regions::{pages_in, place};
+
+mod at {
+    pub(super) const SEED: usize = 0;
+    pub(super) const BUCKETS: usize = SEED + 8;
+    pub(super) const REGION_COUNT: usize = BUCKETS + 8;
+    pub(super) const STATE: usize = REGION_COUNT + 2;
+    pub(super) const REGIONS: usize = 32;
+    const _: () = assert!(STATE + 2 <= REGIONS);
+}
+
+/// How many regions a root page can name.
+pub(crate) const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
+
+/// The most buckets a table can have; beyond, chains grow.
+pub(crate) const BUCKETS_MAX: u64 = pages_in(REGIONS_MAX);
+
+/// What a root page says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Chosen at creation; every key is hashed with it, and every page of the table repeats it.
+    pub(crate) seed: u64,
+    /// Buckets in use.
+    pub(crate) buckets: u64,
+    /// False from the moment the table is dropped.
+    pub(crate) live: bool,
+    /// First page of each region.
+    pub(crate) regions: Vec<u64>,
+}
+
+impl Header {
+    /// Reads a root page, and refuses what cannot be one.
+    pub(crate) fn read(body: &[u8]) -> Result<Header, Garbled> {
+        let word = |at: usize| -> Result<u64, Garbled> {
+            let bytes = body.get(at..at + 8).ok_or(Garbled)?;
+            Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+        };
+        let small = word(at::REGION_COUNT)?;
+        let region_count = usize::from(small as u16);
+        let state = (small >> 16) as u16;
+        let buckets = word(at::BUCKETS)?;
+        if region_count == 0 || region_count > REGIONS_MAX || state > 1 {
+            return Err(Garbled);
+        }
+        if buckets == 0 || buckets > BUCKETS_MAX || place(buckets - 1).0 >= region_count {
+            return Err(Garbled);
+        }
+        let regions = (0..region_count).map(|n| word(at::REGIONS + 8 * n)).collect::<Result<_, _>>()?;
+        Ok(Header { seed: word(at::SEED)?, buckets, live: state == 1, regions })
+    }
+
+    /// Writes a root page whole, onto a body of zeros.
+    pub(crate) fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+        body.put(at::SEED, &self.seed.to_le_bytes())?;
+        put_buckets(body, self.buckets)?;
+        put_live(body, self.live)?;
+        for (n, first) in self.regions.iter().enumerate() {
+            put_region(body, n, *first)?;
+        }
+        put_region_count(body, self.regions.len())
+    }
+
+    /// The page of a bucket that the regions cover.
+    pub(crate) fn page_of(&self, bucket: u64) -> u64 {
+        let (region, offset) = place(bucket);
+        self.regions[region] + offset
+    }
+}
+
+/// Sets the number of buckets in use.
+pub(crate) fn put_buckets<B: BytesMut + ?Sized>(body: &mut B, buckets: u64) -> Result<(), Garbled> {
+    body.put(at::BUCKETS, &buckets.to_le_bytes())
+}
+
+/// Says whether the table lives.
+pub(crate) fn put_live<B: BytesMut + ?Sized>(body: &mut B, live: bool) -> Result<(), Garbled> {
+    body.put(at::STATE, &u16::from(live).to_le_bytes())
+}
+
+/// Sets the number of regions.
+pub(crate) fn put_region_count<B: BytesMut + ?Sized>(body: &mut B, count: usize) -> Result<(), Garbled> {
+    body.put(at::REGION_COUNT, &(count as u16).to_le_bytes())
+}
+
+/// Sets the first page of a region.
+pub(crate) fn put_region<B: BytesMut + ?Sized>(body: &mut B, region: usize, first: u64) -> Result<(), Garbled> {
+    body.put(at::REGIONS + 8 * region, &first.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back_and_garbage_is_refused() {
+        let mut body = vec![0; BODY_LEN];
+        let header = Header { seed: 9, buckets: 3, live: true, regions: vec![5, 9, 11] };
+        header.write(&mut body[..]).unwrap();
+        assert_eq!(Header::read(&body), Ok(header));
+        put_region_count(&mut body[..], 2).unwrap();
+        assert_eq!(Header::read(&body), Err(Garbled), "bucket 2 lies in region 2");
+        put_region_count(&mut body[..], REGIONS_MAX + 1).unwrap();
+        assert_eq!(Header::read(&body), Err(Garbled));
+        assert_eq!(Header::read(&vec![0; BODY_LEN]), Err(Garbled), "a page never written");
+    }
+}

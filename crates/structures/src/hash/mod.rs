@@ -1,0 +1,62 @@
+//! The linear hash table, default form (Lemon §6): keys and values of any bytes, buckets that split one by one.
+//!
+//! | file | knows |
+//! |---|---|
+//! | `bucket` | the bytes of a bucket page |
+//! | `header` | the bytes of a root page |
+//! | `packed` | entries as the log carries many of them |
+//! | `ops` | the operations and their undos |
+//! | `resident` | what is kept in memory: latch and copy of the root page |
+//! | `table` | opening, creating, looking up |
+//! | `write` | putting and removing |
+//! | `split` | growing |
+//! | `walk` | iterating, checking, dropping |
+//! | `typed` | keys and values of Rust types |
+//!
+//! What holds:
+//!
+//! - A key is on exactly one page of the bucket that its hash and the number of buckets name. Whatever else a page
+//!   holds is nobody's.
+//! - Entries change under the latch held shared, on the bucket's only page, one log record each; or under the latch held
+//!   exclusively. So no two transactions put one key at once, even where nobody locks.
+//! - Links between pages, and the number of buckets, change only under the latch held exclusively, in nested top
+//!   actions whose steps have physical undo (E14.1, E15.3).
+//! - A reader without a latch trusts what it saw only if the latch's stamp did not change (E12.2).
+
+mod bucket;
+mod header;
+mod ops;
+mod packed;
+mod resident;
+mod split;
+mod table;
+mod typed;
+mod walk;
+mod write;
+
+use cedrat_txn::Registry;
+
+pub use bucket::ENTRY_LEN_MAX;
+pub use table::RawHashTable;
+pub use typed::{HashTable, Pairs};
+pub use walk::{Entries, Pair};
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry
+        .operation::<ops::Insert>()
+        .operation::<ops::Replace>()
+        .operation::<ops::Remove>()
+        .operation::<ops::Fill>()
+        .operation::<ops::Purge>()
+        .operation::<ops::Append>()
+        .operation::<ops::Withdraw>()
+        .operation::<ops::Link>()
+        .operation::<ops::Found>()
+        .operation::<ops::Clear>()
+        .operation::<ops::SetBuckets>()
+        .operation::<ops::AddRegion>()
+        .operation::<ops::SetLive>()
+        .logical::<ops::TakeOut>()
+        .logical::<ops::PutBack>()
+        .logical::<ops::Unfound>()
+}

@@ -1,0 +1,461 @@
+//! The operations of a hash table, each on one page, and its two logical undos.
+//!
+//! | operation | changes | its undo |
+//! |---|---|---|
+//! | [`Insert`] | a bucket page | logical, derived: take the key out again |
+//! | [`Replace`], [`Remove`] | a bucket page | logical: put the old value back |
+//! | [`Fill`] | a page nobody sees yet | none: nobody sees it if the split fails |
+//! | [`Purge`] | a bucket page after its split | none: it removes what is nobody's any more |
+//! | [`Append`], [`Withdraw`] | a bucket page | each other |
+//! | [`Link`], [`SetBuckets`], [`AddRegion`], [`SetLive`] | a pointer or a number | its old value |
+//!
+//! The undo of what changes entries is logical because a split may have moved the entry meanwhile, and other
+//! transactions may have changed its neighbours (Lemon §4.2, §6.3).
+
+use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
+use cedrat_txn::{LogicalUndo, Operation, RecordId, Refused, Result, SmallBytes, Txn, Undo};
+use serde::{Deserialize, Serialize};
+
+use super::bucket::{self, KeyHash};
+use super::header::{self, Header};
+use super::packed;
+use super::table::RawHashTable;
+use crate::bytes::{BytesMut, Garbled};
+use crate::kinds;
+
+/// A page says that it cannot take an entry.
+pub(super) const FULL: &str = "the bucket page is full";
+/// The key is on the page.
+pub(super) const PRESENT: &str = "the key is present";
+/// The key is not on the page, and the bucket has no other page.
+pub(super) const ABSENT: &str = "the key is absent";
+/// The key is not on the page, but may be on another of the bucket's pages.
+pub(super) const CHAINED: &str = "the bucket has more than one page";
+/// The page does not belong to the table.
+const FOREIGN: &str =
+    "the page is not a bucket of this table, which was dropped or never finished; open the table again";
+
+/// What the undo of an insert adds to the log beyond key and value: a remove, with what would put back, and the
+/// end of the nested action.
+const TAKE_OUT_LOG_BYTES: usize = 128;
+/// What the undo of a remove adds beyond key and value: an insert, and in the worst case a page for it.
+const PUT_BACK_LOG_BYTES: usize = 1024;
+
+/// Adds an entry to a bucket page.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Insert {
+    pub(super) root: u64,
+    pub(super) key: SmallBytes,
+    pub(super) value: SmallBytes,
+    /// Known while the caller still has it at hand, computed again from the log.
+    #[serde(skip)]
+    pub(super) hash: Option<KeyHash>,
+    /// The caller has looked at the bucket's other pages and keeps everybody else away.
+    #[serde(skip)]
+    pub(super) chain_known: bool,
+}
+
+impl Operation for Insert {
+    const NAME: &'static str = "cedrat.hash.insert.v1";
+
+    #[inline]
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        let hash = hash_in(page, self.root, &self.key)?;
+        let page = page.as_optimistic();
+        if sound(bucket::find(&page, hash, &self.key))?.is_some() {
+            return Err(Refused::new(PRESENT));
+        }
+        if !self.chain_known && sound(bucket::next(&page))? != 0 {
+            return Err(Refused::new(CHAINED));
+        }
+        if !sound(bucket::has_room(&page, self.key.len(), self.value.len()))? {
+            return Err(Refused::new(FULL));
+        }
+        Ok(Undo::derived((TAKE_OUT_LOG_BYTES + 2 * self.key.len() + self.value.len()) as u32))
+    }
+
+    #[inline]
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let hash = match self.hash {
+            Some(hash) => hash,
+            None => hash_of(page, &self.key)?,
+        };
+        bucket::insert(page, hash, &self.key, &self.value).map_err(damaged(page))
+    }
+
+    fn derive_undo(&self, _: RecordId) -> Undo {
+        Undo::logical(&TakeOut { root: self.root, key: self.key.clone() })
+    }
+}
+
+/// Gives the entry of a key another value, on the page where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Replace {
+    pub(super) root: u64,
+    pub(super) key: SmallBytes,
+    pub(super) value: SmallBytes,
+}
+
+impl Operation for Replace {
+    const NAME: &'static str = "cedrat.hash.replace.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        let hash = hash_in(page, self.root, &self.key)?;
+        let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
+        if !sound(bucket::has_room_instead(page, &entry, self.value.len()))? {
+            return Err(Refused::new(FULL));
+        }
+        put_back(self.root, &self.key, page, &entry)
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let hash = hash_of(page, &self.key)?;
+        let found = bucket::find(page, hash, &self.key).map_err(damaged(page))?;
+        let entry = found.ok_or(Garbled).map_err(damaged(page))?;
+        bucket::replace(page, hash, &entry, &self.key, &self.value).map_err(damaged(page))
+    }
+}
+
+/// Takes the entry of a key out of the page where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Remove {
+    pub(super) root: u64,
+    pub(super) key: SmallBytes,
+}
+
+impl Operation for Remove {
+    const NAME: &'static str = "cedrat.hash.remove.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        let hash = hash_in(page, self.root, &self.key)?;
+        let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
+        put_back(self.root, &self.key, page, &entry)
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let hash = hash_of(page, &self.key)?;
+        let found = bucket::find(page, hash, &self.key).map_err(damaged(page))?;
+        let entry = found.ok_or(Garbled).map_err(damaged(page))?;
+        bucket::remove(page, &entry).map_err(damaged(page))
+    }
+}
+
+/// Makes a page, whatever it held, a bucket page with these entries.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Fill {
+    pub(super) root: u64,
+    pub(super) seed: u64,
+    pub(super) next: u64,
+    pub(super) entries: SmallBytes,
+}
+
+impl Operation for Fill {
+    const NAME: &'static str = "cedrat.hash.fill.v1";
+    const FORMATS: bool = true;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        page.format(kinds::HASH_BUCKET);
+        bucket::format(page, self.root, self.seed, self.next).map_err(damaged(page))?;
+        packed::insert_all(page, &self.entries, self.seed).map_err(damaged(page))
+    }
+}
+
+/// Removes the entries that a split has moved elsewhere.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Purge {
+    pub(super) root: u64,
+    /// The bucket that the page belongs to.
+    pub(super) bucket: u64,
+    /// Buckets of the table after the split.
+    pub(super) buckets: u64,
+}
+
+impl Operation for Purge {
+    const NAME: &'static str = "cedrat.hash.purge.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        own(page, self.root)?;
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
+        let stays = |key: &[u8]| KeyHash::of(key, seed).bucket(self.buckets) == self.bucket;
+        BytesMut::edit(page, |body| bucket::retain(body, stays)).map_err(damaged(page))
+    }
+}
+
+/// Adds entries to a bucket page that come from the next page of its chain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Append {
+    pub(super) root: u64,
+    pub(super) entries: SmallBytes,
+}
+
+impl Operation for Append {
+    const NAME: &'static str = "cedrat.hash.append.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        own(page, self.root)?;
+        Ok(Undo::derived(0))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
+        packed::insert_all(page, &self.entries, seed).map_err(damaged(page))
+    }
+
+    fn derive_undo(&self, _: RecordId) -> Undo {
+        Undo::op(Withdraw { root: self.root, entries: self.entries.clone() })
+    }
+}
+
+/// Takes out what [`Append`] added, while nobody else has seen it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Withdraw {
+    pub(super) root: u64,
+    pub(super) entries: SmallBytes,
+}
+
+impl Operation for Withdraw {
+    const NAME: &'static str = "cedrat.hash.withdraw.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        own(page, self.root)?;
+        Ok(Undo::op(Append { root: self.root, entries: self.entries.clone() }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
+        packed::unpack(&self.entries, |key, _| {
+            let entry = bucket::find(page, KeyHash::of(key, seed), key)?.ok_or(Garbled)?;
+            bucket::remove(page, &entry)
+        })
+        .map_err(damaged(page))
+    }
+}
+
+/// Points a page's chain elsewhere.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Link {
+    pub(super) root: u64,
+    pub(super) next: u64,
+}
+
+impl Operation for Link {
+    const NAME: &'static str = "cedrat.hash.link.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        own(page, self.root)?;
+        Ok(Undo::op(Link { root: self.root, next: sound(bucket::next(page))? }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        bucket::set_next(page, self.next).map_err(damaged(page))
+    }
+}
+
+/// Makes a page, whatever it held, the root of a table with one bucket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) seed: u64,
+    pub(super) bucket: u64,
+}
+
+impl Operation for Found {
+    const NAME: &'static str = "cedrat.hash.found.v1";
+    const FORMATS: bool = true;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Clear {}))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        page.format(kinds::HASH_ROOT);
+        Header { seed: self.seed, buckets: 1, live: true, regions: vec![self.bucket] }
+            .write(page)
+            .map_err(damaged(page))
+    }
+}
+
+/// Makes a page one that nothing has formatted: the undo of [`Found`], for a root that stays allocated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Clear {}
+
+impl Operation for Clear {
+    const NAME: &'static str = "cedrat.hash.clear.v1";
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        page.format(LayoutKind::NONE);
+        Ok(())
+    }
+}
+
+/// Sets the number of buckets in use.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SetBuckets {
+    pub(super) buckets: u64,
+}
+
+impl Operation for SetBuckets {
+    const NAME: &'static str = "cedrat.hash.set_buckets.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(SetBuckets { buckets: root_of(page)?.buckets }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        header::put_buckets(page, self.buckets).map_err(damaged(page))
+    }
+}
+
+/// Names one region more, or (as the undo) one less.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct AddRegion {
+    /// How many regions there are afterwards.
+    pub(super) regions: u16,
+    /// First page of the last of them, if it is new.
+    pub(super) first: Option<u64>,
+}
+
+impl Operation for AddRegion {
+    const NAME: &'static str = "cedrat.hash.add_region.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        let header = root_of(page)?;
+        Ok(Undo::op(AddRegion { regions: header.regions.len() as u16, first: None }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        let regions = usize::from(self.regions);
+        if let Some(first) = self.first {
+            header::put_region(page, regions - 1, first).map_err(damaged(page))?;
+        }
+        header::put_region_count(page, regions).map_err(damaged(page))
+    }
+}
+
+/// Says whether the table lives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SetLive {
+    pub(super) live: bool,
+}
+
+impl Operation for SetLive {
+    const NAME: &'static str = "cedrat.hash.set_live.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(SetLive { live: root_of(page)?.live }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        header::put_live(page, self.live).map_err(damaged(page))
+    }
+}
+
+/// Undo of an insert: the key goes, wherever it is by now.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TakeOut {
+    root: u64,
+    key: SmallBytes,
+}
+
+impl LogicalUndo for TakeOut {
+    const NAME: &'static str = "cedrat.hash.take_out.v1";
+    const LOG_BYTES_MAX: u32 = (TAKE_OUT_LOG_BYTES + 2 * bucket::ENTRY_LEN_MAX) as u32;
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        RawHashTable::for_undo(txn, self.root)?.take_out(txn, &self.key)
+    }
+}
+
+/// Undo of a replace or a remove: the key has this value again, wherever there is room.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PutBack {
+    pub(super) root: u64,
+    pub(super) key: SmallBytes,
+    pub(super) value: SmallBytes,
+}
+
+impl LogicalUndo for PutBack {
+    const NAME: &'static str = "cedrat.hash.put_back.v1";
+    const LOG_BYTES_MAX: u32 = (PUT_BACK_LOG_BYTES + 3 * bucket::ENTRY_LEN_MAX) as u32;
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        RawHashTable::for_undo(txn, self.root)?.put_back(txn, &self.key, &self.value)
+    }
+}
+
+/// Undo of a creation: the table's pages go back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Unfound {
+    pub(super) root: u64,
+}
+
+impl LogicalUndo for Unfound {
+    const NAME: &'static str = "cedrat.hash.unfound.v1";
+    /// Room to free some thousand overflow pages one by one, beside the regions.
+    const LOG_BYTES_MAX: u32 = 256 * 1024;
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        RawHashTable::for_undo(txn, self.root)?.give_back(txn)
+    }
+}
+
+fn put_back(root: u64, key: &SmallBytes, page: &PageRef<'_>, entry: &bucket::Entry) -> Result<Undo, Refused> {
+    let value = page.slice(entry.value()..entry.value() + entry.value_len)?;
+    let log_bytes = PUT_BACK_LOG_BYTES + 2 * key.len() + 2 * value.len();
+    let undo = PutBack { root, key: key.clone(), value: value.into() };
+    Ok(Undo::logical_within(&undo, log_bytes as u32))
+}
+
+/// The page is not a bucket of the table at `root`: refused, because a dropped table's pages may be anybody's.
+#[inline]
+fn own(page: &PageRef<'_>, root: u64) -> Result<u64, Refused> {
+    let (of, seed) = sound(bucket::identity(page))?;
+    if of == root && page.kind() == kinds::HASH_BUCKET { Ok(seed) } else { Err(Refused::new(FOREIGN)) }
+}
+
+#[inline]
+fn hash_in(page: &PageRef<'_>, root: u64, key: &[u8]) -> Result<KeyHash, Refused> {
+    Ok(KeyHash::of(key, own(page, root)?))
+}
+
+#[inline]
+fn hash_of(page: &PageMut<'_>, key: &[u8]) -> Result<KeyHash, Damaged> {
+    let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
+    Ok(KeyHash::of(key, seed))
+}
+
+fn absent(page: &PageRef<'_>) -> Refused {
+    match bucket::next(page) {
+        Ok(0) => Refused::new(ABSENT),
+        _ => Refused::new(CHAINED),
+    }
+}
+
+fn root_of(page: &PageRef<'_>) -> Result<Header, Refused> {
+    if page.kind() != kinds::HASH_ROOT {
+        return Err(Refused::new("the page is not the root of a hash table"));
+    }
+    sound(Header::read(page.body()))
+}
+
+#[inline]
+fn sound<T>(read: Result<T, Garbled>) -> Result<T, Refused> {
+    read.map_err(|_| Refused::new("the page's bytes make no sense; check the store and restore the page from a copy"))
+}
+
+#[inline]
+fn damaged(page: &PageMut<'_>) -> impl Fn(Garbled) -> Damaged + use<> {
+    let id = page.id();
+    move |_| Damaged::in_body(id, 0, "a hash table's page is not what its operation left")
+}

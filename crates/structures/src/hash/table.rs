@@ -1,0 +1,319 @@
+//! A hash table of bytes: opening, looking up.
+
+use cedrat_pages::{OptimisticPage, PageId, PageRef};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{Error, RecordId, Result, SmallBytes, Store, Txn, Undo};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::bucket::{self, ENTRY_LEN_MAX, Entry, KeyHash};
+use super::ops::{Fill, Found, Unfound};
+use super::resident::{self, Resident};
+use crate::bytes::Garbled;
+use crate::error::{StructureError, damaged};
+
+/// How often a lookup tries without a latch before it takes one.
+const TRIES_WITHOUT_LATCH: usize = 4;
+
+/// The longest chain that is followed, in pages: a longer one can only be a circle.
+pub(super) const CHAIN_PAGES_MAX: usize = 1 << 20;
+
+/// A transactional linear hash table of keys and values of any bytes (Lemon §6, the default form).
+///
+/// A handle; any number of them, on any threads, stand for one table. Keys are locked for the transaction
+/// (`Resource::Key`), the table with an intention (`Resource::Structure`). The table's latch is held shared over
+/// the change of one bucket page, which may mean reading that page from disk, and exclusively while buckets
+/// split: a split waits for such a read (E13.5 does not hold here). Lookups hold nothing.
+#[derive(Clone, Debug)]
+pub struct RawHashTable {
+    pub(super) root: PageId,
+    pub(super) seed: u64,
+    pub(super) resident: Arc<Resident>,
+}
+
+impl RawHashTable {
+    /// Makes an empty table. Nobody knows it until its [`root`](RawHashTable::root) is written down somewhere; the
+    /// [catalogue](crate::Catalogue) is such a place.
+    ///
+    /// # Errors
+    /// Those of any change: no room, a stopped store.
+    pub fn create(txn: &mut Txn) -> Result<RawHashTable> {
+        let root = txn.nested((), |txn| {
+            let root = txn.allocate()?;
+            RawHashTable::found(txn, root)?;
+            Ok((root, Undo::logical(&Unfound { root: root.get() })))
+        })?;
+        RawHashTable::open(txn.store(), root)
+    }
+
+    /// Makes a table whose root is a page that the caller has allocated: the catalogue's.
+    pub(crate) fn create_at(txn: &mut Txn, root: PageId) -> Result<()> {
+        txn.nested((), |txn| {
+            RawHashTable::found(txn, root)?;
+            Ok(((), Undo::none()))
+        })
+    }
+
+    fn found(txn: &mut Txn, root: PageId) -> Result<()> {
+        let first = txn.allocate_region(1)?;
+        // Different for each table and each store, the same whenever a simulation is repeated.
+        let seed = xxh3_64_with_seed(&txn.store().log().control().store, root.get() ^ txn.id().0 << 32).max(1);
+        let fill = Fill { root: root.get(), seed, next: 0, entries: SmallBytes::new() };
+        txn.update_latched(RecordId::page(first), &fill)?;
+        txn.update_latched(RecordId::page(root), &Found { seed, bucket: first.get() })
+    }
+
+    /// The table with this root page.
+    ///
+    /// # Errors
+    /// [`StructureError::WrongRoot`] if the page is not the root of a live hash table.
+    pub fn open(store: &Store, root: PageId) -> Result<RawHashTable> {
+        let resident = RawHashTable::resident(store, root)?;
+        // A table may have been dropped, and another one have got its root page, since the copy was made.
+        let header = {
+            let _shape = resident.latch.exclusive();
+            let header = resident::read(&*store.read(root)?)?;
+            resident.set(&header);
+            header
+        };
+        if !header.live {
+            return Err(StructureError::WrongRoot { page: root, expected: "a live hash table" }.into());
+        }
+        Ok(RawHashTable { root, seed: header.seed, resident })
+    }
+
+    /// The table as undo sees it, whether it lives or not.
+    pub(super) fn for_undo(txn: &Txn, root: u64) -> Result<RawHashTable> {
+        let store = txn.store();
+        let root = PageId::new(root);
+        let resident = RawHashTable::resident(store, root)?;
+        let seed = resident::read(&*store.read(root)?)?.seed;
+        Ok(RawHashTable { root, seed, resident })
+    }
+
+    fn resident(store: &Store, root: PageId) -> Result<Arc<Resident>> {
+        store.resident(root, || Resident::load(&*store.read(root)?))
+    }
+
+    /// The page that stands for the table.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the key; damage; a stopped store.
+    pub fn get(&self, txn: &mut Txn, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(txn, key, <[u8]>::to_vec)
+    }
+
+    /// What `look` makes of the value of `key`; it is called at most once, under no latch.
+    ///
+    /// # Errors
+    /// As [`get`](RawHashTable::get).
+    #[inline]
+    pub fn get_with<R>(&self, txn: &mut Txn, key: &[u8], look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.get_locked(txn, key, LockMode::Shared, look)
+    }
+
+    /// As [`get_with`](RawHashTable::get_with), with the lock that a change of the key will need: two transactions that
+    /// both look before they change would otherwise each wait for the other.
+    ///
+    /// # Errors
+    /// As [`get`](RawHashTable::get).
+    #[inline]
+    pub fn get_for_change<R>(&self, txn: &mut Txn, key: &[u8], look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.get_locked(txn, key, LockMode::Exclusive, look)
+    }
+
+    #[inline]
+    fn get_locked<R>(
+        &self,
+        txn: &mut Txn,
+        key: &[u8],
+        mode: LockMode,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let hash = KeyHash::of(key, self.seed);
+        self.lock_key(txn, hash, mode)?;
+        let mut value = Copied::new();
+        for _ in 0..TRIES_WITHOUT_LATCH {
+            let Some(stamp) = self.resident.latch.stamp() else { break };
+            self.check_alive(txn)?;
+            let found = self.find(txn, hash, key, &mut value, || self.resident.latch.is_unchanged_since(stamp))?;
+            if let Some(found) = found {
+                return Ok(found.then(|| look(value.bytes())));
+            }
+        }
+        let shape = self.resident.latch.shared();
+        self.check_alive(txn)?;
+        let found = self.find(txn, hash, key, &mut value, || true)?.unwrap_or(false);
+        drop(shape);
+        Ok(found.then(|| look(value.bytes())))
+    }
+
+    /// Looks for `key` and copies its value out. `None` if the table's shape `holds` no longer, so that what was
+    /// read means nothing (E12.2).
+    #[inline]
+    fn find(
+        &self,
+        txn: &Txn,
+        hash: KeyHash,
+        key: &[u8],
+        value: &mut Copied,
+        holds: impl Fn() -> bool,
+    ) -> Result<Option<bool>> {
+        let root = self.root.get();
+        let mut page = self.resident.page_for(hash);
+        for _ in 0..CHAIN_PAGES_MAX {
+            let seen = txn.optimistic(page, |page| look_in(&page, root, hash, key, value).ok())?;
+            if !holds() {
+                return Ok(None);
+            }
+            match seen {
+                Seen::Here => return Ok(Some(true)),
+                Seen::Elsewhere(0) => return Ok(Some(false)),
+                Seen::Elsewhere(next) => page = PageId::new(next),
+                Seen::Foreign => return Err(damaged(page, "the page is not a bucket of the table that names it")),
+            }
+        }
+        Err(damaged(page, "the pages of a bucket form a circle"))
+    }
+
+    /// Whether `key` is in the table.
+    ///
+    /// # Errors
+    /// As [`get`](RawHashTable::get).
+    pub fn contains(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
+        Ok(self.get_with(txn, key, |_| ())?.is_some())
+    }
+
+    /// Refuses a handle whose table is gone. The latch is held, or the stamp checked afterwards.
+    #[inline]
+    pub(super) fn check_alive(&self, txn: &Txn) -> Result<()> {
+        if self.resident.identity() == self.seed { Ok(()) } else { self.check_root(txn) }
+    }
+
+    /// The copy says that the table is gone; a rolled back drop may have brought it back since.
+    #[cold]
+    fn check_root(&self, txn: &Txn) -> Result<()> {
+        let gone = StructureError::Gone { root: self.root };
+        match resident::read(&*txn.store().read(self.root)?) {
+            Ok(header) if header.live && header.seed == self.seed => Ok(()),
+            _ => Err(gone.into()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn lock_key(&self, txn: &mut Txn, hash: KeyHash, mode: LockMode) -> Result<()> {
+        let intention = match mode {
+            LockMode::Exclusive => LockMode::IntentionExclusive,
+            _ => LockMode::IntentionShared,
+        };
+        txn.lock(Resource::Structure(self.root), intention)?;
+        txn.lock(Resource::Key { structure: self.root, hash: hash.0 }, mode)
+    }
+
+    /// The pages of a bucket, first to last. The latch is held.
+    pub(super) fn chain(&self, txn: &Txn, bucket: u64) -> Result<Vec<PageId>> {
+        let mut pages = vec![self.resident.page_of(bucket)];
+        loop {
+            let last = *pages.last().expect("it begins with one");
+            let next = self.look(txn, last, |page| bucket::next(page))?;
+            if next == 0 {
+                return Ok(pages);
+            }
+            if pages.len() == CHAIN_PAGES_MAX {
+                return Err(damaged(last, "the pages of a bucket form a circle"));
+            }
+            pages.push(PageId::new(next));
+        }
+    }
+
+    /// What `look` sees on a page of this table, under the page's latch.
+    pub(super) fn look<R>(
+        &self,
+        txn: &Txn,
+        page: PageId,
+        look: impl FnOnce(&PageRef<'_>) -> Result<R, Garbled>,
+    ) -> Result<R> {
+        let view = txn.read_latched(page)?;
+        let ours =
+            view.kind() == crate::kinds::HASH_BUCKET && bucket::identity(&*view) == Ok((self.root.get(), self.seed));
+        if !ours {
+            return Err(damaged(page, "the page is not a bucket of the table that names it"));
+        }
+        look(&view).map_err(|_| damaged(page, "a bucket page makes no sense"))
+    }
+}
+
+/// Refuses what could never fit a page.
+pub(super) fn check_len(key: &[u8], value: &[u8]) -> Result<()> {
+    let given = (key.len() + value.len()) as u64;
+    if given > ENTRY_LEN_MAX as u64 {
+        let what = "the entry of a hash table, key and value together,";
+        return Err(Error::TooLarge { what, given, limit: ENTRY_LEN_MAX as u64 });
+    }
+    Ok(())
+}
+
+/// What a look at one page of a bucket tells.
+enum Seen {
+    /// The key is here; its value was copied.
+    Here,
+    /// It is not; the next page is this, zero for none.
+    Elsewhere(u64),
+    /// This is no page of the table.
+    Foreign,
+}
+
+#[inline]
+fn look_in(
+    page: &OptimisticPage<'_>,
+    root: u64,
+    hash: KeyHash,
+    key: &[u8],
+    value: &mut Copied,
+) -> Result<Seen, Garbled> {
+    if bucket::identity(page)?.0 != root {
+        return Ok(Seen::Foreign);
+    }
+    match bucket::find(page, hash, key)? {
+        Some(entry) => {
+            value.copy(page, &entry)?;
+            Ok(Seen::Here)
+        }
+        None => Ok(Seen::Elsewhere(bucket::next(page)?)),
+    }
+}
+
+/// A value on its way out of a page: short ones need no allocation.
+struct Copied {
+    short: [u8; 64],
+    long: Vec<u8>,
+    len: usize,
+}
+
+impl Copied {
+    fn new() -> Copied {
+        Copied { short: [0; 64], long: Vec::new(), len: 0 }
+    }
+
+    #[inline]
+    fn copy(&mut self, page: &OptimisticPage<'_>, entry: &Entry) -> Result<(), Garbled> {
+        self.len = entry.value_len;
+        let into = if self.len <= self.short.len() {
+            &mut self.short[..self.len]
+        } else {
+            self.long.resize(self.len, 0);
+            &mut self.long[..]
+        };
+        page.copy_to(entry.value(), into).ok_or(Garbled)
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        if self.len <= self.short.len() { &self.short[..self.len] } else { &self.long }
+    }
+}

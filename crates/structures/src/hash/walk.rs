@@ -1,0 +1,231 @@
+//! Walking a whole table: iterating, checking, dropping.
+
+use std::collections::HashSet;
+
+use cedrat_pages::PageId;
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{RecordId, Result, Txn};
+
+use super::bucket::{self, KeyHash};
+use super::ops::SetLive;
+use super::resident;
+use super::table::RawHashTable;
+use crate::checked::Checked;
+use crate::regions::region_pages;
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+impl RawHashTable {
+    /// All entries, in no order that means anything.
+    ///
+    /// The table is locked shared to the end of the transaction, so that what is seen is one state of it. (With a lock
+    /// manager that does not lock, an entry that stays during the walk is seen exactly once all the same.)
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the table.
+    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<Entries<'t>> {
+        txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
+        let buckets = {
+            let _shape = self.resident.latch.shared();
+            self.check_alive(txn)?;
+            self.resident.buckets()
+        };
+        Ok(Entries { table: self.clone(), txn, buckets, next: 0, entries: Vec::new().into_iter() })
+    }
+
+    /// How many entries there are: a walk over the table.
+    ///
+    /// # Errors
+    /// As [`iter`](RawHashTable::iter).
+    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
+        let mut len = 0;
+        for entry in self.iter(txn)? {
+            entry?;
+            len += 1;
+        }
+        Ok(len)
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// As [`iter`](RawHashTable::iter).
+    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
+        Ok(self.iter(txn)?.next().transpose()?.is_none())
+    }
+
+    /// Gives the table's pages back. Other handles are told that it is gone.
+    ///
+    /// The table is locked exclusively to the end of the transaction, which isolates the change of many pages (E14.1).
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the table.
+    pub fn drop(self, txn: &mut Txn) -> Result<()> {
+        txn.isolated(self.root, |txn| self.give_back(txn))
+    }
+
+    pub(super) fn give_back(&self, txn: &mut Txn) -> Result<()> {
+        let _shape = self.resident.latch.exclusive();
+        let header = resident::read(&*txn.read_latched(self.root)?)?;
+        for bucket in 0..header.buckets {
+            for page in self.chain(txn, bucket)?.into_iter().skip(1) {
+                txn.free(page)?;
+            }
+        }
+        for (number, first) in header.regions.iter().enumerate() {
+            txn.free_region(PageId::new(*first), region_pages(number))?;
+        }
+        txn.update_latched(RecordId::page(self.root), &SetLive { live: false })?;
+        txn.free(self.root)?;
+        self.resident.bury();
+        Ok(())
+    }
+
+    /// Walks the table and verifies it: every page belongs to it, every key to its bucket, no key is there twice.
+    ///
+    /// Meant for a quiet table; buckets do not split meanwhile.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        let _shape = self.resident.latch.shared();
+        let mut checked = Checked::default();
+        checked.pages.push(self.root);
+        let header = match resident::read(&*txn.read_latched(self.root)?) {
+            Ok(header) if header.live => header,
+            Ok(_) => return Ok(checked.with_problem(self.root, "the table was dropped")),
+            Err(error) => return Ok(checked.with_problem(self.root, error)),
+        };
+        for (number, first) in header.regions.iter().enumerate() {
+            checked.pages.extend((0..region_pages(number)).map(|n| PageId::new(first + n)));
+        }
+        let mut keys = HashSet::new();
+        for bucket in 0..header.buckets {
+            let chain = match self.chain(txn, bucket) {
+                Ok(chain) => chain,
+                Err(error) => {
+                    checked.problem(PageId::new(header.page_of(bucket)), error);
+                    continue;
+                }
+            };
+            checked.pages.extend(&chain[1..]);
+            keys.clear();
+            for page in chain {
+                let looked = self.look(txn, page, |page| {
+                    bucket::check(page.body(), self.seed)?;
+                    for entry in bucket::entries(page.body())? {
+                        let (key, _) = entry?;
+                        // What a split left behind when a crash cut it short is nobody's.
+                        if KeyHash::of(key, self.seed).bucket(header.buckets) != bucket {
+                            continue;
+                        }
+                        checked.elements += 1;
+                        if !keys.insert(key.to_vec()) {
+                            checked.problem(page.id(), format_args!("key {} is there twice", key.escape_ascii()));
+                        }
+                    }
+                    Ok(())
+                });
+                if let Err(error) = looked {
+                    checked.problem(page, error);
+                }
+            }
+        }
+        Ok(checked)
+    }
+}
+
+/// The entries of a table: see [`RawHashTable::iter`].
+///
+/// Buckets may split between two steps. So the walk goes over the buckets that there were when it began, and takes with
+/// each of them those that were split off from it since.
+#[derive(Debug)]
+pub struct Entries<'t> {
+    table: RawHashTable,
+    txn: &'t Txn,
+    /// How many buckets there were when the walk began.
+    buckets: u64,
+    /// The next of them.
+    next: u64,
+    entries: std::vec::IntoIter<Pair>,
+}
+
+impl Entries<'_> {
+    /// The entries of one bucket as it was when the walk began.
+    fn family(&self, bucket: u64) -> Result<Vec<Pair>> {
+        let table = &self.table;
+        let _shape = table.resident.latch.shared();
+        table.check_alive(self.txn)?;
+        let buckets = table.resident.buckets();
+        let mut pairs = Vec::new();
+        let mut members = vec![bucket];
+        while let Some(member) = members.pop() {
+            members.extend(children(member, buckets).filter(|&child| child >= self.buckets));
+            for page in table.chain(self.txn, member)? {
+                table.look(self.txn, page, |page| {
+                    for entry in bucket::entries(page.body())? {
+                        let (key, value) = entry?;
+                        if KeyHash::of(key, table.seed).bucket(buckets) == member {
+                            pairs.push((key.to_vec(), value.to_vec()));
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+/// The buckets split off from `bucket` while there came to be `buckets` of them.
+fn children(bucket: u64, buckets: u64) -> impl Iterator<Item = u64> {
+    (0..63)
+        .map(|bit| 1 << bit)
+        .skip_while(move |&half| half <= bucket)
+        .map(move |half| bucket + half)
+        .take_while(move |&child| child < buckets)
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Pair>;
+
+    fn next(&mut self) -> Option<Result<Pair>> {
+        loop {
+            if let Some(pair) = self.entries.next() {
+                return Some(Ok(pair));
+            }
+            if self.next == self.buckets {
+                return None;
+            }
+            match self.family(self.next) {
+                Ok(pairs) => self.entries = pairs.into_iter(),
+                Err(error) => {
+                    self.next = self.buckets;
+                    return Some(Err(error));
+                }
+            }
+            self.next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_has_one_parent() {
+        for buckets in 1..300 {
+            let mut born = vec![0; buckets as usize];
+            born[0] = 1;
+            for parent in 0..buckets {
+                for child in children(parent, buckets) {
+                    assert!(child > parent);
+                    born[child as usize] += 1;
+                }
+            }
+            assert!(born.iter().all(|&times| times == 1), "{born:?}");
+        }
+    }
+}

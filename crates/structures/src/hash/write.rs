@@ -1,0 +1,239 @@
+//! Putting and removing: the short way on one page, and the long way when the bucket must grow first.
+
+use cedrat_pages::PageId;
+use cedrat_txn::locks::LockMode;
+use cedrat_txn::{Error, Operation, RecordId, Result, SmallBytes, Txn, Undo};
+
+use super::bucket::{self, KeyHash};
+use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, Replace, Withdraw};
+use super::packed::Packed;
+use super::table::{RawHashTable, check_len};
+use crate::bytes::Garbled;
+use crate::error::damaged;
+
+/// Buckets split at the split pointer when an insert finds its page full, before that page gets an overflow page.
+///
+/// With one split a time, chains grow faster than the pointer moves; with many, pages are emptier than need be.
+const SPLITS_FOR_A_FULL_PAGE: usize = 4;
+
+/// What became of an operation on one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Full,
+    Present,
+    Absent,
+    Chained,
+}
+
+impl RawHashTable {
+    /// Gives `key` this value. Says whether it had one before.
+    ///
+    /// On a page with room this is one log record.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond [`ENTRY_LEN_MAX`](super::ENTRY_LEN_MAX) bytes; [`Error::Deadlock`] from the lock on
+    /// the key; no room; a stopped store. The table is unchanged, though buckets may have been split.
+    pub fn put(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<bool> {
+        check_len(key, value)?;
+        let hash = KeyHash::of(key, self.seed);
+        self.lock_key(txn, hash, LockMode::Exclusive)?;
+        let mut insert = Insert {
+            root: self.root.get(),
+            key: key.into(),
+            value: value.into(),
+            hash: Some(hash),
+            chain_known: false,
+        };
+        {
+            let _shape = self.resident.latch.shared();
+            self.check_alive(txn)?;
+            let page = self.resident.page_for(hash);
+            match attempt(txn, page, &insert)? {
+                Outcome::Done => return Ok(false),
+                Outcome::Present => {
+                    let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
+                    if attempt(txn, page, &replace)? == Outcome::Done {
+                        return Ok(true);
+                    }
+                }
+                Outcome::Full | Outcome::Absent | Outcome::Chained => {}
+            }
+        }
+        insert.chain_known = true;
+        let _shape = self.resident.latch.exclusive();
+        self.check_alive(txn)?;
+        self.put_anywhere(txn, &insert, hash, SPLITS_FOR_A_FULL_PAGE)
+    }
+
+    /// Puts under the exclusive latch, whatever it takes.
+    fn put_anywhere(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash, mut splits: usize) -> Result<bool> {
+        loop {
+            let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
+            if let Some(page) = self.page_with(txn, &chain, hash, &insert.key)? {
+                let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
+                let done = attempt(txn, page, &replace)? == Outcome::Done;
+                if done || self.replace_elsewhere(txn, &chain, page, insert, hash)? {
+                    return Ok(true);
+                }
+            } else {
+                for &page in &chain {
+                    if attempt(txn, page, insert)? == Outcome::Done {
+                        return Ok(false);
+                    }
+                }
+            }
+            if splits > 0 && self.split(txn)? {
+                splits -= 1;
+            } else {
+                self.add_overflow(txn, chain[0])?;
+            }
+        }
+    }
+
+    /// Moves an entry whose new value does not fit its page to another page of the bucket, if one has room.
+    ///
+    /// Two pages change, so it is a nested top action; its steps carry physical undo, because the latch that a logical
+    /// one would ask for is held.
+    fn replace_elsewhere(
+        &self,
+        txn: &mut Txn,
+        chain: &[PageId],
+        from: PageId,
+        insert: &Insert,
+        hash: KeyHash,
+    ) -> Result<bool> {
+        let (key, value) = (&insert.key, &insert.value);
+        let mut to = None;
+        for &page in chain {
+            if page != from && self.look(txn, page, |page| bucket::has_room(page, key.len(), value.len()))? {
+                to = Some(page);
+                break;
+            }
+        }
+        let Some(to) = to else { return Ok(false) };
+        let old = self.look(txn, from, |page| {
+            let entry = bucket::find(page, hash, key)?.ok_or(Garbled)?;
+            page.slice(entry.value()..entry.value() + entry.value_len).map(SmallBytes::from).map_err(|_| Garbled)
+        })?;
+        txn.nested((), |txn| {
+            let root = insert.root;
+            let withdraw = Withdraw { root, entries: Packed::one(key, &old).into_bytes().into() };
+            txn.update_latched(RecordId::page(from), &withdraw)?;
+            let append = Append { root, entries: Packed::one(key, value).into_bytes().into() };
+            txn.update_latched(RecordId::page(to), &append)?;
+            Ok((true, Undo::logical(&PutBack { root, key: key.clone(), value: old })))
+        })
+    }
+
+    /// Puts an empty page behind the first one of a bucket. The latch is held exclusively.
+    fn add_overflow(&self, txn: &mut Txn, first: PageId) -> Result<()> {
+        let next = self.look(txn, first, |page| bucket::next(page))?;
+        let root = self.root.get();
+        txn.nested((), |txn| {
+            let page = txn.allocate()?;
+            let fill = Fill { root, seed: self.seed, next, entries: SmallBytes::new() };
+            txn.update_latched(RecordId::page(page), &fill)?;
+            txn.update_latched(RecordId::page(first), &Link { root, next: page.get() })?;
+            Ok(((), Undo::none()))
+        })
+    }
+
+    /// The page of a bucket's chain that has the key.
+    fn page_with(&self, txn: &Txn, chain: &[PageId], hash: KeyHash, key: &[u8]) -> Result<Option<PageId>> {
+        for &page in chain {
+            if self.look(txn, page, |page| bucket::find(page, hash, key))?.is_some() {
+                return Ok(Some(page));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes `key`. Says whether it was there.
+    ///
+    /// # Errors
+    /// As [`put`](RawHashTable::put).
+    pub fn remove(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
+        let hash = KeyHash::of(key, self.seed);
+        self.lock_key(txn, hash, LockMode::Exclusive)?;
+        let remove = Remove { root: self.root.get(), key: key.into() };
+        {
+            let _shape = self.resident.latch.shared();
+            self.check_alive(txn)?;
+            match attempt(txn, self.resident.page_for(hash), &remove)? {
+                Outcome::Done => return Ok(true),
+                Outcome::Absent => return Ok(false),
+                Outcome::Full | Outcome::Present | Outcome::Chained => {}
+            }
+        }
+        let _shape = self.resident.latch.exclusive();
+        self.check_alive(txn)?;
+        let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
+        let Some(page) = self.page_with(txn, &chain, hash, key)? else { return Ok(false) };
+        must(attempt(txn, page, &remove)?, page)?;
+        self.unlink_if_empty(txn, &chain, page)?;
+        Ok(true)
+    }
+
+    /// Gives an overflow page without entries back. The latch is held exclusively.
+    fn unlink_if_empty(&self, txn: &mut Txn, chain: &[PageId], page: PageId) -> Result<()> {
+        let place = chain.iter().position(|&other| other == page).expect("the page is of the chain");
+        let (count, next) = self.look(txn, page, |page| Ok((bucket::count(page)?, bucket::next(page)?)))?;
+        if place == 0 || count > 0 {
+            return Ok(());
+        }
+        let before = chain[place - 1];
+        txn.nested((), |txn| {
+            txn.update_latched(RecordId::page(before), &Link { root: self.root.get(), next })?;
+            txn.free(page)?;
+            Ok(((), Undo::none()))
+        })
+    }
+
+    /// The undo of an insert: the key goes, if it is there, wherever it is.
+    pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
+        let hash = KeyHash::of(key, self.seed);
+        let remove = Remove { root: self.root.get(), key: key.into() };
+        let _shape = self.resident.latch.exclusive();
+        let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
+        match self.page_with(txn, &chain, hash, key)? {
+            Some(page) => must(attempt(txn, page, &remove)?, page),
+            None => Ok(()),
+        }
+    }
+
+    /// The undo of a replace or a remove: the key has this value, wherever there is room. It splits nothing, so that
+    /// the log it takes is bounded (E16.1).
+    pub(super) fn put_back(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<()> {
+        let hash = KeyHash::of(key, self.seed);
+        let insert =
+            Insert { root: self.root.get(), key: key.into(), value: value.into(), hash: Some(hash), chain_known: true };
+        let _shape = self.resident.latch.exclusive();
+        self.put_anywhere(txn, &insert, hash, 0)?;
+        Ok(())
+    }
+}
+
+/// Tries an operation on a page; what the page itself declines is no error.
+#[inline]
+fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<Outcome> {
+    match txn.update_latched(RecordId::page(page), operation) {
+        Ok(()) => Ok(Outcome::Done),
+        Err(Error::Refused(refused)) => match refused.reason() {
+            FULL => Ok(Outcome::Full),
+            PRESENT => Ok(Outcome::Present),
+            ABSENT => Ok(Outcome::Absent),
+            CHAINED => Ok(Outcome::Chained),
+            _ => Err(Error::Refused(refused)),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// What was just seen on a page must be there while the latch is held.
+fn must(outcome: Outcome, page: PageId) -> Result<()> {
+    match outcome {
+        Outcome::Done => Ok(()),
+        _ => Err(damaged(page, "an entry that was just seen is gone")),
+    }
+}

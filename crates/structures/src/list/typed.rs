@@ -1,0 +1,192 @@
+//! A linked list of Rust values.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cedrat_pages::PageId;
+use cedrat_txn::{Result, Store, Txn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{RawList, RawListElements};
+use crate::catalogue::Kind;
+use crate::checked::Checked;
+use crate::encoding::{decode, encode};
+use crate::named;
+
+const ELEMENT: &str = "an element of a list";
+
+/// A transactional list (Lemon §6.2): each element a record with the place of the next.
+///
+/// See [`RawList`] for what is locked. A handle, cheap to clone.
+pub struct List<T> {
+    raw: RawList,
+    types: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Serialize + DeserializeOwned> List<T> {
+    /// Makes an empty list under a name that nothing has yet.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
+    pub fn create(txn: &mut Txn, name: &str) -> Result<Self> {
+        let raw = named::create(txn, name, Kind::List, RawList::create, RawList::root)?;
+        Ok(Self::from_raw(raw))
+    }
+
+    /// The list of this name.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
+    /// [`WrongKind`](crate::StructureError::WrongKind).
+    pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
+        let root = named::root(txn, name, Kind::List)?;
+        Self::at(txn.store(), root)
+    }
+
+    /// The list of this name, made now if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](List::open) and [`create`](List::create).
+    pub fn open_or_create(txn: &mut Txn, name: &str) -> Result<Self> {
+        if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name) }
+    }
+
+    /// The list with this root page.
+    ///
+    /// # Errors
+    /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
+    pub fn at(store: &Store, root: PageId) -> Result<Self> {
+        Ok(Self::from_raw(RawList::open(store, root)?))
+    }
+
+    fn from_raw(raw: RawList) -> Self {
+        List { raw, types: PhantomData }
+    }
+
+    /// The list as one of bytes.
+    pub fn raw(&self) -> &RawList {
+        &self.raw
+    }
+
+    /// Puts an element behind the last.
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::TooLarge`] if its encoding exceeds [`RawList::ELEMENT_LEN_MAX`] bytes;
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; no room. So for all that change the list.
+    pub fn push_back(&self, txn: &mut Txn, element: &T) -> Result<()> {
+        self.raw.push_back(txn, &encode(element, ELEMENT)?)
+    }
+
+    /// Puts an element in front of the first.
+    ///
+    /// # Errors
+    /// As [`push_back`](List::push_back).
+    pub fn push_front(&self, txn: &mut Txn, element: &T) -> Result<()> {
+        self.raw.push_front(txn, &encode(element, ELEMENT)?)
+    }
+
+    /// Puts an element in front of element `index`, or behind the last.
+    ///
+    /// # Errors
+    /// [`StructureError::OutOfBounds`](crate::StructureError::OutOfBounds); as [`push_back`](List::push_back).
+    pub fn insert(&self, txn: &mut Txn, index: u64, element: &T) -> Result<()> {
+        self.raw.insert(txn, index, &encode(element, ELEMENT)?)
+    }
+
+    /// Takes element `index` out.
+    ///
+    /// # Errors
+    /// As [`insert`](List::insert).
+    pub fn remove(&self, txn: &mut Txn, index: u64) -> Result<T> {
+        decode(&self.raw.remove(txn, index)?, ELEMENT)
+    }
+
+    /// Takes the first element out.
+    ///
+    /// # Errors
+    /// As [`push_back`](List::push_back).
+    pub fn pop_front(&self, txn: &mut Txn) -> Result<Option<T>> {
+        self.raw.pop_front(txn)?.map(|record| decode(&record, ELEMENT)).transpose()
+    }
+
+    /// Gives element `index` another value.
+    ///
+    /// # Errors
+    /// As [`insert`](List::insert).
+    pub fn set(&self, txn: &mut Txn, index: u64, element: &T) -> Result<()> {
+        self.raw.set(txn, index, &encode(element, ELEMENT)?)
+    }
+
+    /// Element `index`.
+    ///
+    /// # Errors
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; an element that is no `T`.
+    pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<T>> {
+        self.raw.get(txn, index)?.map(|record| decode(&record, ELEMENT)).transpose()
+    }
+
+    /// How many elements there are: a walk over all of them.
+    ///
+    /// # Errors
+    /// As [`get`](List::get).
+    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
+        self.raw.len(txn)
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// As [`get`](List::get).
+    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
+        self.raw.is_empty(txn)
+    }
+
+    /// All elements in order. The list is locked shared to the end of the transaction.
+    ///
+    /// # Errors
+    /// As [`get`](List::get).
+    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<ListElements<'t, T>> {
+        Ok(ListElements { records: self.raw.iter(txn)?, types: PhantomData })
+    }
+
+    /// Walks the list and verifies it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        self.raw.check(txn)
+    }
+}
+
+impl<T> Clone for List<T> {
+    fn clone(&self) -> Self {
+        List { raw: self.raw.clone(), types: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for List<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List").field("root", &self.raw.root()).finish_non_exhaustive()
+    }
+}
+
+/// The elements of a list: see [`List::iter`].
+pub struct ListElements<'t, T> {
+    records: RawListElements<'t>,
+    types: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Iterator for ListElements<'_, T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        Some(self.records.next()?.and_then(|record| decode(&record, ELEMENT)))
+    }
+}
+
+impl<T> fmt::Debug for ListElements<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListElements").field("records", &self.records).finish()
+    }
+}

@@ -1,0 +1,363 @@
+//! Records: bytes at a page and a slot (Lemon §4.4, `recordid`), and the operations on one of them.
+//!
+//! The four operations are the alphabet that lists and arrays are written in, and are there for your own structures
+//! too. Their undo is physiological: it finds its page by number and its record by slot. So whoever uses them keeps
+//! others from taking slot or room meanwhile: with the page locks of [`Txn::update`] (as [`Records`] does), or with the
+//! big lock of [`Txn::isolated`] (as [`List`](crate::List) does).
+
+use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Refused, Registry, Result, SmallBytes, Store, Txn, Undo};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Kind;
+use crate::checked::Checked;
+use crate::ends::{self, Ends, Place, SetEnds};
+use crate::error::{StructureError, damaged};
+use crate::{kinds, named};
+
+/// Puts a record into a vacant slot of a slotted page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InsertRecord {
+    /// The record.
+    pub record: SmallBytes,
+}
+
+impl Operation for InsertRecord {
+    const NAME: &'static str = "cedrat.record.insert.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        let slotted = Slotted::of(page)?;
+        if slotted.get(at)?.is_some() {
+            return Err(Refused::new("there is a record in this slot already"));
+        }
+        if slotted.room(at)?.is_none_or(|room| room < self.record.len()) {
+            return Err(Refused::new("the record does not fit the page"));
+        }
+        Ok(Undo::op(DeleteRecord {}))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        SlottedMut::of(page)?.insert(at, &self.record)
+    }
+}
+
+/// Replaces a record of a slotted page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateRecord {
+    /// The new record.
+    pub record: SmallBytes,
+}
+
+impl Operation for UpdateRecord {
+    const NAME: &'static str = "cedrat.record.update.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        let slotted = Slotted::of(page)?;
+        let old = slotted.get(at)?.ok_or(Refused::new("there is no record in this slot"))?;
+        if slotted.room(at)?.is_none_or(|room| room < self.record.len()) {
+            return Err(Refused::new("the record does not fit the page"));
+        }
+        Ok(Undo::op(UpdateRecord { record: old.into() }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        SlottedMut::of(page)?.update(at, &self.record)
+    }
+}
+
+/// Takes a record out of a slotted page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteRecord {}
+
+impl Operation for DeleteRecord {
+    const NAME: &'static str = "cedrat.record.delete.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        let slotted = Slotted::of(page)?;
+        let old = slotted.get(at)?.ok_or(Refused::new("there is no record in this slot"))?;
+        Ok(Undo::op(InsertRecord { record: old.into() }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        SlottedMut::of(page)?.delete(at)
+    }
+}
+
+/// Overwrites the beginning of a record on a page of fixed-length records; its undo is the before-image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetFixed {
+    /// What the record begins with afterwards.
+    pub record: SmallBytes,
+}
+
+impl Operation for SetFixed {
+    const NAME: &'static str = "cedrat.record.set_fixed.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        let fixed = Fixed::of(page)?;
+        let old = fixed.get(at).ok_or(Refused::new("there is no record of this number"))?;
+        let old = old.get(..self.record.len()).ok_or(Refused::new("the page's records are shorter than this one"))?;
+        Ok(Undo::op(SetFixed { record: old.into() }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        FixedMut::of(page)?.set(at, &self.record)
+    }
+}
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry.operation::<InsertRecord>().operation::<UpdateRecord>().operation::<DeleteRecord>().operation::<SetFixed>()
+}
+
+/// The longest record that [`Records`] and [`List`](crate::List) take, in bytes; a list needs some of them itself.
+pub(crate) const SLOTTED_LEN_MAX: usize = 4000;
+const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX);
+
+/// Bytes of the link in slot 0 of each page.
+const LINK_LEN: usize = 8;
+const LINK: Slot = Slot(0);
+
+/// A collection of records of any bytes, each found by its [`RecordId`], which it keeps as long as it lives.
+///
+/// Isolation is by page, as in Lemon §4.1: a transaction locks the pages whose records it reads or changes. Records
+/// lie on slotted pages; slot 0 of each holds the number of the next page.
+///
+/// Where the store's lock manager does not lock, one transaction at a time must use the collection.
+#[derive(Clone, Debug)]
+pub struct Records {
+    root: PageId,
+}
+
+impl Records {
+    /// Makes an empty collection under a name that nothing has yet.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`]; those of any change.
+    pub fn create(txn: &mut Txn, name: &str) -> Result<Records> {
+        let make = |txn: &mut Txn| -> Result<Records> {
+            let root = txn.allocate()?;
+            txn.update(RecordId::page(root), &FormatFresh::new(kinds::RECORDS_ROOT))?;
+            Records::open_root(txn.store(), root)
+        };
+        named::create(txn, name, Kind::Records, make, Records::root)
+    }
+
+    /// The collection of this name.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`].
+    pub fn open(txn: &mut Txn, name: &str) -> Result<Records> {
+        let root = named::root(txn, name, Kind::Records)?;
+        Records::open_root(txn.store(), root)
+    }
+
+    /// The collection with this root page.
+    ///
+    /// # Errors
+    /// [`StructureError::WrongRoot`].
+    pub fn open_root(store: &Store, root: PageId) -> Result<Records> {
+        ends::read(&*store.read(root)?, kinds::RECORDS_ROOT)?;
+        Ok(Records { root })
+    }
+
+    /// The page that stands for the collection.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// Adds a record, and says where it is.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; no room.
+    pub fn insert(&self, txn: &mut Txn, record: &[u8]) -> Result<RecordId> {
+        check_len(record, SLOTTED_LEN_MAX)?;
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
+        let mut ends = self.ends(txn)?;
+        if ends.spare != 0 {
+            if let Some(at) = insert_on(txn, PageId::new(ends.spare), record)? {
+                return Ok(at);
+            }
+            ends.spare = 0;
+            txn.update(RecordId::page(self.root), &SetEnds(ends))?;
+        }
+        if let Some(last) = ends.last.record()
+            && let Some(at) = insert_on(txn, last.page, record)?
+        {
+            return Ok(at);
+        }
+        let page = self.add_page(txn, ends)?;
+        insert_on(txn, page, record)?.ok_or_else(|| damaged(page, "a fresh page has no room"))
+    }
+
+    /// The record at `at`.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchRecord`]; [`Error::Deadlock`] from the lock on the page.
+    pub fn read(&self, txn: &mut Txn, at: RecordId) -> Result<Vec<u8>> {
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionShared)?;
+        let page = txn.read(at.page)?;
+        let record = match Slotted::of(&page) {
+            Ok(slotted) if at.slot != LINK => slotted.get(at.slot)?.map(<[u8]>::to_vec),
+            _ => None,
+        };
+        Ok(record.ok_or(StructureError::NoSuchRecord { record: at })?)
+    }
+
+    /// Gives the record at `at` other bytes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is none, or its page has no room for it: delete it and insert it anew;
+    /// [`Error::TooLarge`]; [`Error::Deadlock`].
+    pub fn update(&self, txn: &mut Txn, at: RecordId, record: &[u8]) -> Result<()> {
+        check_len(record, SLOTTED_LEN_MAX)?;
+        self.lock_record(txn, at)?;
+        txn.update(at, &UpdateRecord { record: record.into() })
+    }
+
+    /// Deletes the record at `at`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is none; [`Error::Deadlock`].
+    pub fn delete(&self, txn: &mut Txn, at: RecordId) -> Result<()> {
+        self.lock_record(txn, at)?;
+        txn.update(at, &DeleteRecord {})?;
+        let mut ends = self.ends(txn)?;
+        if ends.spare == 0 && ends.last.page != at.page.get() {
+            // The next insert tries there.
+            ends.spare = at.page.get();
+            txn.update(RecordId::page(self.root), &SetEnds(ends))?;
+        }
+        Ok(())
+    }
+
+    /// All records with their places, in the order of pages and slots. The collection is locked shared to the end of
+    /// the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]; damage.
+    pub fn all(&self, txn: &mut Txn) -> Result<Vec<(RecordId, Vec<u8>)>> {
+        txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
+        let mut all = Vec::new();
+        for page in self.pages(txn)? {
+            let view = txn.read_latched(page)?;
+            for record in Slotted::of(&view)?.iter() {
+                let (slot, record) = record?;
+                if slot != LINK {
+                    all.push((RecordId::new(page, slot), record.to_vec()));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives the collection's pages back.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] from the lock on the collection.
+    pub fn drop(self, txn: &mut Txn) -> Result<()> {
+        txn.isolated(self.root, |txn| {
+            for page in self.pages(txn)? {
+                txn.free(page)?;
+            }
+            txn.update(RecordId::page(self.root), &SetEnds(Ends::default()))?;
+            txn.free(self.root)
+        })
+    }
+
+    /// Walks the collection and verifies it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        let mut checked = Checked::default();
+        checked.pages.push(self.root);
+        let pages = match self.pages(txn) {
+            Ok(pages) => pages,
+            Err(error) => return Ok(checked.with_problem(self.root, error)),
+        };
+        for page in pages {
+            checked.pages.push(page);
+            let view = txn.read_latched(page)?;
+            let looked = Slotted::of(&view).and_then(|slotted| {
+                slotted.check()?;
+                Ok(slotted.iter().filter(|record| !matches!(record, Ok((LINK, _)))).count())
+            });
+            match looked {
+                Ok(count) => checked.elements += count as u64,
+                Err(error) => checked.problem(page, error),
+            }
+        }
+        Ok(checked)
+    }
+
+    fn ends(&self, txn: &Txn) -> Result<Ends> {
+        ends::read(&*txn.read(self.root)?, kinds::RECORDS_ROOT)
+    }
+
+    fn lock_record(&self, txn: &mut Txn, at: RecordId) -> Result<()> {
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
+        if at.slot == LINK {
+            return Err(StructureError::NoSuchRecord { record: at }.into());
+        }
+        Ok(())
+    }
+
+    /// The pages of the collection, first to last.
+    fn pages(&self, txn: &Txn) -> Result<Vec<PageId>> {
+        let mut pages = Vec::new();
+        let mut next = ends::read(&*txn.read_latched(self.root)?, kinds::RECORDS_ROOT)?.first.page;
+        while next != 0 {
+            let page = PageId::new(next);
+            if pages.contains(&page) {
+                return Err(damaged(page, "the pages of the collection form a circle"));
+            }
+            pages.push(page);
+            let view = txn.read_latched(page)?;
+            let link = Slotted::of(&view)?.get(LINK)?.and_then(|link| link.try_into().ok());
+            next = u64::from_le_bytes(link.ok_or_else(|| damaged(page, "the page names no next page"))?);
+        }
+        Ok(pages)
+    }
+
+    /// An empty page behind the last. Under page locks, each change with its own undo (E14.1).
+    fn add_page(&self, txn: &mut Txn, mut ends: Ends) -> Result<PageId> {
+        let page = txn.allocate()?;
+        txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::SLOTTED))?;
+        let link = |next: u64| SmallBytes::from(&next.to_le_bytes()[..]);
+        txn.update(RecordId::new(page, LINK), &InsertRecord { record: link(0) })?;
+        if ends.first.page == 0 {
+            ends.first = Place::page(page);
+        } else {
+            let last = PageId::new(ends.last.page);
+            txn.update(RecordId::new(last, LINK), &UpdateRecord { record: link(page.get()) })?;
+        }
+        ends.last = Place::page(page);
+        txn.update(RecordId::page(self.root), &SetEnds(ends))?;
+        Ok(page)
+    }
+}
+
+/// Puts a record on a slotted page, under the page's lock, if it fits there.
+fn insert_on(txn: &mut Txn, page: PageId, record: &[u8]) -> Result<Option<RecordId>> {
+    let slot = {
+        let view = txn.read(page)?;
+        let slotted = Slotted::of(&view)?;
+        match slotted.vacant()? {
+            Some(slot) if slot != LINK && slotted.room(slot)?.is_some_and(|room| room >= record.len()) => slot,
+            _ => return Ok(None),
+        }
+    };
+    let at = RecordId::new(page, slot);
+    txn.update(at, &InsertRecord { record: record.into() })?;
+    Ok(Some(at))
+}
+
+/// Refuses a record that is too long for its page.
+pub(crate) fn check_len(record: &[u8], limit: usize) -> Result<()> {
+    if record.len() > limit {
+        return Err(Error::TooLarge { what: "a record", given: record.len() as u64, limit: limit as u64 });
+    }
+    Ok(())
+}
