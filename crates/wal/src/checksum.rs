@@ -4,7 +4,7 @@
 //! CRC, because a CRC of a given length is a one-to-one function of its start value. So bytes left over from an
 //! earlier use of a place never verify (E1.4).
 
-use crate::{LogOffset, PartitionId};
+use crate::{LogOffset, PartitionId, crc};
 
 /// The random name of a store: blocks of another store never verify in this one.
 pub type StoreId = [u8; 16];
@@ -28,7 +28,7 @@ pub(crate) fn record_seed(block_seed: u32, epoch: u32, life: u32) -> u32 {
 pub(crate) fn record_crc(record_seed: u32, offset: LogOffset, bytes: &[u8]) -> u32 {
     // One to one in the low 32 bits of the place, so records swapped within 4 GiB never verify.
     let place = offset.get() as u32 ^ ((offset.get() >> 32) as u32).rotate_left(16);
-    crc32c::crc32c_append(record_seed ^ place, bytes)
+    crc::append(record_seed ^ place, bytes)
 }
 
 #[cfg(test)]

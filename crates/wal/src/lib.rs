@@ -13,13 +13,14 @@
 //! 4. `look`, `verdict`, `scan`: what a crash left behind;
 //! 5. `space`: why a rollback always has room.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod backwards;
 mod block;
 mod checksum;
 mod clock;
 mod control;
+mod crc;
 mod epoch;
 mod error;
 mod event;

@@ -9,43 +9,58 @@ pub(crate) const LEN_MAX: usize = 10;
 /// How many bytes `value` takes.
 #[inline]
 pub(crate) const fn len(value: u64) -> usize {
-    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+    // One more than the bits above the lowest, divided by seven: 9/64 is close enough to 1/7 for 64 bits.
+    (((value | 1).ilog2() * 9 + 73) / 64) as usize
 }
 
 /// Writes `value` at the beginning of `to`, which has room for it, and returns how many bytes it took.
 #[inline]
-pub(crate) fn put(to: &mut [u8], mut value: u64) -> usize {
-    let mut at = 0;
-    while value >= 0x80 {
-        to[at] = value as u8 | 0x80;
-        value >>= 7;
-        at += 1;
+pub(crate) fn put(to: &mut [u8], value: u64) -> usize {
+    if value < 0x80 {
+        to[0] = value as u8;
+        1
+    } else {
+        put_long(to, value)
     }
-    to[at] = value as u8;
-    at + 1
+}
+
+#[inline]
+fn put_long(to: &mut [u8], mut value: u64) -> usize {
+    let len = len(value);
+    let (last, first) = to[..len].split_last_mut().expect("a number takes at least a byte");
+    for byte in first {
+        *byte = value as u8 | 0x80;
+        value >>= 7;
+    }
+    *last = value as u8;
+    len
 }
 
 /// Reads the number at the beginning of `from`: its value and its length. `None` if there is no number.
 #[inline]
 pub(crate) fn get(from: &[u8]) -> Option<(u64, usize)> {
-    let first = *from.first()?;
-    if first < 0x80 {
-        return Some((u64::from(first), 1));
-    }
-    let mut value = u64::from(first & 0x7f);
-    for at in 1..LEN_MAX {
-        let byte = *from.get(at)?;
-        let bits = u64::from(byte & 0x7f);
-        if at == LEN_MAX - 1 && byte > 1 {
-            return None; // beyond 64 bits
+    match *from {
+        [first, ..] if first < 0x80 => Some((u64::from(first), 1)),
+        [first, second, ..] if second < 0x80 => {
+            let value = u64::from(first & 0x7f) | u64::from(second) << 7;
+            if second == 0 { None } else { Some((value, 2)) } // a shorter encoding exists
         }
-        value |= bits << (7 * at);
+        [first, second, third, ..] if third < 0x80 => {
+            let value = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7 | u64::from(third) << 14;
+            if third == 0 { None } else { Some((value, 3)) }
+        }
+        _ => get_long(from),
+    }
+}
+
+fn get_long(from: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (at, &byte) in from.iter().take(LEN_MAX).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * at);
         if byte < 0x80 {
-            return if byte == 0 {
-                None // a shorter encoding exists
-            } else {
-                Some((value, at + 1))
-            };
+            let beyond_64_bits = at == LEN_MAX - 1 && byte > 1;
+            let shorter_exists = at > 0 && byte == 0;
+            return (!beyond_64_bits && !shorter_exists).then_some((value, at + 1));
         }
     }
     None
