@@ -468,7 +468,7 @@ impl fmt::Debug for PageBuf {
 /// The offset within the page, if `len` bytes from `offset` of the body on lie in it.
 #[inline(always)]
 fn within_body(offset: usize, len: usize) -> Option<usize> {
-    (len <= BODY_LEN && offset <= BODY_LEN - len).then_some(at::BODY + offset)
+    (len <= BODY_LEN && offset <= BODY_LEN - len).then(|| at::BODY + offset)
 }
 
 fn inside(id: PageId, offset: usize, len: usize) -> Result<usize, Damaged> {

@@ -173,7 +173,7 @@ impl Directory {
     /// Replaces the record of a slot by one of any length.
     pub(super) fn update(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         let old = self.check_update(&page.page_ref(), slot, record.len())?;
-        if record.len() <= old.len {
+        if !record.is_empty() && record.len() <= old.len {
             page.put(old.start, record)?;
             page.put_u16(self.slot_at(usize::from(slot.0)) + 2, record.len() as u16)?;
             self.release(page.id(), Extent { start: old.start + record.len(), len: old.len - record.len() })?;
@@ -235,7 +235,7 @@ impl Directory {
         records.sort_unstable_by_key(|&(slot, extent)| (extent.start, slot.0));
         let mut end = 0;
         for (slot, extent) in records {
-            if extent.start != end {
+            if extent.len > 0 && extent.start != end {
                 page.copy_within(extent.start..extent.end(), end)?;
                 page.put_u16(self.slot_at(usize::from(slot.0)), end as u16)?;
             }
@@ -280,8 +280,10 @@ impl Directory {
         if self.heap_end + record.len() > self.start() {
             return Err(Damaged::in_layout_word(page.id(), "the gaps between records are miscounted"));
         }
-        page.put(self.heap_end, record)?;
-        page.put_u16(at, self.heap_end as u16)?;
+        // An empty record lies nowhere; if it lay at the end, the end could retreat before it.
+        let start = if record.is_empty() { 0 } else { self.heap_end };
+        page.put(start, record)?;
+        page.put_u16(at, start as u16)?;
         page.put_u16(at + 2, record.len() as u16)?;
         self.heap_end += record.len();
         Ok(())

@@ -94,6 +94,8 @@ fn resolved(step: Step, vacant: Option<Slot>) -> Option<Step> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_slotted_page_is_a_map_that_forgets_nothing(steps in vec(step(), 1..120)) {
         let mut model = Modelled::new(|page| drop(SlottedMut::format(page)));

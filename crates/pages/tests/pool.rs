@@ -1,0 +1,349 @@
+//! The pool as its users see it: residency, eviction, latches, optimistic reads, faults of the disk.
+
+mod yard;
+
+use cedrat_media::{Call, Damage, Durability, Fault, Media, OpenMode, SimDisk};
+use cedrat_pages::{PAGE_FILE, PAGE_LEN, PoolError, WriteBack};
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::thread;
+use cedrat_wal::Lsn;
+use std::io::ErrorKind;
+use yard::{Yard, options, page};
+
+#[test]
+fn a_page_never_written_reads_as_zero() {
+    let (_disk, yard) = Yard::simulated(options(8), 10);
+    let read = yard.pool.read(page(3)).unwrap();
+    assert_eq!((read.id(), read.lsn()), (page(3), Lsn::ZERO));
+    assert!(read.bytes().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_pool_of_eight_pages_holds_a_hundred_by_turns() {
+    let (_disk, yard) = Yard::simulated(options(8), 100);
+    for round in 0..5 {
+        for number in 0..100 {
+            yard.set(page(number), 10, (number as u8).wrapping_add(round)).unwrap();
+            assert!(yard.pool.stats().resident_pages <= 8, "the bound is hard");
+        }
+        for number in (0..100).rev() {
+            assert_eq!(yard.byte(page(number), 10).unwrap(), (number as u8).wrapping_add(round));
+        }
+    }
+    let stats = yard.pool.stats();
+    assert!(stats.pages_evicted >= 900 && stats.pages_written >= 400 && stats.pages_read >= 900, "{stats:?}");
+}
+
+#[test]
+fn threads_that_thrash_a_tiny_pool_see_each_others_changes_whole() {
+    let (_disk, yard) = Yard::simulated(options(8), 40);
+    let yard = &yard;
+    thread::scope(|scope| {
+        for offset in 0..4usize {
+            scope.spawn(move || {
+                // Each thread owns one byte of every page.
+                for round in 1..=30u8 {
+                    for number in 0..40 {
+                        let number = (number * 7 + offset as u64 * 11) % 40;
+                        assert_eq!(yard.byte(page(number), offset).unwrap(), round - 1);
+                        yard.set(page(number), offset, round).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for number in 0..40 {
+        assert_eq!(yard.pool.read(page(number)).unwrap().body()[..4], [30; 4]);
+    }
+}
+
+/// E12.2: two halves of a page that always change together are never seen apart.
+#[test]
+fn an_optimistic_reader_never_returns_half_a_change() {
+    let (_disk, yard) = Yard::simulated(options(8), 40);
+    let (yard, done) = (&yard, &AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for round in 1..20_000u64 {
+                let number = page(round % 20);
+                let mut exclusive = yard.pool.exclusive(number).unwrap();
+                exclusive.will_change(yard.log.current_lsn().next());
+                let lsn = yard.append(number, 0, 0);
+                exclusive.change(lsn, |page| {
+                    page.put_u64(8, round).unwrap();
+                    page.put_u64(3000, round).unwrap();
+                });
+            }
+            done.store(true, Ordering::Release);
+        });
+        scope.spawn(move || {
+            let mut seen = 0u64;
+            while !done.load(Ordering::Acquire) {
+                for number in 0..20 {
+                    let (front, back) =
+                        yard.pool.optimistic(page(number), |page| Some((page.u64_at(8)?, page.u64_at(3000)?))).unwrap();
+                    assert_eq!(front, back);
+                    seen = seen.max(front);
+                }
+            }
+            assert!(seen > 0);
+        });
+    });
+}
+
+#[test]
+fn what_makes_no_sense_under_the_latch_either_is_damage() {
+    let (_disk, yard) = Yard::simulated(options(8), 4);
+    let mut looks = 0;
+    let answer = yard.pool.optimistic(page(1), |_| {
+        looks += 1;
+        None::<()>
+    });
+    let message = answer.unwrap_err().to_string();
+    assert!(message.contains("pages, byte 4128: page 1 is damaged"), "{message}");
+    assert!(looks >= 1);
+}
+
+/// E3.3, E3.4.
+#[test]
+fn the_redo_point_is_the_oldest_change_not_yet_home() {
+    let (_disk, yard) = Yard::simulated(options(64), 64);
+    assert_eq!(yard.pool.redo_point(), Lsn::new(1));
+    for number in 0..10 {
+        yard.set(page(number), 1, 1).unwrap();
+    }
+    yard.set(page(0), 1, 2).unwrap();
+    assert_eq!(yard.pool.redo_point(), Lsn::new(1));
+    assert_eq!(yard.pool.write_back(WriteBack::Below(Lsn::new(4))).unwrap(), 3);
+    assert_eq!(yard.pool.redo_point(), Lsn::new(4), "pages 0, 1 and 2 are home with all their changes");
+    assert_eq!(yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap(), 7);
+    assert_eq!(yard.pool.redo_point(), Lsn::new(12));
+    assert_eq!(yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap(), 0, "nothing is written twice");
+    yard.set(page(5), 1, 3).unwrap();
+    assert_eq!(yard.pool.redo_point(), Lsn::new(12));
+}
+
+#[test]
+fn what_was_announced_counts_before_it_happens() {
+    let (_disk, yard) = Yard::simulated(options(8), 8);
+    let mut exclusive = yard.pool.exclusive(page(2)).unwrap();
+    exclusive.will_change(yard.log.current_lsn().next());
+    for _ in 0..5 {
+        yard.append(page(7), 0, 0);
+    }
+    assert_eq!(yard.pool.redo_point(), Lsn::new(1), "E3.3: the record may be any of them");
+}
+
+#[test]
+#[should_panic(expected = "E6.5: page 2 has met record 1 already")]
+fn a_record_is_not_redone_twice() {
+    let (_disk, yard) = Yard::simulated(options(8), 8);
+    let lsn = yard.set(page(2), 0, 1).unwrap();
+    let mut exclusive = yard.pool.exclusive(page(2)).unwrap();
+    exclusive.will_change(lsn);
+    exclusive.change(lsn, |_| ());
+}
+
+/// E6.3.
+#[test]
+fn a_panic_in_a_change_stops_the_store() {
+    let (_disk, yard) = Yard::simulated(options(8), 8);
+    let yard = std::panic::AssertUnwindSafe(yard);
+    let panicked = std::panic::catch_unwind(|| {
+        let mut exclusive = yard.pool.exclusive(page(2)).unwrap();
+        exclusive.will_change(Lsn::new(1));
+        let lsn = yard.append(page(2), 0, 0);
+        exclusive.change(lsn, |page| {
+            page.put(0, b"half").unwrap();
+            panic!("in redo");
+        })
+    });
+    assert!(panicked.is_err());
+    let stopped = yard.log.stopped().expect("the store has stopped").to_string();
+    assert!(stopped.contains("the change of page 2 panicked"), "{stopped}");
+    assert!(matches!(yard.pool.write_back(WriteBack::Below(Lsn::MAX)), Err(PoolError::Stopped(_))));
+}
+
+#[test]
+fn a_fresh_page_is_not_read_and_forgotten_unless_formatted() {
+    let (disk, yard) = Yard::simulated(options(8), 100);
+    yard.set(page(2), 0, 7).unwrap();
+    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    for number in 50..80 {
+        yard.byte(page(number), 0).unwrap();
+    }
+    // Page 2 is out now, and cannot be read.
+    disk.inject(Fault::error(Call::Read, ErrorKind::Other).of(PAGE_FILE).for_ever());
+    assert!(yard.byte(page(2), 0).is_err());
+    {
+        let fresh = yard.pool.exclusive_fresh(page(2)).unwrap();
+        assert_eq!(fresh.page_ref().lsn(), Lsn::ZERO);
+    }
+    let resident = yard.pool.stats().resident_pages;
+    disk.clear_faults();
+    assert_eq!(yard.byte(page(2), 0).unwrap(), 7, "what was only looked at did not hide what lies at home");
+    assert!(yard.pool.stats().resident_pages > resident || resident == 8);
+    for number in 50..80 {
+        yard.byte(page(number), 0).unwrap();
+    }
+    disk.inject(Fault::error(Call::Read, ErrorKind::Other).of(PAGE_FILE).for_ever());
+    let lsn = yard.format(page(2));
+    assert_eq!(yard.pool.read(page(2)).unwrap().lsn(), lsn);
+    assert_eq!(yard.byte(page(2), 0).unwrap(), 0);
+}
+
+/// E11.6.
+#[test]
+fn damage_is_reported_with_file_and_offset_and_other_pages_stay_readable() {
+    let (disk, yard) = Yard::simulated(options(8), 100);
+    for number in 0..100 {
+        yard.set(page(number), 9, 1).unwrap();
+    }
+    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    disk.corrupt(PAGE_FILE, 40 * PAGE_LEN as u64 + 2000, Damage::Flip { bit: 3 }).unwrap();
+    disk.corrupt(PAGE_FILE, 60 * PAGE_LEN as u64, Damage::Misdirected { to: 70 * PAGE_LEN as u64 }).unwrap();
+    for number in [40, 70] {
+        let message = yard.byte(page(number), 9).unwrap_err().to_string();
+        let offset = number * PAGE_LEN as u64;
+        assert!(message.starts_with(&format!("pages, byte {offset}: page {number} is damaged")), "{message}");
+    }
+    for number in (0..100).filter(|number| ![40, 60, 70].contains(number)) {
+        assert_eq!(yard.byte(page(number), 9).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_page_at_anothers_place_is_told_from_a_torn_one() {
+    let (disk, yard) = Yard::simulated(options(8), 40);
+    for number in 0..40 {
+        yard.set(page(number), 9, 1).unwrap();
+    }
+    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    let pages = disk.image().file(PAGE_FILE).unwrap();
+    let media: &dyn Media = &*disk;
+    let file = media.open(PAGE_FILE, OpenMode::ReadWrite).unwrap();
+    media.write_at(file, 3 * PAGE_LEN as u64, &pages[7 * PAGE_LEN..8 * PAGE_LEN], Durability::Durable).unwrap();
+    let message = yard.byte(page(3), 9).unwrap_err().to_string();
+    assert!(message.contains("byte 12304: page 3 is damaged at its byte 16: another page"), "{message}");
+}
+
+#[test]
+fn pages_beyond_the_file_or_the_limit_are_refused_by_name() {
+    let (_disk, yard) = Yard::simulated(options(8), 10);
+    let beyond = yard.pool.len_pages();
+    assert!(matches!(yard.pool.read(page(beyond)), Err(PoolError::Beyond { .. })));
+    assert!(matches!(yard.pool.exclusive_fresh(page(beyond)), Err(PoolError::Beyond { .. })));
+    assert!(matches!(yard.pool.read(page(u64::MAX)), Err(PoolError::Limit { .. })));
+    assert!(matches!(yard.pool.ensure_len(4097), Err(PoolError::Limit { pages: 4097, limit: 4096 })));
+    assert_eq!(yard.pool.len_pages(), beyond);
+    yard.pool.ensure_len(beyond + 1).unwrap();
+    assert_eq!(yard.byte(page(beyond), 0).unwrap(), 0);
+}
+
+#[test]
+fn a_full_disk_is_met_when_the_file_grows_and_nothing_else_suffers() {
+    let (disk, yard) = Yard::simulated(options(8), 10);
+    yard.set(page(3), 0, 1).unwrap();
+    disk.set_capacity(Some(disk.space() + 20 * PAGE_LEN as u64));
+    let before = yard.pool.len_pages();
+    yard.pool.ensure_len(before + 15).unwrap();
+    assert_eq!(yard.pool.len_pages(), before + 15, "as much as is needed, when there is no room to be generous");
+    let refused = yard.pool.ensure_len(before + 100).unwrap_err();
+    assert!(matches!(refused, PoolError::DiskFull { .. }), "{refused}");
+    // Writing home needs no more room.
+    assert_eq!(yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap(), 1);
+    disk.set_capacity(None);
+    yard.pool.ensure_len(before + 100).unwrap();
+}
+
+/// W6, E16.5.
+#[test]
+fn a_failed_write_or_sync_on_the_way_home_stops_the_store() {
+    for fault in [
+        Fault::error(Call::Write, ErrorKind::Other).of("double-write"),
+        Fault::error(Call::Write, ErrorKind::Other).of(PAGE_FILE),
+        Fault::error(Call::Sync, ErrorKind::Other).of(PAGE_FILE),
+        Fault::forgetful_sync().of(PAGE_FILE),
+    ] {
+        let (disk, yard) = Yard::simulated(options(8), 40);
+        yard.set(page(1), 0, 1).unwrap();
+        disk.inject(fault.clone());
+        let failed = yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap_err();
+        assert!(failed.to_string().contains("writing pages to"), "{fault:?}: {failed}");
+        assert_eq!(yard.pool.redo_point(), Lsn::new(1), "E11.3: it never arrived");
+        let stopped = yard.log.stopped().expect("the store has stopped").to_string();
+        assert!(stopped.contains("writing pages to"), "{stopped}");
+        // The disk has recovered, the store must not believe it.
+        let again = yard.set(page(1), 0, 2).map(|_| yard.pool.write_back(WriteBack::Below(Lsn::MAX)));
+        assert!(matches!(again, Ok(Err(PoolError::Stopped(_)))), "{again:?}");
+    }
+}
+
+#[test]
+fn prefetched_neighbours_come_with_one_read() {
+    let (disk, yard) = Yard::simulated(options(64), 200);
+    let wanted: Vec<_> = (100..130).map(page).collect();
+    let before = disk.calls();
+    yard.pool.prefetch(&wanted);
+    assert_eq!(yard.pool.stats().pages_read, 30);
+    assert!(disk.calls() - before <= 2, "one call, or two if the first was short");
+    let before = disk.calls();
+    for &page in &wanted {
+        yard.pool.read(page).unwrap();
+    }
+    assert_eq!(disk.calls(), before);
+    // A hint is not an order: what does not exist, or does not fit, is left.
+    yard.pool.prefetch(&[page(5000), page(u64::MAX)]);
+    yard.pool.prefetch(&(0..200).map(page).collect::<Vec<_>>());
+    assert!(yard.pool.stats().resident_pages <= 64);
+}
+
+#[test]
+fn the_cleaner_keeps_frames_free_ahead_of_need() {
+    let mut options = options(64);
+    options.free_ahead = Some(16);
+    let (_disk, yard) = Yard::simulated(options, 400);
+    let cleaner = yard.pool.start_cleaner().unwrap();
+    for round in 0..3 {
+        for number in 0..400 {
+            yard.set(page(number), 3, round).unwrap();
+        }
+    }
+    drop(cleaner);
+    for number in 0..400 {
+        assert_eq!(yard.byte(page(number), 3).unwrap(), 2);
+    }
+    // It may be started again.
+    drop(yard.pool.start_cleaner().unwrap());
+}
+
+#[test]
+fn a_pool_too_small_to_work_with_is_refused() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = cedrat_wal::Log::create(&media, &cedrat_wal::LogOptions::small(), &[]).unwrap();
+    let refused = cedrat_pages::Pool::open(media, log, options(7)).unwrap_err();
+    assert!(refused.to_string().contains("capacity_pages: 7 pages; at least 8"), "{refused}");
+}
+
+#[test]
+fn more_pages_held_at_once_than_there_are_frames_is_an_error_not_a_hang() {
+    let (_disk, yard) = Yard::simulated(options(8), 20);
+    let held: Vec<_> = (0..8).map(|number| yard.pool.read(page(number)).unwrap()).collect();
+    let refused = yard.pool.read(page(9)).unwrap_err();
+    assert!(matches!(refused, PoolError::AllHeld { capacity: 8 }), "{refused}");
+    drop(held);
+    yard.pool.read(page(9)).unwrap();
+}
+
+/// E13.2, in builds that check.
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(
+    expected = "the exclusive latch of page 2 must not be waited for while holding the shared latch of page 1"
+)]
+fn changing_a_page_while_reading_another_is_caught() {
+    let (_disk, yard) = Yard::simulated(options(8), 20);
+    let _one = yard.pool.read(page(1)).unwrap();
+    let _two = yard.pool.exclusive(page(2));
+}

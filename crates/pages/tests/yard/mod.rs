@@ -1,0 +1,124 @@
+//! A small store of pages without transactions: what the tests of the pool share.
+//!
+//! Every change of a page is one record whose body is the page's number, an offset and a byte. That is enough to redo.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use cedrat_media::{Media, SimDisk};
+use cedrat_pages::{LayoutKind, PageId, Pool, PoolError, PoolOptions};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_wal::{ByteLen, Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
+
+pub struct Yard {
+    pub log: Log,
+    pub pool: Arc<Pool>,
+    reservation: Mutex<Reservation>,
+}
+
+pub fn options(capacity_pages: usize) -> PoolOptions {
+    let mut options = PoolOptions::default();
+    options.capacity_pages = capacity_pages;
+    options.pages_max = 4096;
+    options
+}
+
+impl Yard {
+    pub fn create(media: &Arc<dyn Media>, options: PoolOptions, pages: u64) -> Yard {
+        let log = Log::create(media, &LogOptions::small(), &[]).unwrap();
+        let yard = Yard::over(media, log, options);
+        yard.pool.ensure_len(pages).unwrap();
+        yard
+    }
+
+    pub fn over(media: &Arc<dyn Media>, log: Log, options: PoolOptions) -> Yard {
+        let pool = Arc::new(Pool::open(Arc::clone(media), log.clone(), options).unwrap());
+        let reservation = Mutex::new(log.reservation_for_recovery());
+        Yard { log, pool, reservation }
+    }
+
+    /// A new disk with a yard of so many pages on it.
+    pub fn simulated(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
+        let disk = Arc::new(SimDisk::new());
+        let media: Arc<dyn Media> = disk.clone();
+        (disk, Yard::create(&media, options, pages))
+    }
+
+    /// Opens what a crash has left, and redoes it.
+    pub fn recovered(media: &Arc<dyn Media>, options: PoolOptions) -> Yard {
+        let found = Log::look(media).unwrap();
+        let from = Lsn::new(1);
+        let mut records = Vec::new();
+        let mut scan = found.scan(from).unwrap();
+        while let Some(scanned) = scan.next().unwrap() {
+            if scanned.record.head.kind == Kind::UPDATE {
+                records.push((scanned.record.lsn, scanned.record.body.to_vec()));
+            }
+        }
+        drop(scan);
+        let log = found.begin(&[], &LogOptions::small()).unwrap();
+        let yard = Yard::over(media, log, options);
+        for (lsn, body) in records {
+            let (page, offset, byte) = decoded(&body);
+            yard.pool.ensure_len(page.get() + 1).unwrap();
+            let mut exclusive = yard.pool.exclusive(page).unwrap();
+            if exclusive.page_ref().lsn() < lsn {
+                exclusive.will_change(lsn);
+                exclusive
+                    .change(lsn, |page| {
+                        page.put(offset, &[byte])?;
+                        page.put_u64(4000, lsn.get())
+                    })
+                    .unwrap();
+            }
+        }
+        yard
+    }
+
+    /// Sets a byte of a page, as the one road of an update does. The page also notes its LSN in its body.
+    pub fn set(&self, page: PageId, offset: usize, byte: u8) -> Result<Lsn, PoolError> {
+        let mut exclusive = self.pool.exclusive(page)?;
+        exclusive.will_change(self.log.current_lsn().next());
+        let lsn = self.append(page, offset, byte);
+        exclusive
+            .change(lsn, |page| {
+                page.put(offset, &[byte])?;
+                page.put_u64(4000, lsn.get())
+            })
+            .unwrap();
+        Ok(lsn)
+    }
+
+    pub fn append(&self, page: PageId, offset: usize, byte: u8) -> Lsn {
+        let mut body = page.get().to_le_bytes().to_vec();
+        body.extend((offset as u16).to_le_bytes());
+        body.push(byte);
+        let mut reservation = self.reservation.lock();
+        let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
+        self.log.append(PartitionId(0), head, &[&body], &mut reservation).lsn
+    }
+
+    /// Makes a page raw, in one step.
+    pub fn format(&self, page: PageId) -> Lsn {
+        let mut exclusive = self.pool.exclusive_fresh(page).unwrap();
+        exclusive.will_change(self.log.current_lsn().next());
+        let lsn = self.append(page, 0, 0);
+        exclusive.change(lsn, |page| page.format(LayoutKind::RAW));
+        lsn
+    }
+
+    pub fn byte(&self, page: PageId, offset: usize) -> Result<u8, PoolError> {
+        Ok(self.pool.read(page)?.body()[offset])
+    }
+}
+
+fn decoded(body: &[u8]) -> (PageId, usize, u8) {
+    let page = PageId::new(u64::from_le_bytes(body[..8].try_into().unwrap()));
+    (page, usize::from(u16::from_le_bytes([body[8], body[9]])), body[10])
+}
+
+pub fn page(number: u64) -> PageId {
+    PageId::new(number)
+}
+
+/// Bytes that no test needs to count.
+pub const PLENTY: ByteLen = ByteLen(1 << 20);
