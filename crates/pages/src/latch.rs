@@ -181,7 +181,7 @@ impl<'a> Latch<'a> {
 
     /// As [`Latch::shared_in_passing`] if nobody is in the way. Never waits, so in any order.
     pub(crate) fn try_shared_in_passing(self) -> Option<SharedLatch<'a>> {
-        (self.attempt_shared(false) == Attempt::Taken).then_some(SharedLatch { latch: self, _held: None })
+        (self.attempt_shared(false) == Attempt::Taken).then(|| SharedLatch { latch: self, _held: None })
     }
 
     /// Takes the latch exclusively and waits if need be; None if the page is out.
@@ -224,7 +224,7 @@ impl<'a> Latch<'a> {
             0 => Ok((word & !COLD) | EXCLUSIVE),
             _ => Err(Attempt::Busy),
         });
-        (self.announce(attempt) == Attempt::Taken).then_some(Loading { latch: self })
+        (self.announce(attempt) == Attempt::Taken).then(|| Loading { latch: self })
     }
 
     /// The clock's hand passes: true if the page was already cold, and nobody holds or writes it.
@@ -257,7 +257,7 @@ impl<'a> Latch<'a> {
             bits if bits == RESIDENT | COLD => Ok(word | EXCLUSIVE),
             _ => Err(Attempt::Busy),
         });
-        (self.announce(attempt) == Attempt::Taken).then_some(Evicting { latch: self })
+        (self.announce(attempt) == Attempt::Taken).then(|| Evicting { latch: self })
     }
 
     /// A copy of the page sets out for home. The caller holds the latch, shared.
