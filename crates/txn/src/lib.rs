@@ -39,7 +39,10 @@ mod transaction;
 mod undo;
 mod update;
 
-pub use builtin::{FormatFresh, FormatPage, RestorePage, SetRange, SetSpace};
+pub use builtin::{
+    FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
+    SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
+};
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};
 pub use locks::{Deadlock, LockManager, LockMode, NoLocks, PageLocks, Resource};

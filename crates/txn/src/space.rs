@@ -155,11 +155,17 @@ impl Space {
     pub(crate) fn punch(&self, pool: &Pool, redo_point: Lsn) -> Result<()> {
         let ready: Vec<Extent> = {
             let mut free = self.free.lock();
-            let (passed, waiting) = free.unpunched.drain(..).partition(|freed| freed.lsn < redo_point);
+            let (passed, waiting): (Vec<Freed>, Vec<Freed>) =
+                free.unpunched.drain(..).partition(|freed| freed.lsn < redo_point);
+            // A page freed, used and freed again waits for its newest free.
+            let newer = joined(waiting.iter().map(|freed| freed.extent).collect());
             free.unpunched = waiting;
-            let passed: Vec<Freed> = passed;
             // Taken out of the cache, so that nobody allocates them meanwhile.
-            passed.into_iter().flat_map(|freed| free.take_what_is_free_of(freed.extent)).collect()
+            joined(passed.into_iter().map(|freed| freed.extent).collect())
+                .into_iter()
+                .flat_map(|extent| without(extent, &newer))
+                .flat_map(|extent| free.take_what_is_free_of(extent))
+                .collect()
         };
         let mut result = Ok(());
         for extent in joined(ready) {
@@ -248,17 +254,36 @@ impl Free {
     }
 }
 
-/// The same pages in as few extents as possible.
+/// The same pages in as few extents as possible, ascending.
 fn joined(mut extents: Vec<Extent>) -> Vec<Extent> {
     extents.sort_unstable();
     let mut joined: Vec<Extent> = Vec::new();
     for extent in extents {
         match joined.last_mut() {
-            Some(last) if last.end() == extent.first => last.pages += extent.pages,
+            Some(last) if last.end() >= extent.first => {
+                last.pages = last.end().max(extent.end()) - last.first;
+            }
             _ => joined.push(extent),
         }
     }
     joined
+}
+
+/// The parts of `extent` that lie in none of `others`, which are joined and ascending.
+fn without(extent: Extent, others: &[Extent]) -> Vec<Extent> {
+    let mut parts = Vec::new();
+    let mut first = extent.first;
+    let begin = others.partition_point(|other| other.end() <= extent.first);
+    for other in others[begin..].iter().take_while(|other| other.first < extent.end()) {
+        if other.first > first {
+            parts.push(Extent { first, pages: other.first - first });
+        }
+        first = other.end();
+    }
+    if first < extent.end() {
+        parts.push(Extent { first, pages: extent.end() - first });
+    }
+    parts
 }
 
 /// Calls `seen` for every page in use in the group of `map`, ascending.
@@ -429,5 +454,15 @@ mod tests {
         let taken = space.free.lock().take_what_is_free_of(extent);
         assert_eq!(taken, [Extent { first: 12, pages: 90 }], "E7.2");
         assert_eq!(space.summary(), (0, 102));
+    }
+
+    #[test]
+    fn what_was_freed_again_is_not_punched_yet() {
+        let extent = |first, pages| Extent { first, pages };
+        let newer = joined(vec![extent(14, 2), extent(5, 3), extent(6, 4)]);
+        assert_eq!(newer, [extent(5, 5), extent(14, 2)]);
+        assert_eq!(without(extent(2, 18), &newer), [extent(2, 3), extent(10, 4), extent(16, 4)], "E7.2");
+        assert_eq!(without(extent(6, 3), &newer), []);
+        assert_eq!(without(extent(20, 3), &newer), [extent(20, 3)]);
     }
 }

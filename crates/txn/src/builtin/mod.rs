@@ -2,10 +2,15 @@
 
 mod format;
 mod range;
+mod records;
 mod space;
 
 pub use format::{FormatFresh, FormatPage, RestorePage};
 pub use range::SetRange;
+pub use records::{
+    FixedRestore, FixedSet, FixedSetCount, FormatFixed, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete,
+    VersionedInsert, VersionedUpdate,
+};
 pub use space::SetSpace;
 
 use crate::registry::Registry;
@@ -18,4 +23,5 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .operation::<FormatPage>()
         .operation::<RestorePage>()
         .operation::<SetSpace>()
+        .with(records::register)
 }
