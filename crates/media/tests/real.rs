@@ -149,5 +149,6 @@ fn a_full_file_system_says_so() {
     let file = disk.open("full", OpenMode::ReadWrite).unwrap();
     let error = disk.write_at(file, 0, b"x", Durability::Volatile).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
-    assert!(error.to_string().contains("/dev/full at offset 0"), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("/dev/full at offset 0") && message.contains("make space"), "{message}");
 }
