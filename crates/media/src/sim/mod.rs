@@ -39,6 +39,9 @@ const LEN_MAX: u64 = 1 << 36;
 /// A disk in memory that forgets, fails and remembers its failures as its test asks it to.
 ///
 /// Without faults it is an honest disk whose cache is never written back unasked. It may be shared by threads.
+///
+/// A clone is another handle to the same disk: one for the store, one for the test that breaks it.
+#[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
