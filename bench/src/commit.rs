@@ -22,7 +22,18 @@ const POOL_BYTES: u64 = 256 << 20;
 /// What the ceiling must reach, as multiples of the raw rate, for its run to be valid.
 const VALID: [(u32, f64); 3] = [(1, 0.95), (2, 1.25), (8, 3.0)];
 
-const PEERS: [Which; 5] = [Which::BdbHash, Which::BdbHashLocked, Which::BdbBtree, Which::BdbBtreeLocked, Which::Lmdb];
+const STORES: [Which; 7] = [
+    Which::Cedrat,
+    Which::CedratLocked,
+    Which::BdbHash,
+    Which::BdbHashLocked,
+    Which::BdbBtree,
+    Which::BdbBtreeLocked,
+    Which::Lmdb,
+];
+
+/// How many commits one thread has outstanding where it waits for tokens.
+const OUTSTANDING: u32 = 64;
 
 /// One thing to measure: a job that can be repeated, and what it gave so far.
 struct Row {
@@ -44,6 +55,15 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
         settings.tell(&format!("commit: {threads} threads, looking for the best way of each system"));
         rows.extend(best_ways(yard, threads, probe, seconds)?);
     }
+    let which = Which::Cedrat;
+    rows.push(Row {
+        system: which.system(),
+        way: which.way().into(),
+        threads: 1,
+        outstanding: OUTSTANDING,
+        job: Job::Commit { which, threads: 1, outstanding: OUTSTANDING, seconds },
+        rates: Vec::new(),
+    });
     let mut raw = Vec::new();
     for repetition in 1..=repetitions {
         for threads in THREADS {
@@ -64,7 +84,7 @@ fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<
         let job = |seconds| Job::Ceiling { strategy: strategy.name(), threads, seconds };
         ways.push((strategy.system(), strategy.name(), job(probe), job(seconds)));
     }
-    for which in PEERS {
+    for which in STORES {
         let job = |seconds| Job::Commit { which, threads, outstanding: 1, seconds };
         ways.push((which.system(), which.way().into(), job(probe), job(seconds)));
     }
@@ -153,7 +173,7 @@ fn goals(report: &mut Report) {
         let reached = report.ratio(("cedrat", METRIC, &at), (berkeley, METRIC, &at));
         goals.push(Goal::at_least(format!("cedrat / {berkeley}, {threads} threads"), reached, 1.0));
     }
-    let tokens = params! {"threads": 1, "outstanding": 64};
+    let tokens = params! {"threads": 1, "outstanding": OUTSTANDING};
     let reached = report.ratio(("cedrat", METRIC, &tokens), ("cedrat", METRIC, &one));
     goals.push(Goal::at_least("cedrat: 64 outstanding from one thread / one at a time", reached, 20.0));
     report.goals = goals;
@@ -210,11 +230,12 @@ pub(crate) fn commits(dir: &Path, which: Which, threads: u32, outstanding: u32, 
     let next = AtomicU64::new(0);
     let reached = rate(threads, seconds, |_, go_on| {
         let mut session = system.session()?;
+        let mut next_key = || key(next.fetch_add(1, Ordering::Relaxed));
         if outstanding > 1 {
-            return Err(format!("{which:?} cannot have commits outstanding").into());
+            return session.insert_outstanding(outstanding, &mut next_key, go_on);
         }
         loop {
-            session.insert_durably(key(next.fetch_add(1, Ordering::Relaxed)))?;
+            session.insert_durably(next_key())?;
             if !go_on(1) {
                 return Ok(());
             }

@@ -24,6 +24,10 @@ pub(crate) enum Job {
     Ceiling { strategy: String, threads: u32, seconds: f64 },
     /// One insert per durable transaction.
     Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
+    /// Fills a store, says where its table begins, and waits for its end by SIGKILL.
+    RecoveryFill { records: u64 },
+    /// Opens that store and looks; `started` is the time since 1970 when the parent began to wait.
+    RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
 }
@@ -74,17 +78,17 @@ impl Drop for Yard {
     }
 }
 
+/// The child that will perform `job` over `dir`.
+pub(crate) fn command(dir: &Path, job: &Job) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("child").arg(dir).arg(serde_json::to_string(job)?);
+    command.stdin(Stdio::null()).stderr(Stdio::inherit()).stdout(Stdio::piped());
+    Ok(command)
+}
+
 /// Runs `job` in a child over `dir`.
 pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
-    let child = Command::new(std::env::current_exe()?)
-        .arg("child")
-        .arg(dir)
-        .arg(serde_json::to_string(job)?)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .stdout(Stdio::piped())
-        .spawn()?
-        .wait_with_output()?;
+    let child = command(dir, job)?.spawn()?.wait_with_output()?;
     if !child.status.success() {
         return Err(format!("{job:?} ended with {}", child.status).into());
     }
@@ -99,6 +103,8 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::Commit { which, threads, outstanding, seconds } => {
             crate::commit::commits(dir, which, threads, outstanding, seconds)
         }
+        Job::RecoveryFill { records } => crate::recovery::fill(dir, records),
+        Job::RecoveryOpen { root, records, started } => crate::recovery::open(dir, root, records, started),
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
         }

@@ -15,7 +15,8 @@ const POOL_BYTES: u64 = 256 << 20;
 const THREADS: [u32; 2] = [1, 2];
 
 /// System, the structure it uses, and whether it is presized.
-const ROWS: [(Which, &str, bool); 4] = [
+const ROWS: [(Which, &str, bool); 5] = [
+    (Which::Cedrat, "hash", false),
     (Which::BdbHash, "hash", true),
     (Which::BdbBtree, "btree", false),
     (Which::Lmdb, "btree", false),

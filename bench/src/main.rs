@@ -17,6 +17,7 @@ mod job;
 mod keys;
 mod load;
 mod plot;
+mod recovery;
 mod report;
 mod systems;
 
@@ -27,7 +28,7 @@ struct Figure {
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 2] = [
+const FIGURES: [Figure; 3] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -37,6 +38,11 @@ const FIGURES: [Figure; 2] = [
         name: "load",
         about: "a million random pairs in one transaction, then random gets (Lemon, Figure 3)",
         measure: load::figure,
+    },
+    Figure {
+        name: "recovery",
+        about: "the log of `load` replayed over a cold page file, from the kill to the first answered get",
+        measure: recovery::figure,
     },
 ];
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{Keys, Picks};
 
 mod berkeley;
+pub(crate) mod cedrat;
 mod lmdb;
 mod memory;
 
@@ -18,6 +19,10 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 /// A system, and how it is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Which {
+    /// Cedrat with latches alone, as the paper runs both systems.
+    Cedrat,
+    /// Cedrat with its default lock manager.
+    CedratLocked,
     /// Berkeley DB's hash, without the lock manager; concurrent puts take turns at a mutex, because
     /// without the lock manager its pages have no other guard.
     BdbHash,
@@ -36,6 +41,7 @@ impl Which {
     /// The name that reports use. Ways of setting up one system share it.
     pub(crate) fn system(self) -> &'static str {
         match self {
+            Which::Cedrat | Which::CedratLocked => "cedrat",
             Which::BdbHash | Which::BdbHashLocked => "bdb-hash",
             Which::BdbBtree | Which::BdbBtreeLocked => "bdb-btree",
             Which::Lmdb => "lmdb",
@@ -48,6 +54,8 @@ impl Which {
     /// How it is set up, where there is a choice.
     pub(crate) fn way(self) -> &'static str {
         match self {
+            Which::Cedrat => "no lock manager, latches alone",
+            Which::CedratLocked => "lock manager",
             Which::BdbHash | Which::BdbBtree => "no lock manager, a mutex around each put",
             Which::BdbHashLocked | Which::BdbBtreeLocked => "lock manager",
             Which::Lmdb | Which::Memory => "",
@@ -68,6 +76,8 @@ pub(crate) struct Sizing {
 pub(crate) fn create(which: Which, dir: &Path, sizing: Sizing) -> Result<Box<dyn System>> {
     use berkeley::{Berkeley, Guard, Shape};
     Ok(match which {
+        Which::Cedrat => Box::new(cedrat::Cedrat::create(dir, sizing, cedrat::Guard::Latches)?),
+        Which::CedratLocked => Box::new(cedrat::Cedrat::create(dir, sizing, cedrat::Guard::LockManager)?),
         Which::BdbHash => Box::new(Berkeley::create(dir, sizing, Shape::Hash, Guard::Mutex)?),
         Which::BdbBtree => Box::new(Berkeley::create(dir, sizing, Shape::Btree, Guard::Mutex)?),
         Which::BdbHashLocked => Box::new(Berkeley::create(dir, sizing, Shape::Hash, Guard::LockManager)?),
@@ -89,6 +99,17 @@ pub(crate) trait System: Sync {
 pub(crate) trait Session {
     /// One transaction: inserts the key with the value that belongs to it; durable on return.
     fn insert_durably(&mut self, key: u64) -> Result<()>;
+
+    /// As [`Session::insert_durably`], again and again, without waiting for one before beginning the next: so
+    /// many are outstanding. Tells `go_on` how many more are durable and ends when it says no.
+    fn insert_outstanding(
+        &mut self,
+        _outstanding: u32,
+        _next: &mut dyn FnMut() -> u64,
+        _go_on: &dyn Fn(u64) -> bool,
+    ) -> Result<()> {
+        Err("this system cannot have commits outstanding".into())
+    }
 
     /// One transaction: inserts all keys with the value that belongs to each; durable on return.
     fn load(&mut self, keys: Keys) -> Result<()>;

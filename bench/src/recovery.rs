@@ -1,0 +1,119 @@
+//! Figure `recovery`: the log of `load` is replayed over a page file that nothing was written home to.
+//!
+//! A child fills a store and is killed with SIGKILL; another opens it. The clock runs from before that
+//! process is started to its first answered get, so that reading the log, redo and undo are all in it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::Settings;
+use crate::job::{Job, Outcome, Yard, command, run_in};
+use crate::keys::{Keys, key, value};
+use crate::report::{Goal, Point, Report, median, params};
+use crate::systems::cedrat::{Cedrat, options};
+use crate::systems::{Error, Result, Session};
+
+const POOL_BYTES: u64 = 256 << 20;
+
+/// Transactions that are unfinished at the kill, and inserts of each.
+const LOSERS: u64 = 4;
+const LOSER_INSERTS: u64 = 1_000;
+
+/// Measures everything and says which ratios were reached.
+pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+    let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
+    let mut outcomes = Vec::new();
+    for repetition in 1..=repetitions {
+        settings.tell(&format!("recovery: repetition {repetition} of {repetitions}"));
+        let dir = yard.fresh()?;
+        let root = fill_and_kill(&dir, records)?;
+        let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        outcomes.push(run_in(&dir, &Job::RecoveryOpen { root, records, started })?);
+        std::fs::remove_dir_all(&dir)?;
+    }
+    let mut report = Report::default();
+    for (metric, unit) in [
+        ("redo_records_per_s", "1/s"),
+        ("open_s", "s"),
+        ("analysis_s", "s"),
+        ("redo_s", "s"),
+        ("undo_s", "s"),
+        ("redone_records", "records"),
+        ("undone_records", "records"),
+        ("log_bytes", "B"),
+        ("peak_rss_bytes", "B"),
+    ] {
+        let middle = median(outcomes.iter().filter_map(|outcome| outcome.get(metric).copied()).collect());
+        let point = |value| Point::new("recovery", "cedrat", params! {"records": records}, metric, value, unit);
+        report.points.extend(middle.map(point));
+    }
+    let rate = report.value("cedrat", "redo_records_per_s", &params! {"records": records});
+    report.goals = vec![Goal::at_least("records replayed a second, undo and first get included", rate, 1e6)];
+    Ok(report)
+}
+
+/// Starts a child that fills the store in `dir`, kills it when it says that it has, and returns the table's root.
+fn fill_and_kill(dir: &Path, records: u64) -> Result<u64> {
+    let mut child = command(dir, &Job::RecoveryFill { records })?.spawn()?;
+    let mut line = String::new();
+    let out = child.stdout.take().ok_or("the child's stdout was asked for")?;
+    let read = BufReader::new(out).read_line(&mut line);
+    child.kill()?;
+    child.wait()?;
+    read?;
+    line.trim().parse().map_err(|_| format!("the child that fills a store said {line:?}").into())
+}
+
+/// The child's side of [`Job::RecoveryFill`]: never returns, unless with an error.
+pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
+    let cedrat = Cedrat::create_with(dir, options(POOL_BYTES, false))?;
+    (&mut &cedrat).load(Keys::new(0, records))?;
+    let mut unfinished = Vec::new();
+    for loser in 0..LOSERS {
+        let mut txn = cedrat.store().begin();
+        for insert in 0..LOSER_INSERTS {
+            cedrat.insert(&mut txn, key(records + loser * LOSER_INSERTS + insert))?;
+        }
+        unfinished.push(txn);
+    }
+    let log = cedrat.store().log();
+    log.force(log.current_lsn())?;
+    println!("{}", cedrat.root());
+    std::io::stdout().flush()?;
+    loop {
+        std::thread::park(); // until the parent's SIGKILL
+    }
+}
+
+/// The child's side of [`Job::RecoveryOpen`].
+pub(crate) fn open(dir: &Path, root: u64, records: u64, started: Duration) -> Result<Outcome> {
+    let cedrat = Cedrat::reopen(dir, options(POOL_BYTES, false), root)?;
+    let mut txn = cedrat.store().begin();
+    let answer = cedrat.get(&mut txn, key(0))?;
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH)? - started;
+
+    let expect = |number: u64, answer: Option<u64>, expected: Option<u64>| {
+        if answer == expected { Ok(()) } else { Err(Error::from(format!("record {number} has the value {answer:?}"))) }
+    };
+    expect(0, answer, Some(value(key(0))))?;
+    for number in 0..records {
+        expect(number, cedrat.get(&mut txn, key(number))?, Some(value(key(number))))?;
+    }
+    for number in records..records + LOSERS * LOSER_INSERTS {
+        expect(number, cedrat.get(&mut txn, key(number))?, None)?;
+    }
+    drop(txn);
+    let report = cedrat.store().recovery();
+    Ok(Outcome::from([
+        ("open_s".into(), elapsed.as_secs_f64()),
+        ("redo_records_per_s".into(), report.redone as f64 / elapsed.as_secs_f64()),
+        ("analysis_s".into(), report.analysis.as_secs_f64()),
+        ("redo_s".into(), report.redo.as_secs_f64()),
+        ("undo_s".into(), report.undo.as_secs_f64()),
+        ("redone_records".into(), report.redone as f64),
+        ("undone_records".into(), report.undone as f64),
+        ("log_bytes".into(), report.log_bytes as f64),
+        ("peak_rss_bytes".into(), crate::job::peak_rss_bytes()?),
+    ]))
+}
