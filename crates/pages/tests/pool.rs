@@ -244,7 +244,8 @@ fn pages_beyond_the_file_or_the_limit_are_refused_by_name() {
 #[test]
 fn a_full_disk_is_met_when_the_file_grows_and_nothing_else_suffers() {
     let (disk, yard) = Yard::simulated(options(8), 10);
-    yard.set(page(3), 0, 1).unwrap();
+    let lsn = yard.set(page(3), 0, 1).unwrap();
+    yard.log.force(lsn).unwrap();
     disk.set_capacity(Some(disk.space() + 20 * PAGE_LEN as u64));
     let before = yard.pool.len_pages();
     yard.pool.ensure_len(before + 15).unwrap();

@@ -7,15 +7,15 @@
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Pool, PoolError, PoolOptions};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_wal::{ByteLen, Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
+use cedrat_wal::{Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
 
-pub struct Yard {
-    pub log: Log,
-    pub pool: Arc<Pool>,
+pub(crate) struct Yard {
+    pub(crate) log: Log,
+    pub(crate) pool: Arc<Pool>,
     reservation: Mutex<Reservation>,
 }
 
-pub fn options(capacity_pages: usize) -> PoolOptions {
+pub(crate) fn options(capacity_pages: usize) -> PoolOptions {
     let mut options = PoolOptions::default();
     options.capacity_pages = capacity_pages;
     options.pages_max = 4096;
@@ -23,28 +23,28 @@ pub fn options(capacity_pages: usize) -> PoolOptions {
 }
 
 impl Yard {
-    pub fn create(media: &Arc<dyn Media>, options: PoolOptions, pages: u64) -> Yard {
+    pub(crate) fn create(media: &Arc<dyn Media>, options: PoolOptions, pages: u64) -> Yard {
         let log = Log::create(media, &LogOptions::small(), &[]).unwrap();
         let yard = Yard::over(media, log, options);
         yard.pool.ensure_len(pages).unwrap();
         yard
     }
 
-    pub fn over(media: &Arc<dyn Media>, log: Log, options: PoolOptions) -> Yard {
+    pub(crate) fn over(media: &Arc<dyn Media>, log: Log, options: PoolOptions) -> Yard {
         let pool = Arc::new(Pool::open(Arc::clone(media), log.clone(), options).unwrap());
         let reservation = Mutex::new(log.reservation_for_recovery());
         Yard { log, pool, reservation }
     }
 
     /// A new disk with a yard of so many pages on it.
-    pub fn simulated(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
+    pub(crate) fn simulated(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
         let disk = Arc::new(SimDisk::new());
         let media: Arc<dyn Media> = disk.clone();
         (disk, Yard::create(&media, options, pages))
     }
 
     /// Opens what a crash has left, and redoes it.
-    pub fn recovered(media: &Arc<dyn Media>, options: PoolOptions) -> Yard {
+    pub(crate) fn recovered(media: &Arc<dyn Media>, options: PoolOptions) -> Yard {
         let found = Log::look(media).unwrap();
         let from = Lsn::new(1);
         let mut records = Vec::new();
@@ -75,7 +75,7 @@ impl Yard {
     }
 
     /// Sets a byte of a page, as the one road of an update does. The page also notes its LSN in its body.
-    pub fn set(&self, page: PageId, offset: usize, byte: u8) -> Result<Lsn, PoolError> {
+    pub(crate) fn set(&self, page: PageId, offset: usize, byte: u8) -> Result<Lsn, PoolError> {
         let mut exclusive = self.pool.exclusive(page)?;
         exclusive.will_change(self.log.current_lsn().next());
         let lsn = self.append(page, offset, byte);
@@ -88,7 +88,7 @@ impl Yard {
         Ok(lsn)
     }
 
-    pub fn append(&self, page: PageId, offset: usize, byte: u8) -> Lsn {
+    pub(crate) fn append(&self, page: PageId, offset: usize, byte: u8) -> Lsn {
         let mut body = page.get().to_le_bytes().to_vec();
         body.extend((offset as u16).to_le_bytes());
         body.push(byte);
@@ -98,7 +98,7 @@ impl Yard {
     }
 
     /// Makes a page raw, in one step.
-    pub fn format(&self, page: PageId) -> Lsn {
+    pub(crate) fn format(&self, page: PageId) -> Lsn {
         let mut exclusive = self.pool.exclusive_fresh(page).unwrap();
         exclusive.will_change(self.log.current_lsn().next());
         let lsn = self.append(page, 0, 0);
@@ -106,7 +106,7 @@ impl Yard {
         lsn
     }
 
-    pub fn byte(&self, page: PageId, offset: usize) -> Result<u8, PoolError> {
+    pub(crate) fn byte(&self, page: PageId, offset: usize) -> Result<u8, PoolError> {
         Ok(self.pool.read(page)?.body()[offset])
     }
 }
@@ -116,9 +116,6 @@ fn decoded(body: &[u8]) -> (PageId, usize, u8) {
     (page, usize::from(u16::from_le_bytes([body[8], body[9]])), body[10])
 }
 
-pub fn page(number: u64) -> PageId {
+pub(crate) fn page(number: u64) -> PageId {
     PageId::new(number)
 }
-
-/// Bytes that no test needs to count.
-pub const PLENTY: ByteLen = ByteLen(1 << 20);
