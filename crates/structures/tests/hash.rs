@@ -1,0 +1,290 @@
+//! The hash table against a map in memory: commits, rollbacks, savepoints, reopening.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use cedrat_structures::{ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError};
+use cedrat_txn::{Commit, Error, Result, Txn};
+use common::{Bench, check_all, in_vain};
+use proptest::prelude::*;
+
+type Table = HashTable<Vec<u8>, Vec<u8>>;
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[test]
+fn what_was_put_is_found_and_what_was_removed_is_not() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    store.transact(|txn| {
+        let table = HashTable::<u64, String>::create(txn, "numbers")?;
+        for n in 0..1000 {
+            assert!(!table.insert(txn, &n, &n.to_string())?);
+        }
+        for n in 0..1000 {
+            assert_eq!(table.get(txn, &n)?, Some(n.to_string()));
+        }
+        assert_eq!(table.get(txn, &1000)?, None);
+        for n in (0..1000).step_by(3) {
+            assert!(table.remove(txn, &n)?);
+            assert!(!table.remove(txn, &n)?);
+        }
+        for n in 0..1000 {
+            assert_eq!(table.get(txn, &n)?.is_some(), n % 3 != 0);
+        }
+        assert_eq!(table.len(txn)?, 666);
+        Ok(())
+    })?;
+    check_all(store);
+    Ok(())
+}
+
+#[test]
+fn a_table_is_there_after_reopening_and_a_rolled_back_one_never_was() -> Result<()> {
+    let mut bench = Bench::new();
+    bench.store().transact(|txn| {
+        let table = HashTable::<String, u32>::create(txn, "kept")?;
+        table.insert(txn, "a", &1)?;
+        Ok(())
+    })?;
+    in_vain(bench.store(), |txn| {
+        let table = HashTable::<String, u32>::create(txn, "never")?;
+        for n in 0..2000 {
+            table.insert(txn, &n.to_string(), &n)?;
+        }
+        HashTable::<String, u32>::open(txn, "kept")?.insert(txn, "b", &2)
+    })?;
+    for _ in 0..2 {
+        bench.store().transact(|txn| {
+            let table = HashTable::<String, u32>::open(txn, "kept")?;
+            assert_eq!(table.get(txn, "a")?, Some(1));
+            assert_eq!(table.get(txn, "b")?, None);
+            let error = HashTable::<String, u32>::open(txn, "never").unwrap_err();
+            assert!(matches!(StructureError::of(&error), Some(StructureError::NoSuchName { .. })), "{error}");
+            Ok(())
+        })?;
+        check_all(bench.store());
+        bench.reopen();
+    }
+    Ok(())
+}
+
+#[test]
+fn an_entry_that_is_too_large_is_refused_with_the_limit() -> Result<()> {
+    let bench = Bench::new();
+    bench.store().transact(|txn| {
+        let table = RawHashTable::create(txn)?;
+        for (key, value) in [(8, ENTRY_LEN_MAX - 8), (ENTRY_LEN_MAX, 0), (0, 0), (0, ENTRY_LEN_MAX), (127, 128)] {
+            table.put(txn, &vec![1; key], &vec![2; value])?;
+            assert_eq!(table.get(txn, &vec![1; key])?, Some(vec![2; value]));
+        }
+        let error = table.put(txn, &[1; 9], &vec![2; ENTRY_LEN_MAX - 8]).unwrap_err();
+        assert!(error.to_string().contains("4000"), "{error}");
+        table.check(txn)?.expect_sound();
+        Ok(())
+    })
+}
+
+#[test]
+fn a_dropped_table_is_gone_for_every_handle_and_its_pages_are_used_again() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    let fill = |txn: &mut Txn| -> Result<HashTable<u32, [u8; 8]>> {
+        let table = HashTable::create(txn, "t")?;
+        for n in 0..3000 {
+            table.insert(txn, &n, &[7; 8])?;
+        }
+        Ok(table)
+    };
+    let mut table = store.transact(fill)?;
+    in_vain(store, |txn| cedrat_structures::drop_named(txn, "t"))?;
+    assert_eq!(store.transact(|txn| table.len(txn))?, 3000, "the drop was rolled back");
+    let mut lengths = Vec::new();
+    for _ in 0..5 {
+        store.transact(|txn| cedrat_structures::drop_named(txn, "t"))?;
+        let error = store.transact(|txn| table.get(txn, &1)).unwrap_err();
+        assert!(matches!(StructureError::of(&error), Some(StructureError::Gone { .. })), "{error}");
+        let error = store.transact(|txn| table.insert(txn, &1, &[0; 8])).unwrap_err();
+        assert!(matches!(StructureError::of(&error), Some(StructureError::Gone { .. })), "{error}");
+        table = store.transact(fill)?;
+        check_all(store);
+        lengths.push(store.pool().len_pages());
+    }
+    assert_eq!(lengths[1], lengths[4], "no page leaks: {lengths:?}");
+    Ok(())
+}
+
+#[test]
+fn a_handle_from_a_rolled_back_creation_is_refused() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    let table = in_vain(store, |txn| HashTable::<u32, u32>::create(txn, "t"))?;
+    let error = store.transact(|txn| table.insert(txn, &1, &1)).unwrap_err();
+    assert!(matches!(StructureError::of(&error), Some(StructureError::Gone { .. })), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_walk_sees_each_entry_once_though_buckets_split_meanwhile() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    let table = store.transact(|txn| {
+        let table = HashTable::<u32, u32>::create(txn, "t")?;
+        for n in 0..2000 {
+            table.insert(txn, &n, &n)?;
+        }
+        Ok(table)
+    })?;
+    // Nobody locks here: another transaction splits buckets under the walk's feet.
+    let mut walker = store.begin();
+    let mut seen = Vec::new();
+    for (step, pair) in table.iter(&mut walker)?.enumerate() {
+        let (key, value) = pair?;
+        assert_eq!(key, value);
+        if key < 2000 {
+            seen.push(key);
+        }
+        if step % 10 == 0 {
+            let more = 10_000 + 20 * step as u32;
+            store.transact(|txn| (more..more + 20).try_for_each(|n| table.insert(txn, &n, &n).map(|_| ())))?;
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..2000).collect::<Vec<_>>());
+    walker.commit(Commit::NoFlush)?;
+    check_all(store);
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u16, usize, u8),
+    Remove(u16),
+    Get(u16),
+    Walk,
+}
+
+#[derive(Clone, Debug)]
+enum Ending {
+    Commit,
+    RollBack,
+    /// Rolls back the steps from this one on, and commits the rest.
+    ToSavepoint(usize),
+    /// The store ends without a word.
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = prop_oneof![8 => 0_usize..20, 2 => 100_usize..700, 1 => 2000_usize..3900];
+    prop_oneof![
+        10 => (0_u16..600, len, any::<u8>()).prop_map(|(key, len, fill)| Step::Put(key, len, fill)),
+        4 => (0_u16..600).prop_map(Step::Remove),
+        2 => (0_u16..600).prop_map(Step::Get),
+        1 => Just(Step::Walk),
+    ]
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        4 => Just(Ending::Commit),
+        2 => Just(Ending::RollBack),
+        2 => (0_usize..60).prop_map(Ending::ToSavepoint),
+        1 => Just(Ending::Crash),
+    ]
+}
+
+fn key(number: u16) -> Vec<u8> {
+    let mut key = number.to_le_bytes().to_vec();
+    key.resize(2 + usize::from(number % 7) * 3, b'k');
+    key
+}
+
+fn apply(txn: &mut Txn, table: &Table, model: &mut Model, step: &Step) -> Result<()> {
+    match step {
+        Step::Put(number, len, fill) => {
+            let had = table.insert(txn, &key(*number), &vec![*fill; *len])?;
+            assert_eq!(had, model.insert(key(*number), vec![*fill; *len]).is_some());
+        }
+        Step::Remove(number) => assert_eq!(table.remove(txn, &key(*number))?, model.remove(&key(*number)).is_some()),
+        Step::Get(number) => assert_eq!(table.get(txn, &key(*number))?, model.get(&key(*number)).cloned()),
+        Step::Walk => compare(txn, table, model)?,
+    }
+    Ok(())
+}
+
+fn compare(txn: &mut Txn, table: &Table, model: &Model) -> Result<()> {
+    let mut seen = Model::new();
+    for pair in table.iter(txn)? {
+        let (key, value) = pair?;
+        assert!(seen.insert(key, value).is_none(), "seen twice");
+    }
+    assert_eq!(&seen, model);
+    Ok(())
+}
+
+fn run(transactions: &[(Vec<Step>, Ending)]) -> Result<()> {
+    let mut bench = Bench::new();
+    bench.store().transact(|txn| Table::create(txn, "t"))?;
+    let mut model = Model::new();
+    for (steps, ending) in transactions {
+        let store = bench.store().clone();
+        let mut txn = store.begin();
+        let table = Table::open(&mut txn, "t")?;
+        let mut now = model.clone();
+        let mut savepoint = None;
+        for (n, step) in steps.iter().enumerate() {
+            if let Ending::ToSavepoint(at) = ending
+                && n == at % steps.len()
+            {
+                savepoint = Some((txn.savepoint(), now.clone()));
+            }
+            apply(&mut txn, &table, &mut now, step)?;
+        }
+        if let Some((savepoint, then)) = savepoint {
+            txn.rollback_to(savepoint)?;
+            now = then;
+            compare(&mut txn, &table, &now)?;
+        }
+        match ending {
+            Ending::Commit | Ending::ToSavepoint(_) => {
+                txn.commit(Commit::Sync)?;
+                model = now;
+            }
+            Ending::RollBack => txn.rollback()?,
+            Ending::Crash => {
+                // What lies on the disk so far is the crash's image; the running store does not matter any more.
+                store.log().force(store.log().current_lsn())?;
+                let disk = bench.disk.cut_power(cedrat_media::Loss::Everything);
+                drop((txn, table, store));
+                bench.disk = cedrat_sync::Arc::new(disk);
+                bench.reopen();
+            }
+        }
+        let store = bench.store();
+        store.transact(|txn| {
+            let table = Table::open(txn, "t")?;
+            compare(txn, &table, &model)
+        })?;
+        check_all(store);
+    }
+    bench.reopen();
+    bench.store().transact(|txn| {
+        let table = Table::open(txn, "t")?;
+        compare(txn, &table, &model)
+    })?;
+    check_all(bench.store());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn a_table_does_what_a_map_does(
+        transactions in prop::collection::vec((prop::collection::vec(step(), 1..60), ending()), 1..12)
+    ) {
+        if let Err(error) = run(&transactions) {
+            let error: Error = error;
+            panic!("{error}");
+        }
+    }
+}
