@@ -11,7 +11,7 @@ use std::io;
 
 use crate::error::{StopReason, Stopped};
 use crate::log::{Forced, Shared};
-use crate::partition::{Block, Next, Partition};
+use crate::partition::{Block, Next, Partition, Step};
 use crate::segment::Slot;
 use crate::sink::{Local, Piece};
 use crate::{LogOffset, Lsn, Position};
@@ -64,18 +64,29 @@ impl Shared {
 
     /// Returns when the block that holds this place is durable, and every one before it in the partition.
     pub(crate) fn force_block(&self, partition: &Partition, offset: LogOffset) -> Result<(), Stopped> {
+        let mut step = Step::First;
         loop {
             let next = partition.tail.lock().next_step(
                 partition,
                 self.clock.known_durable(),
                 offset,
+                step,
                 self.options.writes_in_flight,
             );
             match next {
                 Next::Durable => return Ok(()),
-                Next::Write(block) => self.write(partition, block)?,
-                Next::Wait(event) => event.wait(),
                 Next::Stopped => return self.check_running(),
+                Next::Write(block) => {
+                    self.write(partition, block)?;
+                    step = Step::Again;
+                }
+                Next::Wait(event, patience) => {
+                    event.wait(patience);
+                    if partition.is_flushed(offset) {
+                        return Ok(());
+                    }
+                    step = if patience.is_some() { Step::Impatient } else { Step::Again };
+                }
             }
         }
     }

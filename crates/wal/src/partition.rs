@@ -16,6 +16,7 @@ use cedrat_media::AlignedBuf;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
@@ -28,6 +29,12 @@ use crate::{LogOffset, Lsn, PartitionId, Position};
 
 /// The distance between two entries of the index that leads from LSNs to places.
 const INDEX_STEP: u64 = 64 << 10;
+
+/// Up to twice so many committers share one block; more make two groups.
+const GROUP_MIN: u32 = 8;
+
+/// How long the first committer of a block waits for the others. Under a scheduler no time passes, so it does not.
+const PATIENCE: Option<Duration> = if cfg!(cedrat_shuttle) { None } else { Some(Duration::from_micros(100)) };
 
 /// Buffers kept for the next blocks.
 const SPARE_BUFFERS: usize = 10;
@@ -72,6 +79,8 @@ pub(crate) struct Tail {
     unpromised: bool,
     /// The last LSN in any sealed block.
     last_sealed: Lsn,
+    /// How many committers the next block may hope for: those of the last one, and those who came meanwhile.
+    expected: u32,
     /// The log stopped: records are dropped.
     stopped: bool,
 }
@@ -88,13 +97,16 @@ struct Open {
     last_lsn: Lsn,
     record_seed: u32,
     event: Arc<Event>,
-    waited_for: bool,
+    /// Committers that wait for this block, or lead it.
+    committers: u32,
+    /// One of them looks at the time.
+    watched: bool,
 }
 
 #[derive(Debug)]
 struct Queued {
     block: Arc<Block>,
-    waited_for: bool,
+    committers: u32,
     written: bool,
 }
 
@@ -134,6 +146,15 @@ pub(crate) enum InMemory {
     },
 }
 
+/// How often a committer has asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    First,
+    Again,
+    /// It waited for others to come, long enough.
+    Impatient,
+}
+
 /// What a committer has to do next.
 #[derive(Debug)]
 pub(crate) enum Next {
@@ -141,8 +162,8 @@ pub(crate) enum Next {
     Durable,
     /// Write this block, then ask again.
     Write(Arc<Block>),
-    /// Wait for this, then ask again.
-    Wait(Arc<Event>),
+    /// Wait for this, at most so long, then ask again.
+    Wait(Arc<Event>, Option<Duration>),
     /// Nothing helps any more.
     Stopped,
 }
@@ -184,6 +205,7 @@ impl Partition {
             index: VecDeque::new(),
             unpromised: false,
             last_sealed: before,
+            expected: 1,
             stopped: false,
         };
         Partition {
@@ -195,6 +217,11 @@ impl Partition {
         }
     }
 
+    /// Whether the block with this place is durable.
+    pub(crate) fn is_flushed(&self, offset: LogOffset) -> bool {
+        offset.get() < self.flushed.load(Ordering::Acquire)
+    }
+
     /// Notes that a write has finished. The caller wakes whom it sets free, after the latch is let go.
     pub(crate) fn complete(&self, block: Arc<Block>, writes_in_flight: usize) -> Completed {
         let mut tail = self.tail.lock();
@@ -203,15 +230,17 @@ impl Partition {
         tail.queue[at].written = true;
         drop(block);
         let mut completed = Completed::default();
+        let mut committers = 0;
         while tail.queue.front().is_some_and(|queued| queued.written) {
             let queued = tail.queue.pop_front().expect("there is a first one");
             tail.taken -= 1;
             tail.flushed = queued.block.header.end();
             tail.unwritten -= queued.block.write_len as u64;
             completed.advanced = true;
-            if queued.waited_for {
+            if queued.committers > 0 {
                 completed.durable.push(Arc::clone(&queued.block.event));
             }
+            committers += queued.committers;
             if tail.spare.len() < SPARE_BUFFERS
                 && let Ok(block) = Arc::try_unwrap(queued.block)
                 && block.bytes.len() == tail.constants.block_len_max
@@ -223,6 +252,9 @@ impl Partition {
             self.bounds.flushed_before(tail.first_unflushed());
             self.flushed.store(tail.flushed.get(), Ordering::Release);
             self.unwritten.store(tail.unwritten, Ordering::Relaxed);
+        }
+        if committers > 0 {
+            tail.expected = committers + tail.open.committers;
         }
         if tail.in_flight < writes_in_flight {
             completed.lead = tail.whom_to_ask();
@@ -263,7 +295,8 @@ impl Open {
             last_lsn: Lsn::ZERO,
             record_seed: record_seed(constants.block_seed, constants.epoch, sequence as u32),
             event: Arc::new(Event::default()),
-            waited_for: false,
+            committers: 0,
+            watched: false,
         }
     }
 
@@ -371,7 +404,7 @@ impl Tail {
         let block = Block { header, bytes, write_len, event: open.event };
         self.unwritten += write_len as u64;
         partition.unwritten.store(self.unwritten, Ordering::Relaxed);
-        self.queue.push_back(Queued { block: Arc::new(block), waited_for: open.waited_for, written: false });
+        self.queue.push_back(Queued { block: Arc::new(block), committers: open.committers, written: false });
     }
 
     /// Seals the open block as it is, if it holds records, or even if not.
@@ -412,6 +445,7 @@ impl Tail {
         partition: &Partition,
         durable: Lsn,
         offset: LogOffset,
+        step: Step,
         writes_in_flight: usize,
     ) -> Next {
         if offset < self.flushed {
@@ -424,20 +458,43 @@ impl Tail {
         if open && self.open.is_empty() {
             return Next::Durable; // nothing lies there
         }
-        let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
-        if (open || at >= self.taken)
-            && self.in_flight < writes_in_flight
-            && let Some(block) = self.take(partition, durable)
-        {
-            return Next::Write(block);
-        }
         if open {
-            self.open.waited_for = true;
-            Next::Wait(Arc::clone(&self.open.event))
-        } else {
-            let queued = &mut self.queue[at];
-            queued.waited_for = true;
-            Next::Wait(Arc::clone(&queued.block.event))
+            self.open.committers += u32::from(step == Step::First);
+            if step == Step::Impatient {
+                self.open.watched = false;
+            }
+            let worth_it = step == Step::Impatient || self.open.committers >= self.enough();
+            if worth_it && self.in_flight < writes_in_flight {
+                return self.write_next(partition, durable);
+            }
+            // While a write is in flight, its end will find this block; else somebody has to look at the time.
+            let watches = self.in_flight == 0 && !self.open.watched;
+            self.open.watched |= watches;
+            return Next::Wait(Arc::clone(&self.open.event), if watches { PATIENCE } else { None });
+        }
+        let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
+        if at >= self.taken && self.in_flight < writes_in_flight {
+            return self.write_next(partition, durable);
+        }
+        let queued = &mut self.queue[at];
+        queued.committers += u32::from(step == Step::First);
+        Next::Wait(Arc::clone(&queued.block.event), None)
+    }
+
+    /// How many committers make a block worth writing. A few gather: one write for all of them costs as much as one
+    /// for each. Many go in two groups, so that one group is written while the other one runs.
+    fn enough(&self) -> u32 {
+        match self.expected {
+            _ if PATIENCE.is_none() => 1,
+            few if few <= 2 * GROUP_MIN => few,
+            many => many / 2,
+        }
+    }
+
+    fn write_next(&mut self, partition: &Partition, durable: Lsn) -> Next {
+        match self.take(partition, durable) {
+            Some(block) => Next::Write(block),
+            None => unreachable!("a block that is not written yet was asked for"),
         }
     }
 
@@ -450,13 +507,15 @@ impl Tail {
         blocks.find(|header| !header.is_empty() && header.first_lsn <= lsn).map(|header| header.offset)
     }
 
-    /// Where somebody waits for a block that nobody writes.
+    /// Where somebody waits whom a finished write should rouse: to write the next block, or to look at the time.
     fn whom_to_ask(&self) -> Option<Arc<Event>> {
         let mut untaken = self.queue.iter().skip(self.taken);
-        match untaken.find(|queued| queued.waited_for) {
-            Some(queued) => Some(Arc::clone(&queued.block.event)),
-            None => self.open.waited_for.then(|| Arc::clone(&self.open.event)),
+        if let Some(queued) = untaken.find(|queued| queued.committers > 0) {
+            return Some(Arc::clone(&queued.block.event));
         }
+        let open = &self.open;
+        let now = self.in_flight == 0 || open.committers >= self.enough();
+        (open.committers > 0 && !open.watched && now).then(|| Arc::clone(&open.event))
     }
 
     /// The smallest LSN here that is not durable.
