@@ -38,7 +38,7 @@ fn a_bank_with_checkpoints_survives_every_crash() {
 #[test]
 fn a_bank_with_a_tiny_pool_survives_every_crash() {
     let options = || Options { pool_bytes: 32 * 4096, ..Options::simulated() };
-    let bank = Bank { accounts: 240, transfers: 60, options, ..Bank::default() };
+    let bank = Bank { accounts: 160, options, ..Bank::default() };
     passes(check::crashes("bank-eviction", bank).at_least(4_000));
 }
 
@@ -46,27 +46,27 @@ fn a_bank_with_a_tiny_pool_survives_every_crash() {
 #[test]
 fn a_bank_with_a_small_log_survives_every_crash() {
     let options = || Options { log_limit_bytes: 8 * 64 * 1024, ..Options::simulated() };
-    let bank = Bank { transfers: 80, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
+    let bank = Bank { transfers: 60, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
     passes(check::crashes("bank-small-log", bank).at_least(4_000));
 }
 
 /// R5, in full for some states: the second crash comes at every single call of recovery.
 #[test]
 fn recovery_survives_a_crash_at_every_call() {
-    let bank = Bank { transfers: 6, ..Bank::default() };
+    let bank = Bank { transfers: 10, ..Bank::default() };
     passes(check::crashes("bank-recovery", bank).at_least(4_000).again(10, usize::MAX));
 }
 
 /// E16.4, E16.5, W6.
 #[test]
 fn a_bank_survives_every_error_of_the_disk() {
-    let bank = Bank { checkpoint_every: 4, ..Bank::default() };
+    let bank = Bank { transfers: 12, checkpoint_every: 4, ..Bank::default() };
     check::io_errors("bank-io-errors", bank).run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
 /// E11.6, E20.2.
 #[test]
 fn a_bank_notices_damage() {
-    let bank = Bank { checkpoint_every: 4, ..Bank::default() };
+    let bank = Bank { transfers: 12, checkpoint_every: 4, ..Bank::default() };
     check::damages("bank-damages", bank).cases(3_000).run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }

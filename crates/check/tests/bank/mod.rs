@@ -38,10 +38,10 @@ impl Default for Bank {
         Bank {
             accounts: 8,
             clerks: 1,
-            transfers: 12,
+            transfers: 40,
             async_one_in: 3,
             checkpoint_every: 0,
-            memo_len: 0,
+            memo_len: 1_200,
             options: Options::simulated,
         }
     }
@@ -57,15 +57,23 @@ fn place(at: Slot) -> usize {
     usize::from(at.0) * 8
 }
 
+/// An account's balance. A page of zeros was never written, or lost: its layout tells it from accounts that hold nothing.
+fn balance(page: &PageRef<'_>, at: Slot) -> std::result::Result<i64, Damaged> {
+    if page.kind() != LayoutKind::RAW {
+        return Err(Damaged::wrong_kind(page.id()));
+    }
+    Ok(page.u64_at(place(at))? as i64)
+}
+
 impl Operation for Deposit {
     const NAME: &'static str = "bank.deposit";
     fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
-        let balance = page.u64_at(place(at))? as i64;
+        let balance = balance(page, at)?;
         balance.checked_add(self.amount).ok_or_else(|| Refused::new("nobody is that rich"))?;
         Ok(Undo::op(Deposit { amount: -self.amount }))
     }
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
-        let balance = page.page_ref().u64_at(place(at))? as i64;
+        let balance = balance(&page.page_ref(), at)?;
         page.put_u64(place(at), balance.wrapping_add(self.amount) as u64)
     }
 }
@@ -180,7 +188,8 @@ impl Bank {
                     })?);
                 }
                 _ => {
-                    let memo = Memo { bytes: chance.bytes(self.memo_len) };
+                    let memo_len = chance.index(self.memo_len + 1);
+                    let memo = Memo { bytes: chance.bytes(memo_len) };
                     run.transact(|txn| {
                         transfer.perform(txn, pages)?;
                         if !memo.bytes.is_empty() {
@@ -203,7 +212,7 @@ impl Bank {
 }
 
 impl Bank {
-    /// A transaction that stays open while another one commits: its records become durable, and it is a loser if the power
+    /// A transaction that stays open while another one commits, or a checkpoint is taken: its records become durable, and it is a loser if the power
     /// fails now. It works in the clerk's own till, on the last pages, so that nobody waits for it.
     fn over_lunch(
         &self,
@@ -217,6 +226,19 @@ impl Bank {
         let own = Transfer { from: till, to: till + 1, amount: 7 };
         let mut open = run.store().begin();
         own.perform(&mut open, pages)?;
+        if chance.one_in(2) {
+            // Half taken back already: recovery must not take it back once more.
+            let before = open.savepoint();
+            own.perform(&mut open, pages)?;
+            open.rollback_to(before)?;
+        }
+        if self.checkpoint_every > 0 && chance.one_in(2) {
+            // A checkpoint finds the page dirty by the newest record of all, and by no other.
+            run.store().checkpoint()?;
+            open.update(record(pages, till), &Deposit { amount: -1 })?;
+            run.store().checkpoint()?;
+            open.update(record(pages, till), &Deposit { amount: 1 })?;
+        }
         run.transact(|txn| {
             transfer.perform(txn, pages)?;
             Ok(transfer.effect())
@@ -268,7 +290,7 @@ impl Scenario for Bank {
         (0..self.places())
             .map(|account| {
                 let at = record(pages, account);
-                Ok(store.read(at.page)?.u64_at(place(at.slot))? as i64)
+                Ok(balance(&*store.read(at.page)?, at.slot)?)
             })
             .collect()
     }
