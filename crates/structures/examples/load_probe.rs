@@ -25,16 +25,18 @@ fn main() -> Result<()> {
 
     let mut txn = store.begin();
     let table = RawHashTable::create(&mut txn)?;
-    let logged = store.log().flushed(cedrat_wal::PartitionId(0)).0;
+    let logged = store.log().flushed(cedrat_wal::PartitionId(0)).get();
     let begun = Instant::now();
+    let worked = cpu_ns();
     for n in 0..keys {
         let key = shuffled(n).to_le_bytes();
         table.put(&mut txn, &key, &n.to_le_bytes())?;
     }
     let inserted = begun.elapsed();
+    println!("{:.0} ns of this thread's work an insert", (cpu_ns() - worked) / keys as f64);
     txn.commit(Commit::Sync)?;
     let committed = begun.elapsed();
-    let logged = store.log().flushed(cedrat_wal::PartitionId(0)).0 - logged;
+    let logged = store.log().flushed(cedrat_wal::PartitionId(0)).get() - logged;
     println!("{:.2} M inserts/s, {:.2} M/s with the commit", rate(keys, inserted), rate(keys, committed));
     println!("{:.1} bytes of log an insert", logged as f64 / keys as f64);
     let txn = store.begin();
@@ -61,11 +63,13 @@ fn spawn_reader(store: &Store, table: &RawHashTable, keys: u64, worker: u64) -> 
     let (store, table) = (store.clone(), table.clone());
     thread::spawn(move || {
         let mut txn = store.begin();
+        let worked = cpu_ns();
         for n in 0..keys {
             let n = shuffled(n ^ worker << 40) % keys;
             let found = table.get_with(&mut txn, &shuffled(n).to_le_bytes(), |value| value == n.to_le_bytes())?;
             assert_eq!(found, Some(true));
         }
+        println!("{:.0} ns of this thread's work a get", (cpu_ns() - worked) / keys as f64);
         Ok(())
     })
 }
@@ -75,6 +79,12 @@ fn shuffled(n: u64) -> u64 {
     let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     n ^ n >> 31
+}
+
+/// What this thread has had of a processor, in nanoseconds: it tells work from waiting on a busy machine.
+fn cpu_ns() -> f64 {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    line.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(f64::NAN)
 }
 
 fn rate(count: u64, elapsed: Duration) -> f64 {

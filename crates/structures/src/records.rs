@@ -111,8 +111,9 @@ pub(crate) fn register(registry: Registry) -> Registry {
     registry.operation::<InsertRecord>().operation::<UpdateRecord>().operation::<DeleteRecord>().operation::<SetFixed>()
 }
 
-/// The longest record that [`Records`] and [`List`](crate::List) take, in bytes; a list needs some of them itself.
-pub(crate) const SLOTTED_LEN_MAX: usize = 4000;
+/// The longest record that [`Records`] and [`List`](crate::List) take, in bytes; a list needs some of them itself. A log
+/// record must hold two, before and after, in the smallest log too.
+pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
 const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX);
 
 /// Bytes of the link in slot 0 of each page.

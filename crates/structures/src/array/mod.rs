@@ -38,8 +38,9 @@ mod at {
 /// How many regions a root page can name.
 const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
 
-/// The longest possible element, in bytes: one a page.
-pub const ELEMENT_LEN_MAX: u16 = BODY_LEN as u16;
+/// The longest possible element, in bytes: one a page, and two in a log record, before and after.
+pub const ELEMENT_LEN_MAX: u16 = 3800;
+const _: () = assert!(ELEMENT_LEN_MAX as usize <= BODY_LEN);
 
 pub(crate) fn register(registry: Registry) -> Registry {
     registry.operation::<ops::FoundArray>().operation::<ops::SetShape>()

@@ -41,8 +41,9 @@ const CAPACITY_STEP: usize = 16;
 /// Lengths below this take one byte in front of an entry, others two.
 const SHORT_LEN: usize = 0x80;
 
-/// The most bytes that key and value of one entry may have together: one such entry fills a page.
-pub const ENTRY_LEN_MAX: usize = 4000;
+/// The most bytes that key and value of one entry may have together. A page could take a few more; but a change is
+/// logged with what was there before, and one log record must hold both, in the smallest log too.
+pub const ENTRY_LEN_MAX: usize = 3800;
 const _: () = assert!(at::FINGERPRINTS + CAPACITY_STEP + 2 + 4 + ENTRY_LEN_MAX <= BODY_LEN);
 
 /// A key's hash: its low bits choose the bucket, its high byte is the fingerprint.

@@ -29,8 +29,8 @@ const _: () = assert!(at::OFFSETS == 32);
 /// Bytes in front of each record: its length.
 const LEN_LEN: usize = 2;
 
-/// The most bytes in one record: such a record fills a page.
-pub const RECORD_LEN_MAX: usize = 4000;
+/// The most bytes in one record. A page could take a few more, but a log record must hold two, before and after.
+pub const RECORD_LEN_MAX: usize = 3800;
 const _: () = assert!(at::OFFSETS + 2 + LEN_LEN + RECORD_LEN_MAX <= BODY_LEN);
 
 /// A page's links, zero for none.

@@ -1,0 +1,304 @@
+//! Array, lists and records against vectors in memory: commits, rollbacks, savepoints, reopening.
+
+mod common;
+
+use cedrat_pages::Slot;
+use cedrat_structures::{
+    ArrayList, ELEMENT_LEN_MAX, List, PageList, RECORD_LEN_MAX, RawArrayList, RawList, RawPageList, Records,
+    StructureError,
+};
+use cedrat_txn::{Error, RecordId, Result, Store, Txn};
+use common::{Bench, check_all, in_vain};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// What all three sequences can do.
+trait Sequence: Sized {
+    const LEN_MAX: usize;
+    fn create(txn: &mut Txn, name: &str) -> Result<Self>;
+    fn open(txn: &mut Txn, name: &str) -> Result<Self>;
+    fn apply(&self, txn: &mut Txn, model: &mut Vec<Vec<u8>>, step: &Step) -> Result<()>;
+    fn all(&self, txn: &mut Txn) -> Result<Vec<Vec<u8>>>;
+    fn at(&self, txn: &mut Txn, index: u64) -> Result<Option<Vec<u8>>>;
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    PushBack(Vec<u8>),
+    PushFront(Vec<u8>),
+    Insert(Index, Vec<u8>),
+    Set(Index, Vec<u8>),
+    Remove(Index),
+    PopFront,
+    PopBack,
+}
+
+/// The lists have the same methods; only one of them pops at its back.
+macro_rules! list {
+    ($list:ident, $raw:ident, $len_max:expr, $pop_back:expr) => {
+        impl Sequence for $list<Vec<u8>> {
+            const LEN_MAX: usize = $len_max - 2;
+
+            fn create(txn: &mut Txn, name: &str) -> Result<Self> {
+                $list::create(txn, name)
+            }
+
+            fn open(txn: &mut Txn, name: &str) -> Result<Self> {
+                $list::open(txn, name)
+            }
+
+            fn apply(&self, txn: &mut Txn, model: &mut Vec<Vec<u8>>, step: &Step) -> Result<()> {
+                match step {
+                    Step::PushBack(element) => {
+                        self.push_back(txn, element)?;
+                        model.push(element.clone());
+                    }
+                    Step::PushFront(element) => {
+                        self.push_front(txn, element)?;
+                        model.insert(0, element.clone());
+                    }
+                    Step::Insert(index, element) => {
+                        let index = index.index(model.len() + 1);
+                        self.insert(txn, index as u64, element)?;
+                        model.insert(index, element.clone());
+                    }
+                    Step::Set(index, element) if !model.is_empty() => {
+                        let index = index.index(model.len());
+                        self.set(txn, index as u64, element)?;
+                        model[index] = element.clone();
+                    }
+                    Step::Remove(index) if !model.is_empty() => {
+                        let index = index.index(model.len());
+                        assert_eq!(self.remove(txn, index as u64)?, model.remove(index));
+                    }
+                    Step::Set(..) | Step::Remove(_) => {
+                        let error = self.remove(txn, 0).unwrap_err();
+                        assert!(matches!(StructureError::of(&error), Some(StructureError::OutOfBounds { .. })));
+                    }
+                    Step::PopFront => {
+                        let first = (!model.is_empty()).then(|| model.remove(0));
+                        assert_eq!(self.pop_front(txn)?, first);
+                    }
+                    Step::PopBack => $pop_back(self, txn, model)?,
+                }
+                Ok(())
+            }
+
+            fn all(&self, txn: &mut Txn) -> Result<Vec<Vec<u8>>> {
+                let all = self.iter(txn)?.collect::<Result<Vec<_>>>()?;
+                assert_eq!(self.len(txn)?, all.len() as u64);
+                assert_eq!(self.is_empty(txn)?, all.is_empty());
+                Ok(all)
+            }
+
+            fn at(&self, txn: &mut Txn, index: u64) -> Result<Option<Vec<u8>>> {
+                self.get(txn, index)
+            }
+        }
+    };
+}
+
+list!(List, RawList, RawList::ELEMENT_LEN_MAX, |_: &List<_>, _: &mut Txn, _: &mut Vec<Vec<u8>>| Ok::<(), Error>(()));
+list!(PageList, RawPageList, RECORD_LEN_MAX, |list: &PageList<Vec<u8>>, txn: &mut Txn, model: &mut Vec<Vec<u8>>| {
+    assert_eq!(list.pop_back(txn)?, model.pop());
+    Ok::<(), Error>(())
+});
+
+const ELEMENT_LEN: u16 = 700;
+
+impl Sequence for ArrayList<Vec<u8>> {
+    const LEN_MAX: usize = ELEMENT_LEN as usize - 2;
+
+    fn create(txn: &mut Txn, name: &str) -> Result<Self> {
+        ArrayList::create(txn, name, ELEMENT_LEN)
+    }
+
+    fn open(txn: &mut Txn, name: &str) -> Result<Self> {
+        ArrayList::open(txn, name)
+    }
+
+    fn apply(&self, txn: &mut Txn, model: &mut Vec<Vec<u8>>, step: &Step) -> Result<()> {
+        match step {
+            Step::PushBack(element) | Step::PushFront(element) | Step::Insert(_, element) => {
+                assert_eq!(self.push(txn, element)?, model.len() as u64);
+                model.push(element.clone());
+            }
+            Step::Set(index, element) if !model.is_empty() => {
+                let index = index.index(model.len());
+                self.set(txn, index as u64, element)?;
+                model[index] = element.clone();
+            }
+            Step::Set(_, element) => {
+                let error = self.set(txn, 0, element).unwrap_err();
+                assert!(matches!(StructureError::of(&error), Some(StructureError::OutOfBounds { .. })));
+            }
+            Step::Remove(_) | Step::PopFront | Step::PopBack => assert_eq!(self.pop(txn)?, model.pop()),
+        }
+        Ok(())
+    }
+
+    fn all(&self, txn: &mut Txn) -> Result<Vec<Vec<u8>>> {
+        assert_eq!(self.is_empty(txn)?, self.len(txn)? == 0);
+        self.iter(txn)?.collect()
+    }
+
+    fn at(&self, txn: &mut Txn, index: u64) -> Result<Option<Vec<u8>>> {
+        self.get(txn, index)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Commit,
+    RollBack,
+    ToSavepoint,
+}
+
+fn steps(len_max: usize) -> impl Strategy<Value = Vec<(Vec<Step>, Ending)>> {
+    let element = prop_oneof![
+        6 => prop::collection::vec(any::<u8>(), 0..60),
+        2 => (any::<u8>(), 0..len_max).prop_map(|(fill, len)| vec![fill; len]),
+        1 => any::<u8>().prop_map(move |fill| vec![fill; len_max]),
+    ];
+    let step = prop_oneof![
+        4 => element.clone().prop_map(Step::PushBack),
+        2 => element.clone().prop_map(Step::PushFront),
+        4 => (any::<Index>(), element.clone()).prop_map(|(index, element)| Step::Insert(index, element)),
+        3 => (any::<Index>(), element).prop_map(|(index, element)| Step::Set(index, element)),
+        3 => any::<Index>().prop_map(Step::Remove),
+        1 => Just(Step::PopFront),
+        1 => Just(Step::PopBack),
+    ];
+    let ending = prop_oneof![3 => Just(Ending::Commit), 1 => Just(Ending::RollBack), 1 => Just(Ending::ToSavepoint)];
+    prop::collection::vec((prop::collection::vec(step, 1..40), ending), 1..10)
+}
+
+fn run<S: Sequence>(transactions: &[(Vec<Step>, Ending)]) -> Result<()> {
+    let mut bench = Bench::new();
+    bench.store().transact(|txn| S::create(txn, "s"))?;
+    let mut model: Vec<Vec<u8>> = Vec::new();
+    for (steps, ending) in transactions {
+        let store: &Store = bench.store();
+        let mut txn = store.begin();
+        let sequence = S::open(&mut txn, "s")?;
+        let mut now = model.clone();
+        let (first, second) = steps.split_at(steps.len() / 2);
+        for step in first {
+            sequence.apply(&mut txn, &mut now, step)?;
+        }
+        let (savepoint, then) = (txn.savepoint(), now.clone());
+        for step in second {
+            sequence.apply(&mut txn, &mut now, step)?;
+        }
+        assert_eq!(sequence.all(&mut txn)?, now);
+        match ending {
+            Ending::Commit => {
+                txn.commit(cedrat_txn::Commit::Sync)?;
+                model = now;
+            }
+            Ending::RollBack => txn.rollback()?,
+            Ending::ToSavepoint => {
+                txn.rollback_to(savepoint)?;
+                txn.commit(cedrat_txn::Commit::Sync)?;
+                model = then;
+            }
+        }
+        bench.reopen();
+        let store = bench.store();
+        store.transact(|txn| {
+            let sequence = S::open(txn, "s")?;
+            assert_eq!(sequence.all(txn)?, model);
+            for index in [0, model.len() / 2, model.len()] {
+                assert_eq!(sequence.at(txn, index as u64)?.as_ref(), model.get(index));
+            }
+            Ok(())
+        })?;
+        check_all(store);
+    }
+    let before = bench.store().pool().len_pages();
+    bench.store().transact(|txn| cedrat_structures::drop_named(txn, "s"))?;
+    bench.store().transact(|txn| S::create(txn, "s"))?;
+    check_all(bench.store());
+    assert_eq!(bench.store().pool().len_pages(), before, "the dropped one's pages are used again");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_list_does_what_a_vector_does(transactions in steps(<List<Vec<u8>>>::LEN_MAX)) {
+        run::<List<Vec<u8>>>(&transactions).unwrap();
+    }
+
+    #[test]
+    fn a_page_oriented_list_does_what_a_vector_does(transactions in steps(<PageList<Vec<u8>>>::LEN_MAX)) {
+        run::<PageList<Vec<u8>>>(&transactions).unwrap();
+    }
+
+    #[test]
+    fn an_array_list_does_what_a_vector_does(transactions in steps(<ArrayList<Vec<u8>>>::LEN_MAX)) {
+        run::<ArrayList<Vec<u8>>>(&transactions).unwrap();
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
+    let bench = Bench::new();
+    bench.store().transact(|txn| {
+        let too_large = |done: Result<()>, limit: usize| match done {
+            Err(Error::TooLarge { limit: stated, .. }) => assert_eq!(stated, limit as u64),
+            other => panic!("{other:?}"),
+        };
+        let list = RawList::create(txn)?;
+        list.push_back(txn, &[1; RawList::ELEMENT_LEN_MAX])?;
+        too_large(list.push_back(txn, &[1; RawList::ELEMENT_LEN_MAX + 1]), RawList::ELEMENT_LEN_MAX);
+        let list = RawPageList::create(txn)?;
+        list.push_back(txn, &[1; RECORD_LEN_MAX])?;
+        too_large(list.insert(txn, 0, &[1; RECORD_LEN_MAX + 1]), RECORD_LEN_MAX);
+        let array = RawArrayList::create(txn, 9)?;
+        array.push(txn, &[1; 9])?;
+        too_large(array.set(txn, 0, &[1; 10]), 9);
+        too_large(RawArrayList::create(txn, ELEMENT_LEN_MAX + 1).map(|_| ()), ELEMENT_LEN_MAX.into());
+        let records = Records::create(txn, "r")?;
+        too_large(records.insert(txn, &[1; 3801]).map(|_| ()), 3800);
+        Ok(())
+    })
+}
+
+#[test]
+fn records_keep_their_places() -> Result<()> {
+    let mut bench = Bench::new();
+    let places = bench.store().transact(|txn| {
+        let records = Records::create(txn, "r")?;
+        (0..200_u8).map(|n| records.insert(txn, &vec![n; usize::from(n) * 7])).collect::<Result<Vec<_>>>()
+    })?;
+    in_vain(bench.store(), |txn| -> Result<()> {
+        let records = Records::open(txn, "r")?;
+        for (n, &place) in places.iter().enumerate() {
+            if n % 2 == 0 {
+                records.delete(txn, place)?
+            } else {
+                records.update(txn, place, b"x")?
+            }
+            records.insert(txn, b"another")?;
+        }
+        Ok(())
+    })?;
+    bench.reopen();
+    bench.store().transact(|txn| {
+        let records = Records::open(txn, "r")?;
+        assert_eq!(records.all(txn)?.len(), 200);
+        for (n, &place) in places.iter().enumerate() {
+            assert_eq!(records.read(txn, place)?, vec![n as u8; n * 7]);
+        }
+        records.delete(txn, places[0])?;
+        let error = records.read(txn, places[0]).unwrap_err();
+        assert!(matches!(StructureError::of(&error), Some(StructureError::NoSuchRecord { .. })), "{error}");
+        let link = RecordId::new(places[0].page, Slot(0));
+        assert!(records.read(txn, link).is_err() && records.delete(txn, link).is_err(), "the link is no record");
+        Ok(())
+    })?;
+    check_all(bench.store());
+    Ok(())
+}
