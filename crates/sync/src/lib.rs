@@ -27,9 +27,12 @@ mod scheduled;
 #[cfg(cedrat_shuttle)]
 use scheduled as world;
 
+mod word;
+
 pub use world::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore,
     spin_hint, thread, thread_local,
 };
 
 pub use std::sync::{Arc, Weak};
+pub use word::WaitWord;

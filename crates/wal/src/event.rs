@@ -1,111 +1,48 @@
 //! Waiting for a block.
 //!
-//! Each block has one event; whoever needs the block to be durable waits on it. Waking is what group commit spends
-//! its time on, so no waiter is woken for nothing, and the work is shared: the thread that made the block durable
-//! wakes a few, each of whom wakes a few more before it goes its way.
+//! Each block has one event; whoever needs the block to be durable sleeps on it. Waking is what group commit spends its
+//! time on, so nobody is woken for nothing: the thread that made a block durable wakes all who sleep on it with one
+//! call. When nobody writes and somebody should, one sleeper is woken to lead; it would have been woken anyway.
 
-use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Condvar, Mutex, thread};
+use cedrat_sync::WaitWord;
 use std::time::Duration;
 
-/// How many others a thread wakes.
-const WAKES: usize = 2;
+const OPEN: u32 = 0;
+/// One sleeper should look again: there may be something to write.
+const LEADER_WANTED: u32 = 1;
+const DONE: u32 = 2;
 
 /// Where committers wait for one block.
 #[derive(Debug, Default)]
-pub(crate) struct Event {
-    done: AtomicBool,
-    state: Mutex<State>,
-    /// For the one waiter that looks at the time.
-    timed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    sleepers: Vec<thread::Thread>,
-    /// A sleeper, or the timed waiter, should write the block.
-    lead: bool,
-    timed_waits: bool,
-}
+pub(crate) struct Event(WaitWord);
 
 impl Event {
-    /// Waits until the block is done, the log stopped, or this thread is asked to lead; at most for `patience`.
-    pub(crate) fn wait(&self, patience: Option<Duration>) {
-        match patience {
-            Some(patience) => self.wait_timed(patience),
-            None => self.sleep(),
-        }
-        if self.done.load(Ordering::Acquire) {
-            self.wake_some();
-        }
-    }
-
-    fn sleep(&self) {
-        let mut state = self.state.lock();
-        if self.done.load(Ordering::Acquire) || std::mem::take(&mut state.lead) {
-            return;
-        }
-        let me = thread::current();
-        let id = me.id();
-        state.sleepers.push(me);
-        drop(state);
+    /// Waits until the block is done, the log stopped, or this thread is asked to lead; at most for `patience`, if it is
+    /// given. Says whether patience ran out.
+    pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         loop {
-            thread::park();
-            if self.done.load(Ordering::Acquire) {
-                return;
+            match self.0.load() {
+                OPEN => self.0.wait(OPEN, patience),
+                LEADER_WANTED if self.0.change(LEADER_WANTED, OPEN) => return false,
+                LEADER_WANTED => {}
+                _ => return false,
             }
-            let mut state = self.state.lock();
-            // Whoever was asked to lead is no longer among the sleepers; a wake-up without a reason changes nothing.
-            if !state.sleepers.iter().any(|sleeper| sleeper.id() == id) {
-                state.lead = false;
-                return;
+            if patience.is_some() && self.0.load() == OPEN {
+                return true;
             }
         }
-    }
-
-    fn wait_timed(&self, patience: Duration) {
-        let mut state = self.state.lock();
-        if self.done.load(Ordering::Acquire) || std::mem::take(&mut state.lead) {
-            return;
-        }
-        state.timed_waits = true;
-        self.timed.wait_for(&mut state, patience);
-        state.timed_waits = false;
     }
 
     /// Wakes everybody, for good.
     pub(crate) fn set_done(&self) {
-        self.done.store(true, Ordering::Release);
-        self.wake_some();
-    }
-
-    fn wake_some(&self) {
-        let mut state = self.state.lock();
-        let timed = std::mem::take(&mut state.timed_waits);
-        let left = state.sleepers.len().saturating_sub(WAKES);
-        let woken = state.sleepers.split_off(left);
-        drop(state);
-        if timed {
-            self.timed.notify_one();
-        }
-        for sleeper in woken {
-            sleeper.unpark();
-        }
+        self.0.store(DONE);
+        self.0.wake_all();
     }
 
     /// Wakes one waiter to lead, or the next one to come.
     pub(crate) fn ask_to_lead(&self) {
-        let mut state = self.state.lock();
-        if state.timed_waits {
-            drop(state);
-            self.timed.notify_one();
-            return;
-        }
-        state.lead = true;
-        let leader = state.sleepers.pop();
-        drop(state);
-        if let Some(leader) = leader {
-            leader.unpark();
+        if self.0.change(OPEN, LEADER_WANTED) {
+            self.0.wake_one();
         }
     }
 }

@@ -81,11 +81,15 @@ impl Shared {
                     step = Step::Again;
                 }
                 Next::Wait(event, patience) => {
-                    event.wait(patience);
+                    let impatient = event.wait(patience);
                     if partition.is_flushed(offset) {
                         return Ok(());
                     }
-                    step = if patience.is_some() { Step::Impatient } else { Step::Again };
+                    step = match patience {
+                        Some(_) if impatient => Step::Impatient,
+                        Some(_) => Step::Unwatched,
+                        None => Step::Again,
+                    };
                 }
             }
         }

@@ -151,7 +151,9 @@ pub(crate) enum InMemory {
 pub(crate) enum Step {
     First,
     Again,
-    /// It waited for others to come, long enough.
+    /// It looked at the time, and was roused before it was over.
+    Unwatched,
+    /// It looked at the time, and it is over.
     Impatient,
 }
 
@@ -254,7 +256,8 @@ impl Partition {
             self.unwritten.store(tail.unwritten, Ordering::Relaxed);
         }
         if committers > 0 {
-            tail.expected = committers + tail.open.committers;
+            let others: u32 = tail.queue.iter().map(|queued| queued.committers).sum();
+            tail.expected = committers + others + tail.open.committers;
         }
         if tail.in_flight < writes_in_flight {
             completed.lead = tail.whom_to_ask();
@@ -460,7 +463,7 @@ impl Tail {
         }
         if open {
             self.open.committers += u32::from(step == Step::First);
-            if step == Step::Impatient {
+            if matches!(step, Step::Impatient | Step::Unwatched) {
                 self.open.watched = false;
             }
             let worth_it = step == Step::Impatient || self.open.committers >= self.enough();
