@@ -344,12 +344,14 @@ impl Shared {
     /// Makes segments until the reservation can be granted, or says why not.
     #[cold]
     fn make_space(&self, reservation: &mut Reservation, forward: u64, undo: u64) -> Result<(), LogFull> {
+        // One at a time: what the one before has made may be enough for all who wait here, and the limit is kept.
+        let _alone = self.space.growing.lock();
         loop {
             self.check_running()?;
+            if reservation.try_grow(forward, undo) {
+                return Ok(());
+            }
             if !self.space.may_grow() {
-                if reservation.try_grow(forward, undo) {
-                    return Ok(());
-                }
                 let kept_from = self.control.lock().control.checkpoint.scan_lsn;
                 let limit = self.space.segments_max * self.reader.geometry.segment_len;
                 return Err(LogFull::Limit { asked: forward.saturating_add(undo), limit, kept_from });
@@ -362,9 +364,6 @@ impl Shared {
                 Err(source) => {
                     self.stop(StopReason::WriteFailed { file: "a new log segment".into(), source });
                 }
-            }
-            if reservation.try_grow(forward, undo) {
-                return Ok(());
             }
         }
     }

@@ -11,8 +11,8 @@
 //!
 //! What is appended is taken from the reservation; that it lies in a segment now shows in `taken`.
 
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex};
 
 use crate::ByteLen;
 
@@ -42,6 +42,8 @@ pub(crate) struct Space {
     taken: AtomicU64,
     reserved: AtomicU64,
     overdrawn: AtomicU64,
+    /// Held while segments are made for a reservation that there was no room for.
+    pub(crate) growing: Mutex<()>,
 }
 
 /// How the log's room is used.
@@ -71,6 +73,7 @@ impl Space {
             taken: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
             overdrawn: AtomicU64::new(0),
+            growing: Mutex::new(()),
         }
     }
 
