@@ -11,7 +11,6 @@ use crate::output::{Context, Failure};
 
 /// A store that nobody else has open while this lives.
 pub(crate) struct Looked {
-    pub(crate) media: Arc<dyn Media>,
     pub(crate) found: Found,
     _alone: Option<LockGuard>,
 }
@@ -26,6 +25,6 @@ impl Looked {
             locked => Some(locked.while_doing("the store is open elsewhere, or cannot be locked")?),
         };
         let found = Log::look(&media).while_doing(directory.display())?;
-        Ok(Looked { media, found, _alone: alone })
+        Ok(Looked { found, _alone: alone })
     }
 }

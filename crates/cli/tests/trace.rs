@@ -2,9 +2,12 @@
 //! record (W4): whatever the code says of itself, this is what the operating system was asked.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -78,27 +81,23 @@ impl Call {
     }
 }
 
-/// The line of the trace from which on byte `at` of `path` is durable, of those before line `before`.
-fn durable_from(calls: &[Call], path: &str, at: u64, before: usize) -> Option<usize> {
-    let written = calls
-        .iter()
-        .filter(|call| call.path().is_some_and(|other| other.ends_with(path)))
-        .filter(|call| call.written().is_some_and(|(start, end)| start <= at && at < end));
-    written
-        .filter_map(|write| {
-            if write.arguments.ends_with("RWF_DSYNC") {
-                return Some(write.ended);
-            }
-            let sync = calls.iter().find(|call| {
-                (call.name == "fdatasync" || call.name == "fsync")
-                    && call.result == 0
-                    && call.path() == write.path()
-                    && call.began > write.ended
-            });
-            sync.map(|call| call.ended)
-        })
-        .filter(|ended| *ended < before)
-        .min()
+/// The line of the trace from which on byte `at` of `path` is durable.
+fn durable_from(calls: &[Call], path: &str, at: u64) -> Option<usize> {
+    let written = calls.iter().filter(|call| call.path() == Some(path));
+    let written = written.filter(|call| call.written().is_some_and(|(start, end)| start <= at && at < end));
+    let durable = written.filter_map(|write| {
+        if write.arguments.ends_with("RWF_DSYNC") {
+            return Some(write.ended);
+        }
+        let sync = calls.iter().find(|call| {
+            (call.name == "fdatasync" || call.name == "fsync")
+                && call.result == 0
+                && call.path() == write.path()
+                && call.began > write.ended
+        });
+        sync.map(|call| call.ended)
+    });
+    durable.min()
 }
 
 #[test]
@@ -118,82 +117,92 @@ fn a_trace_is_read_with_its_interrupted_calls() {
     let acknowledged: Vec<_> = calls.iter().filter_map(Call::acknowledged).collect();
     assert_eq!(acknowledged, [3, 4]);
     assert_eq!(calls[1].written(), Some((8192, 12288)));
-    // A write that is still under way, or not synced yet, makes nothing durable.
-    assert_eq!(durable_from(&calls, "log/0", 8192, 1), None);
-    assert_eq!(durable_from(&calls, "log/0", 8192, 4), Some(2));
-    assert_eq!(durable_from(&calls, "log/0", 100, 4), None);
-    assert_eq!(durable_from(&calls, "log/0", 100, 6), Some(5));
-    assert_eq!(durable_from(&calls, "log/1", 100, 6), None);
+    // A write that is not synced makes nothing durable before its sync has ended.
+    assert_eq!(durable_from(&calls, "/s/log/0", 8192), Some(2));
+    assert_eq!(durable_from(&calls, "/s/log/0", 100), Some(5));
+    assert_eq!(durable_from(&calls, "/s/log/0", 5000), None);
+    assert_eq!(durable_from(&calls, "/s/log/1", 100), None);
 }
 
-/// Runs `cedrat` with `arguments`; it must succeed.
-fn cedrat(arguments: &[&str]) -> Vec<u8> {
-    let output = Command::new(env!("CARGO_BIN_EXE_cedrat")).args(arguments).output().expect("cedrat runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    output.stdout
+/// A record of the log.
+struct Record {
+    lsn: u64,
+    file: String,
+    /// Where it begins in that file.
+    offset: u64,
 }
 
-/// Where the records of each transfer's commit lie, by the transfer's number: file, first and last byte.
-fn commits(store: &Path) -> HashMap<u64, (String, u64, u64)> {
-    let printed = cedrat(&["log", store.to_str().expect("UTF-8"), "--json"]);
-    let mut transfer_of = HashMap::new();
-    let mut commits = HashMap::new();
-    for line in String::from_utf8(printed).expect("UTF-8").lines() {
+/// All records of a killed bank's log, and the LSN of each transfer's commit record.
+fn records(store: &Path) -> (Vec<Record>, HashMap<u64, u64>) {
+    let log = common::cedrat(&["log", common::text(store), "--json"]);
+    let (mut records, mut transfer_of, mut commits) = (Vec::new(), HashMap::new(), HashMap::new());
+    for line in common::printed(&log).lines() {
         let record: Value = serde_json::from_str(line).expect("JSON");
-        let transaction = record["transaction"].as_u64();
+        let number = |name: &str| record[name].as_u64().expect("a number");
+        let file = record["file"].as_str().expect("a file").to_string();
+        records.push(Record { lsn: number("lsn"), file, offset: number("file_offset") });
         if record["name"] == "bank.transfer" {
-            let body = record["body"].as_str().expect("a user's record has a body");
-            let id = u64::from_str_radix(body, 16).expect("the number of a transfer");
-            transfer_of.insert(transaction, id);
+            let digits = record["arguments"].as_str().expect("bytes");
+            let id = u64::from_str_radix(digits, 16).expect("the number of a transfer");
+            transfer_of.insert(number("transaction"), id);
         }
         if record["kind"] == "commit"
-            && let Some(id) = transfer_of.get(&transaction)
+            && let Some(id) = transfer_of.get(&number("transaction"))
         {
-            let place = |name: &str| record[name].as_u64().expect("a number");
-            let file = record["file"].as_str().expect("a file").to_string();
-            let (start, length) = (place("file_offset"), place("length"));
-            commits.insert(*id, (file, start, start + length - 1));
+            commits.insert(*id, number("lsn"));
         }
     }
-    commits
+    (records, commits)
 }
+
+/// Runs the bank under `strace`, and kills it when it has acknowledged some transfers.
+fn trace(store: &Path, trace: &Path, commit: &str, partitions: &str) -> String {
+    let mut strace = Command::new("strace")
+        .args(["-f", "-y", "-s", "32", "-o", common::text(trace)])
+        .args(["-e", "trace=write,pwrite64,pwritev2,fsync,fdatasync"])
+        .args([env!("CARGO_BIN_EXE_cedrat"), "bank", "run", common::text(store)])
+        .args(["--accounts", "100", "--threads", "4", "--commit", commit, "--partitions", partitions])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("strace is installed (./x test does it)");
+    let stdout = BufReader::new(strace.stdout.take().expect("it is a pipe"));
+    for line in stdout.lines().take(ACKNOWLEDGED) {
+        line.expect("an acknowledgement");
+    }
+    // The bank is strace's one child. Killing strace instead would let it go on.
+    let children = format!("/proc/{0}/task/{0}/children", strace.id());
+    let bank = std::fs::read_to_string(children).expect("the process runs");
+    let killed = Command::new("kill").args(["-KILL", bank.trim()]).status().expect("kill runs");
+    assert!(killed.success());
+    strace.wait().expect("it ended");
+    std::fs::read_to_string(trace).expect("a trace")
+}
+
+/// How many acknowledgements are waited for.
+const ACKNOWLEDGED: usize = 200;
 
 fn acknowledgements_follow_their_syncs(commit: &str, partitions: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, trace) = (folder.path().join("bank"), folder.path().join("trace"));
-    let run = Command::new("strace")
-        .args(["-f", "-y", "-s", "32", "-o"])
-        .arg(&trace)
-        .args(["-e", "trace=write,pwrite64,pwritev2,fsync,fdatasync"])
-        .arg(env!("CARGO_BIN_EXE_cedrat"))
-        .args(["bank", "run"])
-        .arg(&store)
-        .args(["--accounts", "100", "--threads", "4", "--transfers", "200"])
-        .args(["--commit", commit, "--partitions", partitions])
-        .output()
-        .expect("strace is installed (./x test does it)");
-    let errors = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{errors}");
-
-    let trace = std::fs::read_to_string(&trace).expect("a trace");
+    let store = folder.path().join("bank");
+    let trace = trace(&store, &folder.path().join("trace"), commit, partitions);
     let calls = calls(&trace);
-    let commits = commits(&store);
+    let (records, commits) = records(&store);
+    // From which line of the trace on everything up to a record is durable.
+    let mut stable = BTreeMap::new();
+    let mut latest = 0;
+    for record in &records {
+        latest = latest.max(durable_from(&calls, &record.file, record.offset).unwrap_or(usize::MAX));
+        stable.insert(record.lsn, latest);
+    }
     let mut acknowledged = 0;
     for call in &calls {
-        let Some(id) = call.acknowledged() else {
-            continue;
-        };
-        acknowledged += 1;
-        let (file, first, last) = commits.get(&id).expect("the log holds what it promised");
-        for byte in [first, last] {
-            assert!(
-                durable_from(&calls, file, *byte, call.began).is_some(),
-                "ack {id} was printed before byte {byte} of {file} was durable"
-            );
+        if let Some(id) = call.acknowledged() {
+            let lsn = commits.get(&id).expect("the log holds what it promised");
+            assert!(stable[lsn] < call.began, "ack {id} was printed before all up to its record {lsn} was durable");
+            acknowledged += 1;
         }
     }
-    assert!(acknowledged >= 200, "{acknowledged} acknowledgements");
+    assert!(acknowledged >= ACKNOWLEDGED, "{acknowledged} acknowledgements");
 }
 
 #[test]

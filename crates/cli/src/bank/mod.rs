@@ -21,6 +21,9 @@ use cedrat::txn::{Options, Result, Store, Txn};
 /// What each account holds when it is opened.
 const OPENING_BALANCE: i64 = 1000;
 
+/// The most bytes that a balance takes: a number of 64 bits in groups of 7.
+const BALANCE_LEN_MAX: u16 = 10;
+
 /// The kind of the record that each transfer leaves in the log, with its number in eight bytes, the highest
 /// first: for whoever wants to follow a transfer through the log.
 pub(crate) const TRANSFER: &str = "bank.transfer";
@@ -65,7 +68,7 @@ impl Bank {
     /// Opens the accounts of a new bank: all of it in one transaction.
     fn create(txn: &mut Txn, accounts: u64) -> Result<Bank> {
         let bank = Bank {
-            accounts: ArrayList::create(txn, "bank.accounts")?,
+            accounts: ArrayList::create(txn, "bank.accounts", BALANCE_LEN_MAX)?,
             transfers: HashTable::create(txn, "bank.transfers")?,
             terms: HashTable::create(txn, "bank.terms")?,
         };

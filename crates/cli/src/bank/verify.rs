@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::sync::Arc;
 
-use cedrat::txn::{Error, Store};
-use cedrat::wal::LogError;
+use cedrat::media::{Media, RealDisk};
+use cedrat::txn::Store;
+use cedrat::wal::{Log, LogError};
 use serde::Serialize;
 
 use super::{Bank, OPENING_BALANCE, acks, open};
@@ -39,15 +41,16 @@ struct Verdict {
 pub(crate) fn verify(arguments: &BankVerify) -> Outcome {
     let acks_file = File::open(&arguments.acks).while_doing(arguments.acks.display())?;
     let acks_file = BufReader::new(acks_file);
-    let verdict = match open(&arguments.directory, false, 1) {
-        Ok(store) => {
+    // Looked at first, because a run that was killed before its store was made has promised nothing.
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
+    let verdict = match Log::look(&media) {
+        Err(LogError::Absent { .. }) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
+        _ => {
+            let store = open(&arguments.directory, false, 1).while_doing("opening the bank")?;
             let verdict = examine(&store, acks_file)?;
             store.close()?;
             verdict
         }
-        // A run that was killed before its store was made has promised nothing.
-        Err(Error::Log(LogError::Absent { .. })) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
-        Err(error) => return Err(error).while_doing("opening the bank"),
     };
     report(&verdict, arguments.json)
 }

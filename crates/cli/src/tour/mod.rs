@@ -23,7 +23,7 @@ pub(crate) use store::Increment;
 pub(crate) use worker::work;
 
 use crate::arguments::Tour;
-use crate::output::{self, Context, Failure, Outcome, fail, progress};
+use crate::output::{Context, Failure, Outcome, fail, progress};
 use files::Text;
 use report::Report;
 use store::WordStore;

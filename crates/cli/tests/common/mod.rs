@@ -9,38 +9,38 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// The command, ready for arguments.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cedrat"))
 }
 
 /// Runs `cedrat` with `arguments` to its end.
-pub fn cedrat(arguments: &[&str]) -> Output {
+pub(crate) fn cedrat(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("cedrat runs")
 }
 
 /// What a run printed, if it ended with exit code 0.
-pub fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", errors(output));
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
 /// What a run said on stderr.
-pub fn errors(output: &Output) -> String {
+pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The one JSON object that a run printed.
-pub fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_str(&printed(output)).expect("one JSON object")
 }
 
 /// A path as an argument.
-pub fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
 /// All files below a folder with their bytes.
-pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
