@@ -30,6 +30,9 @@ pub struct Options {
     pub redo_threads: usize,
     /// The checkpointer works whenever the log has grown by this many bytes.
     pub checkpoint_every_bytes: u64,
+    /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover the
+    /// same again. With `background`, the checkpointer takes it meanwhile.
+    pub checkpoint_when_opened: bool,
     /// Whether a missing store is created.
     pub create: bool,
     /// Whether a commit in mode `Sync` may return before it is durable: the "no flush" mode (Lemon §1, L022). A crash
@@ -70,6 +73,7 @@ impl Default for Options {
             background: true,
             redo_threads: 2,
             checkpoint_every_bytes: 256 << 20,
+            checkpoint_when_opened: true,
             create: true,
             no_flush: false,
             attempts: 100,
@@ -110,6 +114,7 @@ impl fmt::Debug for Options {
             .field("background", &self.background)
             .field("redo_threads", &self.redo_threads)
             .field("checkpoint_every_bytes", &self.checkpoint_every_bytes)
+            .field("checkpoint_when_opened", &self.checkpoint_when_opened)
             .field("create", &self.create)
             .field("no_flush", &self.no_flush)
             .field("attempts", &self.attempts)

@@ -111,7 +111,7 @@ impl Store {
             _checkpointer: Checkpointer::start(&self.inner, options.checkpoint_every_bytes)?,
         };
         *self.lease.threads.lock() = Some(threads);
-        if !self.recovery().created {
+        if options.checkpoint_when_opened && self.recovery().redone + self.recovery().undone > 0 {
             // What recovery has in memory goes home behind the first transactions' backs.
             self.inner.checkpoints.ask();
         }

@@ -88,6 +88,8 @@ pub struct Txn {
     seen: Cell<Lsn>,
     /// The page locked last, and how: most updates of a row are of one page.
     locked: Cell<Option<(PageId, LockMode)>>,
+    /// The structure locked last, and how: most keys of a transaction are of one table.
+    locked_structure: Cell<Option<(PageId, LockMode)>>,
     pub(crate) entry: Option<Arc<Entry>>,
     /// Space that becomes free when the transaction ends (E7.1).
     pub(crate) freed: Vec<Freed>,
@@ -128,6 +130,7 @@ impl Txn {
             owed: 0,
             seen: Cell::new(Lsn::ZERO),
             locked: Cell::new(None),
+            locked_structure: Cell::new(None),
             entry: None,
             freed: Vec::new(),
             head: Vec::new(),
@@ -284,7 +287,21 @@ impl Txn {
             return Err(Error::Misuse("a lock was asked for within a nested top action; ask before it begins (E15.3)"));
         }
         self.alive()?;
-        Ok(self.inner().locks.lock(self.id, resource, mode)?)
+        let structure = match resource {
+            Resource::Structure(root) => Some(root),
+            _ => None,
+        };
+        if let (Some(root), Some((locked, held))) = (structure, self.locked_structure.get())
+            && locked == root
+            && held.covers(mode)
+        {
+            return Ok(());
+        }
+        self.inner().locks.lock(self.id, resource, mode)?;
+        if let Some(root) = structure {
+            self.locked_structure.set(Some((root, mode)));
+        }
+        Ok(())
     }
 
     fn lock_page(&self, page: PageId, mode: LockMode) -> Result<()> {

@@ -8,8 +8,7 @@ use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::{Damaged, LatchRank, PageMut, PageRef, Slot, StructureLatch};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Commit, Error, Finish, LockMode, NoLocks, Operation, Options, Refused, Registry, Resource, Result, Store, Txn,
-    Undo,
+    Commit, Error, Finish, LockMode, NoLocks, Operation, Options, Refused, Registry, Resource, Result, Store, Txn, Undo,
 };
 use common::*;
 use serde::{Deserialize, Serialize};

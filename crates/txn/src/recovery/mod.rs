@@ -78,7 +78,7 @@ pub(crate) fn recover(
     store.inner.space.load(&store.inner.pool)?;
     report.undo = undo_began.elapsed();
 
-    if !options.background {
+    if options.checkpoint_when_opened && !options.background {
         store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
     }
     report.total = began.elapsed();
