@@ -21,6 +21,7 @@ pub(crate) enum Latched {
 
 impl Latched {
     /// Whether this may be waited for by a thread that holds `held`.
+    #[cfg_attr(not(debug_assertions), allow(dead_code, reason = "only builds that check ask"))]
     fn may_follow(self, held: Latched) -> bool {
         use Latched::*;
         match (held, self) {

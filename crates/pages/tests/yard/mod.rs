@@ -4,10 +4,13 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod watch;
+
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Pool, PoolError, PoolOptions};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, Weak};
 use cedrat_wal::{Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
+use watch::Watched;
 
 pub(crate) struct Yard {
     pub(crate) log: Log,
@@ -43,14 +46,23 @@ impl Yard {
         (disk, Yard::create(&media, options, pages))
     }
 
-    /// Opens what a crash has left, and redoes it.
-    pub(crate) fn recovered(media: &Arc<dyn Media>, options: PoolOptions) -> Yard {
+    /// As [`Yard::simulated`], with a redo point noted in the journal before every write and sync.
+    pub(crate) fn watched(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
+        let disk = Arc::new(SimDisk::new());
+        let watched = Arc::new(Watched { disk: disk.clone(), pool: Mutex::new(Weak::new()) });
+        let media: Arc<dyn Media> = watched.clone();
+        let yard = Yard::create(&media, options, pages);
+        *watched.pool.lock() = Arc::downgrade(&yard.pool);
+        (disk, yard)
+    }
+
+    /// Opens what a crash has left, and redoes it from `redo_point` on.
+    pub(crate) fn recovered(media: &Arc<dyn Media>, options: PoolOptions, redo_point: Lsn) -> Yard {
         let found = Log::look(media).unwrap();
-        let from = Lsn::new(1);
         let mut records = Vec::new();
-        let mut scan = found.scan(from).unwrap();
+        let mut scan = found.scan(Lsn::new(1)).unwrap();
         while let Some(scanned) = scan.next().unwrap() {
-            if scanned.record.head.kind == Kind::UPDATE {
+            if scanned.record.head.kind == Kind::UPDATE && scanned.record.lsn >= redo_point {
                 records.push((scanned.record.lsn, scanned.record.body.to_vec()));
             }
         }

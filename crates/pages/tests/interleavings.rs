@@ -1,0 +1,209 @@
+//! Latches, eviction, optimistic reads and write-back under a seeded scheduler.
+//!
+//! An ordinary build runs each test once, on real threads. Built with `RUSTFLAGS="--cfg cedrat_shuttle"` each runs through
+//! many interleavings; a deadlock, a lost wake-up included, ends the run with the schedule that leads to it.
+
+mod yard;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PageId, PoolOptions, StructureLatch, WriteBack};
+use cedrat_sync::{Arc, Mutex, explore, thread};
+use yard::{Yard, options, page};
+
+const SCHEDULES: usize = 300;
+
+fn few_pages(capacity: usize) -> PoolOptions {
+    let mut options = options(capacity);
+    options.pages_max = 32;
+    options
+}
+
+/// Changes two places of a page, with a moment between them in which others may look.
+fn set_both(yard: &Yard, number: PageId, value: u64) {
+    let mut exclusive = yard.pool.exclusive(number).unwrap();
+    exclusive.will_change(yard.log.current_lsn().next());
+    let lsn = yard.append(number, 0, 0);
+    exclusive.change(lsn, |page| {
+        page.put_u64(8, value).unwrap();
+        thread::yield_now();
+        page.put_u64(3000, value).unwrap();
+    });
+}
+
+/// E12.2, with eviction underneath.
+#[test]
+fn no_reader_sees_half_a_change() {
+    explore(1, SCHEDULES, || {
+        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
+        let yard = Arc::new(yard);
+        let writer = {
+            let yard = yard.clone();
+            thread::spawn(move || {
+                for value in 1..4 {
+                    set_both(&yard, page(0), value);
+                    set_both(&yard, page(1), value);
+                }
+            })
+        };
+        let evictor = {
+            let yard = yard.clone();
+            // More pages than frames: the other two's pages must leave and come back.
+            thread::spawn(move || {
+                for number in 2..12 {
+                    assert_eq!(yard.byte(page(number), 8).unwrap(), 0);
+                }
+            })
+        };
+        for _ in 0..3 {
+            for number in 0..2 {
+                let (front, back) = yard
+                    .pool
+                    .optimistic(page(number), |page| {
+                        let front = page.u64_at(8)?;
+                        thread::yield_now();
+                        Some((front, page.u64_at(3000)?))
+                    })
+                    .unwrap();
+                assert_eq!(front, back);
+                let latched = yard.pool.read(page(number)).unwrap();
+                assert_eq!(latched.u64_at(8), latched.u64_at(3000));
+            }
+        }
+        writer.join().unwrap();
+        evictor.join().unwrap();
+        for number in 0..2 {
+            assert_eq!(yard.pool.read(page(number)).unwrap().u64_at(3000), Ok(3));
+        }
+    });
+}
+
+/// Nothing is lost between a writer, an evictor and a checkpoint; and no redo point promises what is not home (E3.4, E11.2,
+/// E11.3).
+#[test]
+fn a_redo_point_never_passes_a_change_that_is_not_home() {
+    explore(2, SCHEDULES, || {
+        let (disk, yard) = Yard::simulated(few_pages(8), 12);
+        let yard = Arc::new(yard);
+        let changes = Arc::new(Mutex::new(Vec::new()));
+        let writers: Vec<_> = [[0, 1, 0], [1, 2, 9]]
+            .into_iter()
+            .map(|pages| {
+                let (yard, changes) = (yard.clone(), changes.clone());
+                thread::spawn(move || {
+                    for number in pages {
+                        let lsn = yard.set(page(number), number as usize, 1).unwrap();
+                        changes.lock().push((lsn.get(), number));
+                    }
+                })
+            })
+            .collect();
+        let home = {
+            let yard = yard.clone();
+            thread::spawn(move || {
+                for number in 3..9 {
+                    yard.byte(page(number), 0).unwrap();
+                }
+                yard.pool.write_back(WriteBack::Below(yard.pool.redo_point().next().next())).unwrap();
+            })
+        };
+        let mut noted = Vec::new();
+        for _ in 0..4 {
+            let redo_point = yard.pool.redo_point().get();
+            let image = disk.image().file(PAGE_FILE).unwrap();
+            let lsn = |page: &[u8]| u64::from_le_bytes(page[8..16].try_into().unwrap());
+            noted.push((redo_point, image.chunks_exact(PAGE_LEN).map(lsn).collect::<Vec<_>>()));
+            thread::yield_now();
+        }
+        for thread in writers {
+            thread.join().unwrap();
+        }
+        home.join().unwrap();
+        let changes = changes.lock();
+        for (redo_point, at_home) in noted {
+            for &(lsn, number) in changes.iter().filter(|&&(lsn, _)| lsn < redo_point) {
+                assert!(at_home[number as usize] >= lsn, "record {lsn} of page {number}, redo point {redo_point}");
+            }
+        }
+    });
+}
+
+/// Two threads load the same pages at once, one of them fresh.
+#[test]
+fn a_page_is_loaded_once() {
+    explore(3, SCHEDULES, || {
+        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
+        yard.set(page(1), 0, 5).unwrap();
+        yard.pool.write_back(WriteBack::Below(yard.log.current_lsn().next())).unwrap();
+        let yard = Arc::new(yard);
+        let threads: Vec<_> = (0..3)
+            .map(|offset| {
+                let yard = yard.clone();
+                thread::spawn(move || {
+                    for number in 0..12 {
+                        if offset == 2 && number == 1 {
+                            drop(yard.pool.exclusive_fresh(page(1)).unwrap());
+                        } else if offset == 1 && number == 3 {
+                            yard.pool.prefetch(&[page(1), page(2), page(3), page(4)]);
+                        }
+                        yard.byte(page(number), 0).unwrap();
+                    }
+                    yard.byte(page(1), 0).unwrap()
+                })
+            })
+            .collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), 5);
+        }
+        assert!(yard.pool.stats().resident_pages <= 8);
+    });
+}
+
+/// E13.3: readers and writers of a shape exclude each other, and a stamp notices every writer.
+#[test]
+fn a_structure_latch_keeps_shapes_whole() {
+    explore(4, SCHEDULES, || {
+        let latch = Arc::new(StructureLatch::new(LatchRank(1)));
+        let shape = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let look = |shape: &[AtomicU64; 2]| {
+            let front = shape[0].load(Ordering::Relaxed);
+            thread::yield_now();
+            (front, shape[1].load(Ordering::Relaxed))
+        };
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let (latch, shape) = (latch.clone(), shape.clone());
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let _exclusive = latch.exclusive_owned();
+                        for half in &*shape {
+                            half.store(half.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                            thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let reader = {
+            let (latch, shape) = (latch.clone(), shape.clone());
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    let _shared = latch.shared();
+                    let (front, back) = look(&shape);
+                    assert_eq!(front, back);
+                }
+            })
+        };
+        for _ in 0..4 {
+            if let Some(stamp) = latch.stamp() {
+                let (front, back) = look(&shape);
+                assert!(!latch.is_unchanged_since(stamp) || front == back);
+            }
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        reader.join().unwrap();
+        assert_eq!(look(&shape), (4, 4));
+    });
+}
