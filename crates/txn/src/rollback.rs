@@ -133,7 +133,7 @@ struct StopOnPanic<'a>(&'a mut Txn);
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if cedrat_sync::thread::panicking() {
-            self.0.inner().log.stop(&format!("the undo of transaction {} panicked", self.0.id));
+            self.0.inner().log.stop(format!("the undo of transaction {} panicked", self.0.id));
         }
     }
 }
@@ -163,7 +163,7 @@ impl Txn {
         (self.undoing, self.how) = before;
         self.owed = owed;
         if let Err(error) = &undone {
-            self.inner().log.stop(&format!("transaction {} could not be undone: {error}", self.id));
+            self.inner().log.stop(format!("transaction {} could not be undone: {error}", self.id));
         }
         undone
     }

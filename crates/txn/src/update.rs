@@ -121,7 +121,7 @@ impl Txn {
             match misfit {
                 Misfit::Page(damaged) => self.inner().stop_for_damage(&damaged, &name),
                 Misfit::Arguments => {
-                    self.inner().log.stop(&format!("the undo {name} cannot read its own arguments"));
+                    self.inner().log.stop(format!("the undo {name} cannot read its own arguments"));
                     Error::bad_record(appended.lsn, "the arguments of an undo are not those of its operation")
                 }
             }
@@ -237,7 +237,7 @@ impl Inner {
     /// A redo found its page damaged after its record was logged: memory and log have come apart (E6.3).
     #[cold]
     pub(crate) fn stop_for_damage(&self, damaged: &Damaged, operation: &str) -> Error {
-        self.log.stop(&format!("{operation}: {damaged}"));
+        self.log.stop(format!("{operation}: {damaged}"));
         self.pool.damaged(*damaged).into()
     }
 

@@ -56,7 +56,7 @@ fn crash_everywhere<S: PartialEq + Debug>(
         store.check().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(store.running(), 0, "{name}");
     };
-    let mut count = 0;
+    let mut count = 0usize;
     every_crash(&disk, 2, |crashed, marks, name| {
         count += 1;
         match open_with(crashed, options()) {
@@ -64,7 +64,7 @@ fn crash_everywhere<S: PartialEq + Debug>(
             Err(error) => panic!("{name}: {error}"),
         }
         // Now the same opening is itself cut short, everywhere (R5). Every fifth crash: they are many.
-        if count % 5 == 0 {
+        if count.is_multiple_of(5) {
             count += every_crash(crashed, 1, |twice, _, second| {
                 // Without a checkpoint at its end, so that its own records are recovered next time.
                 let options = Options { checkpoint_when_opened: false, ..options() };
@@ -86,7 +86,7 @@ fn transfer(store: &Store, pages: &[PageId], number: u64) -> Result<()> {
     let slot = number as u16 % NUMBERS;
     txn.update(at(from, slot), &Add { amount: -(number as i64) })?;
     txn.update(at(to, slot), &Add { amount: number as i64 })?;
-    if number % 5 == 0 {
+    if number.is_multiple_of(5) {
         store.checkpoint()?;
     }
     txn.commit(Commit::Sync)?;
@@ -95,7 +95,7 @@ fn transfer(store: &Store, pages: &[PageId], number: u64) -> Result<()> {
     for &page in pages {
         other.update(at(page, 0), &Add { amount: 1000 })?;
     }
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         store.checkpoint()?; // uncommitted changes go home: steal
     }
     // And thinks better of that, too, before it is cut short.
@@ -105,7 +105,11 @@ fn transfer(store: &Store, pages: &[PageId], number: u64) -> Result<()> {
     }
     other.rollback_to(back)?;
     store.log().force(store.log().current_lsn())?;
-    if number % 2 == 0 { other.rollback() } else { Ok(drop(other)) }
+    if number.is_multiple_of(2) {
+        return other.rollback();
+    }
+    drop(other);
+    Ok(())
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn logical_undo_survives_being_cut_in_half() {
             1 => txn.update(at(pages[2], 5), &Add { amount: 1 })?,
             _ => {}
         }
-        if number % 2 == 0 { txn.rollback() } else { txn.commit(Commit::Sync).map(|_| ()) }
+        if number.is_multiple_of(2) { txn.rollback() } else { txn.commit(Commit::Sync).map(|_| ()) }
     });
     assert!(states > 100, "{states}");
 }
@@ -175,7 +179,7 @@ fn space_is_neither_lost_nor_given_twice() {
         let mut other = store.begin();
         discard(&mut other, pages[0], object)?;
         make(&mut other, pages[0], object)?;
-        if step % 3 == 0 {
+        if step.is_multiple_of(3) {
             store.checkpoint()?;
         }
         store.log().force(store.log().current_lsn())?;

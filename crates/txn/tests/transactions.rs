@@ -346,7 +346,11 @@ fn threads_update_one_page_without_locks() {
                 for number in 0..100 {
                     let mut txn = store.begin();
                     add(&mut txn, page, 0, 1).unwrap();
-                    if number % 3 == 0 { txn.rollback().unwrap() } else { drop(txn.commit(Commit::Async).unwrap()) }
+                    if number.is_multiple_of(3) {
+                        txn.rollback().unwrap()
+                    } else {
+                        drop(txn.commit(Commit::Async).unwrap())
+                    }
                 }
             })
         })
@@ -591,7 +595,7 @@ fn redo_in_threads_does_what_redo_in_order_does() {
     for number in 0..4_000u64 {
         let mut txn = store.begin();
         add(&mut txn, pages[(number * 7 % 40) as usize], (number % 4) as u16, number as i64).unwrap();
-        if number % 9 == 0 { txn.rollback().unwrap() } else { drop(txn.commit(Commit::Async).unwrap()) }
+        if number.is_multiple_of(9) { txn.rollback().unwrap() } else { drop(txn.commit(Commit::Async).unwrap()) }
     }
     store.log().force(store.log().current_lsn()).unwrap();
     let expected: Vec<_> = pages.iter().map(|&page| numbers(&store, page)).collect();

@@ -68,7 +68,10 @@ pub(crate) fn redo(
         {
             let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
             // A lane that is closed early has a reason, which its worker returns.
-            reading = read(inner, checkpoint, end, threads, tell, |lane, batch| Ok(lanes[lane].put(batch)));
+            reading = read(inner, checkpoint, end, threads, tell, |lane, batch| {
+                lanes[lane].put(batch);
+                Ok(())
+            });
         }
         outcomes = workers.into_iter().map(|worker| worker.join()).collect();
     });
@@ -286,7 +289,7 @@ impl<'a> Worker<'a> {
             Misfit::Page(damaged) => self.inner.stop_for_damage(&damaged, &self.inner.name_of(item.operation)),
             Misfit::Arguments => {
                 let what = format!("its arguments are not those of {}", self.inner.name_of(item.operation));
-                self.inner.log.stop(&what);
+                self.inner.log.stop(what.clone());
                 Error::bad_record(item.lsn, what)
             }
         }

@@ -20,7 +20,7 @@ use crate::transaction::Txn;
 pub(crate) fn undo(store: &Store, losers: Vec<Loser>, tell: &dyn Fn(Progress)) -> Result<u64> {
     sweep(store, losers, tell).inspect_err(|error| {
         // Before the transactions are dropped: dropped alive, each would roll back by itself, out of order.
-        store.log().stop(&format!("recovery could not undo: {error}"));
+        store.log().stop(format!("recovery could not undo: {error}"));
     })
 }
 
