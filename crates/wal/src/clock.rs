@@ -181,7 +181,8 @@ mod tests {
         let caught = std::panic::catch_unwind(|| {
             explore(0x5eed, 20_000, || appenders_and_a_reader(Steps::DrawThenBound));
         });
-        let message = *caught.expect_err("the planted fault is found").downcast::<String>().expect("a message");
+        let panic = caught.expect_err("the planted fault is found");
+        let message = panic.downcast_ref::<&str>().expect("the message of an assertion");
         assert!(message.contains("E3.2"), "{message}");
     }
 }

@@ -249,6 +249,7 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cedrat_sync::explore;
 
     fn space() -> Arc<Space> {
         let space = Space::new(1 << 20, 1, 10);
@@ -259,41 +260,47 @@ mod tests {
 
     #[test]
     fn what_is_promised_is_there_and_no_more() {
-        let space = space();
-        let promisable = (1 << 20) / 4 * 3;
-        let mut one = Reservation::empty(&space, false);
-        assert!(one.try_grow(promisable - 100, 60), "E16.1");
-        assert!(!one.try_grow(30, 30), "E16.1");
-        assert!(one.try_grow(20, 20), "E16.1");
-        drop(one);
-        assert_eq!(space.show(0).reserved, ByteLen(0));
+        explore(1, 1, || {
+            let space = space();
+            let promisable = (1 << 20) / 4 * 3;
+            let mut one = Reservation::empty(&space, false);
+            assert!(one.try_grow(promisable - 100, 60), "E16.1");
+            assert!(!one.try_grow(30, 30), "E16.1");
+            assert!(one.try_grow(20, 20), "E16.1");
+            drop(one);
+            assert_eq!(space.show(0).reserved, ByteLen(0));
+        });
     }
 
     #[test]
     fn forward_work_does_not_touch_the_undo_part() {
-        let space = space();
-        let mut one = Reservation::empty(&space, false);
-        assert!(one.try_grow(100, 200));
-        one.pay(80);
-        assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(200)));
-        one.spend(Spending::Undo);
-        one.pay(150);
-        assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(50)), "E16.2");
-        one.spend(Spending::Forward);
-        one.pay(20);
-        assert_eq!(one.undo(), ByteLen(50), "E16.2");
-        one.release_undo();
-        assert_eq!(one.undo(), ByteLen(0));
-        assert_eq!(space.show(0).overdrawn, ByteLen(0));
-        drop(one);
-        assert_eq!(space.show(0).reserved, ByteLen(0));
+        explore(1, 1, || {
+            let space = space();
+            let mut one = Reservation::empty(&space, false);
+            assert!(one.try_grow(100, 200));
+            one.pay(80);
+            assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(200)));
+            one.spend(Spending::Undo);
+            one.pay(150);
+            assert_eq!((one.forward(), one.undo()), (ByteLen(20), ByteLen(50)), "E16.2");
+            one.spend(Spending::Forward);
+            one.pay(20);
+            assert_eq!(one.undo(), ByteLen(50), "E16.2");
+            one.release_undo();
+            assert_eq!(one.undo(), ByteLen(0));
+            assert_eq!(space.show(0).overdrawn, ByteLen(0));
+            drop(one);
+            assert_eq!(space.show(0).reserved, ByteLen(0));
+        });
     }
 
     #[test]
     fn what_nobody_reserved_is_counted() {
-        let space = space();
-        let mut one = Reservation::empty(&space, false);
-        one.pay(10);
-        assert_eq!(space.show(0).overdrawn, ByteLen(10));
+        explore(1, 1, || {
+            let space = space();
+            let mut one = Reservation::empty(&space, false);
+            one.pay(10);
+            assert_eq!(space.show(0).overdrawn, ByteLen(10));
+        });
     }
 }

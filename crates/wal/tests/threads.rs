@@ -1,0 +1,133 @@
+//! Committers side by side: on real threads in an ordinary build, under a seeded scheduler in a shuttle build.
+
+mod common;
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::{Arc, explore, thread};
+use cedrat_wal::*;
+use common::*;
+
+/// Three committers on two partitions, each acknowledged as `force` returns; then the power fails, and what was called
+/// durable is looked for.
+fn committers(options: &LogOptions, partition_commits: bool) {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, options, &[]).unwrap();
+    drop(log.reserve(ByteLen(1000), ByteLen(0)).unwrap());
+    let threads: Vec<_> = (0..3u16)
+        .map(|number| {
+            let (log, sim) = (log.clone(), Arc::clone(&sim));
+            thread::spawn(move || {
+                let partition = PartitionId(number % 2);
+                let mut reservation = log.reserve(ByteLen(500), ByteLen(0)).unwrap();
+                for n in 0..2 {
+                    let head = update(u64::from(number), None);
+                    let place = log.append(partition, head, &[&[n; 10]], &mut reservation);
+                    if partition_commits {
+                        log.force_partition(Position { partition, offset: place.offset }).unwrap();
+                    }
+                    log.force(place.lsn).unwrap();
+                    sim.mark(place.lsn.get());
+                    assert!(log.is_stable(place.lsn), "W4");
+                }
+            })
+        })
+        .collect();
+    let durable = log.durable_lsn();
+    let journal = sim.journal();
+    let crashed: Arc<dyn Media> = Arc::new(journal.crash(journal.len(), Loss::Everything));
+    let acknowledged = journal.marks().iter().map(|mark| Lsn::new(mark.label)).max();
+    let end = Log::look(&crashed).unwrap().end_lsn();
+    assert!(end > durable, "E3.2: {durable:?} was called durable, the log ends at {end:?}");
+    assert!(Some(end) > acknowledged, "W4: {acknowledged:?} was acknowledged, the log ends at {end:?}");
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(log.durable_lsn(), Lsn::new(6));
+    assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()), (1..=6).collect::<Vec<_>>(), "W1");
+}
+
+fn options(writes_in_flight: usize) -> LogOptions {
+    LogOptions { partitions: 2, writes_in_flight, ..LogOptions::small() }
+}
+
+#[test]
+fn committers_with_one_write_at_a_time() {
+    explore(11, 700, || committers(&options(1), false));
+}
+
+#[test]
+fn committers_with_several_writes_in_flight() {
+    explore(12, 700, || committers(&options(3), false));
+}
+
+#[test]
+fn commits_of_one_partition() {
+    explore(13, 300, || committers(&options(2), true));
+}
+
+#[cfg(all(feature = "planted-faults", cedrat_shuttle))]
+#[test]
+fn planted_an_lsn_drawn_before_its_bound_is_caught() {
+    let caught = caught(|| {
+        explore(14, 20_000, || {
+            committers(&LogOptions { fault: Some(Fault::DrawnBeforeBound), ..options(2) }, false);
+        });
+    });
+    assert!(caught.contains("E3.2") || caught.contains("W4"), "{caught}");
+}
+
+/// Those who wait are woken when the log stops, with the reason.
+#[test]
+fn stopping_wakes_whoever_waits() {
+    explore(15, 300, || {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &options(1), &[]).unwrap();
+        let waiters: Vec<_> = (0..2)
+            .map(|_| {
+                let log = log.clone();
+                thread::spawn(move || {
+                    let mut reservation = log.reserve(ByteLen(100), ByteLen(0)).ok()?;
+                    let place = log.append(PartitionId(0), update(1, None), &[b"body"], &mut reservation);
+                    log.force(place.lsn).err()
+                })
+            })
+            .collect();
+        log.stop("the test says so");
+        for waiter in waiters {
+            let _ = waiter.join().unwrap(); // durable before the stop, or told why not
+        }
+        let stopped = log.stopped().expect("E16.5: it says why it stopped");
+        assert!(stopped.to_string().contains("the test says so"));
+        assert!(log.force(log.current_lsn()).is_err(), "E16.5");
+        assert!(matches!(log.reserve(ByteLen(1), ByteLen(0)), Err(LogFull::Stopped(_))), "E16.5");
+    });
+}
+
+/// Appenders and a truncating checkpointer share a small log.
+#[test]
+fn checkpoints_run_beside_committers() {
+    explore(16, 100, || {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &options(2), &[]).unwrap();
+        let committer = {
+            let log = log.clone();
+            thread::spawn(move || {
+                let mut reservation = log.reserve(ByteLen(100_000), ByteLen(0)).unwrap();
+                for _ in 0..20 {
+                    let place = log.append(PartitionId(0), update(1, None), &[&[5; 4000]], &mut reservation);
+                    log.force(place.lsn).unwrap();
+                }
+            })
+        };
+        for _ in 0..3 {
+            let lsn = log.durable_lsn().next();
+            log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
+            log.truncate(Lsn::MAX);
+            thread::yield_now();
+        }
+        committer.join().unwrap();
+        let found = Log::look(&media).unwrap();
+        assert_eq!(found.end_lsn(), Lsn::new(21));
+        let mut scan = found.scan(Lsn::ZERO).unwrap();
+        while scan.next().expect("W3").is_some() {}
+    });
+}
