@@ -19,7 +19,8 @@ fn main() {
     let log = Log::create(&media, &LogOptions::default(), &[]).expect("a log");
     let mut options = PoolOptions::default();
     options.capacity_pages = 270_000;
-    let pool = Pool::open(media, log.clone(), options).expect("a pool");
+    let pool = Arc::new(Pool::open(media, log.clone(), options).expect("a pool"));
+    let cleaner = pool.start_cleaner().expect("a cleaner");
     let pages = 262_144;
     pool.ensure_len(pages).expect("room for 1 GiB");
 
@@ -50,7 +51,7 @@ fn main() {
     let written = pool.write_back(WriteBack::Below(Lsn::MAX)).expect("home");
     let seconds = begin.elapsed().as_secs_f64();
     println!("write-back of scattered pages: {:.1} k pages/s", written as f64 / seconds / 1e3);
-    drop((pool, log));
+    drop((cleaner, pool, log));
     std::fs::remove_dir_all(&directory).expect("the directory is ours");
 }
 

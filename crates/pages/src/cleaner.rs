@@ -63,6 +63,10 @@ impl Pool {
         }
     }
 
+    pub(crate) fn has_cleaner(&self) -> bool {
+        self.bell.listens.load(Ordering::Relaxed)
+    }
+
     fn free_ahead(&self) -> usize {
         let frames = self.clock.frames();
         self.options.free_ahead.unwrap_or(frames / 16).min(frames / 2)

@@ -12,8 +12,11 @@
 //! One batch is on its way at a time: the double-write area is one. An error on the way is final (W6): what it covered
 //! may lie at home or not, and only the log, read again at the next opening, can tell.
 
+use std::io;
+
 use cedrat_media::{Durability, write_all_at};
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use cedrat_sync::thread;
 use cedrat_wal::{Forced, Lsn};
 
 use crate::double_write::{BATCH_PAGES_MAX, DoubleWrite};
@@ -23,6 +26,11 @@ use crate::page::{PageId, lsn_of};
 use crate::pool::Fault;
 use crate::pool::{Counters, Pool};
 use crate::view::LatchedPage;
+
+/// Threads that help to write scattered pages home: with the writer's own, as many writes at once as pay on one device.
+const HELPERS_MAX: usize = 7;
+/// Fewer writes than this are not worth a thread.
+const RUNS_A_HELPER: usize = 8;
 
 /// Which pages are to be written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,18 +211,47 @@ impl Pool {
         staged: &[PageId],
         newest: Lsn,
         forced: Option<Forced>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         if let Some(forced) = forced {
             assert!(newest <= forced.up_to(), "E11.4: a page would reach the disk before its log");
         }
         area.write(staged)?;
-        let mut first = 0;
-        // Neighbours at home are neighbours in the area, so they go with one write.
-        for run in staged.chunk_by(|a, b| a.after(1) == *b) {
-            let bytes = area.images(first, run.len());
-            write_all_at(&*self.media, self.file.id(), run[0].file_offset(), bytes, Durability::Volatile)?;
-            first += run.len();
-        }
+        self.write_homes(area, staged)?;
         self.media.sync(self.file.id())
+    }
+
+    /// Writes the images home. Neighbours at home are neighbours in the area, so they go with one write.
+    ///
+    /// Scattered pages need a write each, and a device takes several at once far faster than one after the other. Where the
+    /// store may use threads of its own, which having a cleaner tells, a few help; else, as in simulations, every write is
+    /// made here, in order.
+    fn write_homes(&self, area: &DoubleWrite, staged: &[PageId]) -> io::Result<()> {
+        let mut first = 0;
+        let runs: Vec<(usize, &[PageId])> = staged
+            .chunk_by(|a, b| a.after(1) == *b)
+            .map(|run| {
+                let index = first;
+                first += run.len();
+                (index, run)
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(&(index, run)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let bytes = area.images(index, run.len());
+                write_all_at(&*self.media, self.file.id(), run[0].file_offset(), bytes, Durability::Volatile)?;
+            }
+            Ok(())
+        };
+        let helpers = if self.has_cleaner() { (runs.len() / RUNS_A_HELPER).min(HELPERS_MAX) } else { 0 };
+        if helpers == 0 {
+            return work();
+        }
+        thread::scope(|scope| {
+            let helping: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+            let mine = work();
+            let theirs = helping.into_iter().map(|helper| helper.join().expect("writing does not panic"));
+            theirs.fold(mine, |all, one: io::Result<()>| all.and(one))
+        })
     }
 }
