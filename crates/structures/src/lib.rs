@@ -53,6 +53,7 @@ pub fn register(registry: Registry) -> Registry {
         .with(array::register)
         .with(page_list::register)
         .with(records::register)
+        .with(kinds::register)
 }
 
 /// Drops the structure of this name, whatever it is, and gives its pages back. Those of users' own kinds lose only their

@@ -38,8 +38,9 @@ const FOREIGN: &str =
 /// What the undo of an insert adds to the log beyond key and value: a remove, with what would put back, and the
 /// end of the nested action.
 const TAKE_OUT_LOG_BYTES: usize = 128;
-/// What the undo of a remove adds beyond key and value: an insert, and in the worst case a page for it.
-const PUT_BACK_LOG_BYTES: usize = 1024;
+/// What the undo of a replace or a remove adds beyond keys and values: at most eight short records, for a page that is
+/// allocated, filled and linked, and an entry that moves there.
+const PUT_BACK_LOG_BYTES: usize = 512;
 
 /// Adds an entry to a bucket page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -105,7 +106,7 @@ impl Operation for Replace {
         if !sound(bucket::has_room_instead(page, &entry, self.value.len()))? {
             return Err(Refused::new(FULL));
         }
-        put_back(self.root, &self.key, page, &entry)
+        put_back(self.root, &self.key, page, &entry, self.value.len())
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
@@ -129,7 +130,7 @@ impl Operation for Remove {
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         let hash = hash_in(page, self.root, &self.key)?;
         let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
-        put_back(self.root, &self.key, page, &entry)
+        put_back(self.root, &self.key, page, &entry, 0)
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
@@ -226,7 +227,7 @@ impl Operation for Withdraw {
 
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         own(page, self.root)?;
-        Ok(Undo::op(Append { root: self.root, entries: self.entries.clone() }))
+        Ok(Undo::derived(0))
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
@@ -236,6 +237,10 @@ impl Operation for Withdraw {
             bucket::remove(page, &entry)
         })
         .map_err(damaged(page))
+    }
+
+    fn derive_undo(&self, _: RecordId) -> Undo {
+        Undo::op(Append { root: self.root, entries: self.entries.clone() })
     }
 }
 
@@ -410,9 +415,16 @@ impl LogicalUndo for Unfound {
     }
 }
 
-fn put_back(root: u64, key: &SmallBytes, page: &PageRef<'_>, entry: &bucket::Entry) -> Result<Undo, Refused> {
+/// The undo of a change of `entry`, whose value will be `new_len` bytes long.
+fn put_back(
+    root: u64,
+    key: &SmallBytes,
+    page: &PageRef<'_>,
+    entry: &bucket::Entry,
+    new_len: usize,
+) -> Result<Undo, Refused> {
     let value = page.slice(entry.value()..entry.value() + entry.value_len)?;
-    let log_bytes = PUT_BACK_LOG_BYTES + 2 * key.len() + 2 * value.len();
+    let log_bytes = PUT_BACK_LOG_BYTES + 3 * key.len() + value.len() + 2 * new_len;
     let undo = PutBack { root, key: key.clone(), value: value.into() };
     Ok(Undo::logical_within(&undo, log_bytes as u32))
 }
