@@ -92,6 +92,8 @@ pub struct ControlPartition {
     pub scan_from: LogOffset,
     /// The partition was durable below this place.
     pub durable_below: LogOffset,
+    /// So many of the partition's segments have a durable header: where one of them is missing, it was lost since.
+    pub segments_begun: u64,
 }
 
 /// Why a slot is not used.
@@ -109,7 +111,7 @@ impl Control {
     /// How many bytes of a slot this control file uses.
     fn used(&self) -> usize {
         at::LISTS
-            + self.partitions.len() * 16
+            + self.partitions.len() * 24
             + self.epochs.list.len() * (24 + 8 * self.partitions.len())
             + self.names.iter().map(|name| 2 + name.len()).sum::<usize>()
     }
@@ -147,6 +149,7 @@ impl Control {
         for partition in &self.partitions {
             push(partition.scan_from.get());
             push(partition.durable_below.get());
+            push(partition.segments_begun);
         }
         for epoch in &self.epochs.list {
             push(u64::from(epoch.number));
@@ -200,7 +203,8 @@ impl Control {
         for _ in 0..partition_count {
             let scan_from = LogOffset::new(lists.number()?);
             let durable_below = LogOffset::new(lists.number()?);
-            partitions.push(ControlPartition { scan_from, durable_below });
+            let segments_begun = lists.number()?;
+            partitions.push(ControlPartition { scan_from, durable_below, segments_begun });
         }
         let mut epochs = Epochs::default();
         for _ in 0..get_u32(slot, at::EPOCH_COUNT) {
@@ -405,8 +409,12 @@ mod tests {
             checkpoint: Checkpoint { redo_lsn: Lsn::new(30), scan_lsn: Lsn::new(20), next_txn: 5 },
             promise: Lsn::new(49),
             partitions: vec![
-                ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::new(8192) },
-                ControlPartition { scan_from: LogOffset::new(4096), durable_below: LogOffset::new(4096) },
+                ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::new(8192), segments_begun: 1 },
+                ControlPartition {
+                    scan_from: LogOffset::new(4096),
+                    durable_below: LogOffset::new(4096),
+                    segments_begun: 2,
+                },
             ],
             epochs: Epochs { list: epochs },
             names: vec!["cedrat.increment".into(), "é".into(), String::new()],

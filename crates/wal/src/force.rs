@@ -10,11 +10,11 @@ use cedrat_sync::Arc;
 use std::io;
 
 use crate::error::{StopReason, Stopped};
-use crate::log::{Forced, Shared};
+use crate::log::{ControlState, Forced, Shared};
 use crate::partition::{Block, Next, Partition, Step};
 use crate::segment::Slot;
 use crate::sink::{Local, Piece};
-use crate::{LogOffset, Lsn, Position};
+use crate::{LogError, LogOffset, Lsn, PartitionId, Position};
 
 /// The place of a piece in the store's own segments.
 struct InSegment<'a> {
@@ -136,9 +136,9 @@ impl Shared {
             return Ok(slot);
         }
         let sequence = self.reader.geometry.sequence(position.offset);
-        let mut in_use = self.reader.in_use[position.partition.index()].write();
-        if let Some(slot) = in_use.get(&sequence) {
-            return Ok(Arc::clone(slot));
+        let mut state = self.control.lock();
+        if let Some(slot) = self.reader.slot(position.partition, position.offset) {
+            return Ok(slot); // somebody was faster
         }
         let slot = loop {
             match self.pool.take() {
@@ -158,8 +158,31 @@ impl Shared {
             last_lsn: Lsn::ZERO,
         };
         self.stabilise(&slot, piece)?;
-        in_use.insert(sequence, Arc::clone(&slot));
+        self.note_segment(&mut state, position.partition, sequence)?;
+        self.reader.in_use[position.partition.index()].write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
+    }
+
+    /// Writes into the control file that a segment has begun: from now on it is missed if it is gone.
+    fn note_segment(
+        &self,
+        state: &mut ControlState,
+        partition: PartitionId,
+        sequence: u64,
+    ) -> Result<(), (String, io::Error)> {
+        let mut control = state.control.clone();
+        control.generation += 1;
+        let known = &mut control.partitions[partition.index()];
+        known.segments_begun = known.segments_begun.max(sequence + 1);
+        control.promise = self.durable_lsn(); // E20.1
+        match state.file.write(&*self.media, &control) {
+            Ok(()) => {
+                state.control = control;
+                Ok(())
+            }
+            Err(LogError::Io { doing, source }) => Err((doing, source)),
+            Err(other) => Err(("the control file".into(), io::Error::other(other))),
+        }
     }
 
     /// Makes one more segment ready.

@@ -107,6 +107,7 @@ impl Log {
     ///
     /// When there is no room nothing has happened; the error says what helps.
     pub fn reserve(&self, forward: ByteLen, undo: ByteLen) -> Result<Reservation, LogFull> {
+        self.shared.check_running()?;
         let mut reservation = Reservation::empty(&self.shared.space, false);
         self.reserve_more(&mut reservation, forward, undo)?;
         Ok(reservation)

@@ -4,7 +4,7 @@
 //! where it ends, and over what lies behind, to collect promises; then the records of the newest blocks, to find the
 //! first missing LSN. Records below the promise are read by the scan that follows.
 
-use cedrat_media::{Media, OpenMode};
+use cedrat_media::{AlignedBuf, Media, OpenMode};
 use cedrat_sync::{Arc, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -51,7 +51,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         let file = media.open(&name, mode).map_err(|error| LogError::io(format!("opening {name}"), error))?;
         let path = media.path(file);
         let io = |error| LogError::io(format!("reading {path}"), error);
-        let mut bytes = cedrat_media::AlignedBuf::zeroed(BLOCK_UNIT);
+        let mut bytes = AlignedBuf::zeroed(2 * BLOCK_UNIT);
         let mut read = 0;
         while read < bytes.len() {
             match media.read_at(file, read as u64, &mut bytes[read..]).map_err(io)? {
@@ -61,7 +61,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         }
         let whole = media.len(file).map_err(io)? >= geometry.segment_len;
         let header = match SegmentHeader::decode(&bytes) {
-            SegmentHead::Whole(header) => header,
+            SegmentHead::Whole(header) => Some(header),
             SegmentHead::Version(found) => {
                 return Err(LogError::Version {
                     file: path,
@@ -70,10 +70,12 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
                     known: u32::from(crate::block::LOG_FORMAT_VERSION),
                 });
             }
-            SegmentHead::Zero | SegmentHead::Bad => {
-                files.unready.push(number);
-                continue;
-            }
+            SegmentHead::Zero | SegmentHead::Bad => None,
+        };
+        let Some(header) = header else {
+            refuse_if_used(control, &bytes, &path)?;
+            files.unready.push(number);
+            continue;
         };
         if header.store != control.store {
             let what = "this log segment belongs to another store";
@@ -88,17 +90,40 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             .get(header.partition.index())
             .is_some_and(|known| header.sequence >= geometry.sequence(known.scan_from));
         if header.sequence == SEQUENCE_NONE || !kept {
+            refuse_if_used(control, &bytes, &path)?;
             let list = if whole { &mut files.free } else { &mut files.unready };
             list.push(number);
             continue;
         }
         let slot = Arc::new(Slot { number, name, file });
+        if !whole {
+            let len = media.len(file).map_err(io)?;
+            return Err(LogError::damaged(path, len, "the log segment is cut off here"));
+        }
         if in_use[header.partition.index()].insert(header.sequence, slot).is_some() {
             let what = "two log segments claim the same part of the log";
             return Err(LogError::damaged(path, segment_at::SEQUENCE as u64, what));
         }
     }
     Ok((in_use.into_iter().map(RwLock::new).collect(), files))
+}
+
+/// A segment's header is durable before its first block is written. So where the first block belongs to what is kept,
+/// a header that does not say so was damaged since.
+fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), LogError> {
+    let geometry = Geometry { segment_len: control.segment_len };
+    for (index, known) in control.partitions.iter().enumerate() {
+        let seed = block_seed(&control.store, PartitionId(index as u16));
+        let Some(block) = BlockHeader::decode(&bytes[BLOCK_UNIT..], seed) else {
+            continue;
+        };
+        let sequence = geometry.sequence(block.offset);
+        if block.offset == geometry.begin(sequence) && sequence >= geometry.sequence(known.scan_from) {
+            let what = "the header of a log segment that was durable is damaged";
+            return Err(LogError::damaged(path, 0, what));
+        }
+    }
+    Ok(())
 }
 
 /// How to read what these files hold.
@@ -158,7 +183,9 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
     let mut numbers = Vec::new();
     for walked in &mut walks {
         verify_newest(walked, &promises, &mut numbers)?;
-        let promised = walked.stop < promises.own[walked.blocks.partition.index()];
+        let index = walked.blocks.partition.index();
+        let begun = reader.geometry.sequence(walked.stop) < control.partitions[index].segments_begun;
+        let promised = walked.stop < promises.own[index] || (walked.head == Head::Missing && begun);
         if let (Verdict::Refuse, why) = verdict(walked.head, Body::Bad, promised) {
             let position = Position { partition: walked.blocks.partition, offset: walked.stop };
             return Err(reader.damaged(position, why));

@@ -45,7 +45,7 @@ pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str
     }
     let begins = vec![LogOffset::ZERO; usize::from(options.partitions)];
     let epoch = Epoch { number: 1, first: Lsn::new(1), end: Lsn::MAX, begins: begins.clone() };
-    let nothing = ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::ZERO };
+    let nothing = ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::ZERO, segments_begun: 0 };
     let mut control = Control {
         store: options.store.unwrap_or_else(random_store_id),
         page_len: options.page_len,
