@@ -476,12 +476,12 @@ impl Tail {
             return Next::Wait(Arc::clone(&self.open.event), if watches { PATIENCE } else { None });
         }
         let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
+        // Counted before anything is written: what is written next may be an older block, and then this committer waits.
+        self.queue[at].committers += u32::from(step == Step::First);
         if at >= self.taken && self.in_flight < writes_in_flight {
             return self.write_next(partition, durable);
         }
-        let queued = &mut self.queue[at];
-        queued.committers += u32::from(step == Step::First);
-        Next::Wait(Arc::clone(&queued.block.event), None)
+        Next::Wait(Arc::clone(&self.queue[at].block.event), None)
     }
 
     /// How many committers make a block worth writing. A few gather: one write for all of them costs as much as one
