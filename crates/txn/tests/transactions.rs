@@ -343,7 +343,7 @@ fn threads_update_one_page_without_locks() {
         .map(|_| {
             let store = store.clone();
             thread::spawn(move || {
-                for number in 0..100 {
+                for number in 0..100u32 {
                     let mut txn = store.begin();
                     add(&mut txn, page, 0, 1).unwrap();
                     if number.is_multiple_of(3) {

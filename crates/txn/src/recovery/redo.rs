@@ -18,11 +18,12 @@ use crate::registry::Misfit;
 use crate::report::Progress;
 use crate::store::{Inner, Store};
 
-/// A batch is handed over when it has so many records, or so many bytes of arguments.
-const BATCH_RECORDS: usize = 16 << 10;
-const BATCH_BYTES: usize = 1 << 20;
+/// A batch is handed over when it has so many records, or so many bytes of arguments. Larger batches visit each page less
+/// often; with these, all batches of two workers together take some 40 MB.
+const BATCH_RECORDS: usize = 64 << 10;
+const BATCH_BYTES: usize = 2 << 20;
 /// Batches that wait for one worker: enough to keep it busy, few enough to bound memory.
-const LANE_LEN: usize = 4;
+const LANE_LEN: usize = 2;
 /// Pages that are read ahead together.
 const READ_AHEAD_PAGES: usize = 256;
 
@@ -163,6 +164,10 @@ impl Batch {
         self.items.len() >= BATCH_RECORDS || self.arguments.len() >= BATCH_BYTES
     }
 
+    fn item(&self, number: u32) -> &Item {
+        &self.items[number as usize]
+    }
+
     fn arguments(&self, item: &Item) -> &[u8] {
         &self.arguments[item.arguments_at as usize..][..item.arguments_len as usize]
     }
@@ -225,8 +230,8 @@ struct Worker<'a> {
     inner: &'a Inner,
     redone: u64,
     pages: HashSet<PageId>,
-    /// The batch's items, by page and LSN.
-    order: Vec<Item>,
+    /// The batch's pages and items; sorted, they are in the order of pages, and for each page in that of LSNs.
+    order: Vec<(PageId, u32)>,
 }
 
 impl<'a> Worker<'a> {
@@ -241,12 +246,12 @@ impl<'a> Worker<'a> {
     fn apply(&mut self, batch: &Batch) -> Result<()> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend_from_slice(&batch.items);
-        order.sort_unstable_by_key(|item| (item.at.page, item.lsn));
-        let pages: Vec<&[Item]> = order.chunk_by(|a, b| a.at.page == b.at.page).collect();
+        order.extend(batch.items.iter().zip(0..).map(|(item, number)| (item.at.page, number)));
+        order.sort_unstable();
+        let pages: Vec<&[(PageId, u32)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
         for ahead in pages.chunks(READ_AHEAD_PAGES) {
             let wanted: Vec<PageId> =
-                ahead.iter().filter(|items| !self.formats(&items[0])).map(|items| items[0].at.page).collect();
+                ahead.iter().filter(|items| !self.formats(batch.item(items[0].1))).map(|items| items[0].0).collect();
             self.inner.pool.prefetch(&wanted);
             for items in ahead {
                 self.redo_page(batch, items)?;
@@ -261,14 +266,15 @@ impl<'a> Worker<'a> {
     }
 
     /// One page's records of a batch.
-    fn redo_page(&mut self, batch: &Batch, items: &[Item]) -> Result<()> {
-        let id = items[0].at.page;
+    fn redo_page(&mut self, batch: &Batch, items: &[(PageId, u32)]) -> Result<()> {
+        let (id, first) = items[0];
         self.pages.insert(id);
         let pool = &self.inner.pool;
         // A page formatted first need not be read: all its later records follow.
-        let mut page = if self.formats(&items[0]) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
+        let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
         let mut newest = page.page_ref().lsn();
-        for item in items {
+        for &(_, number) in items {
+            let item = batch.item(number);
             if item.lsn <= newest {
                 continue; // the page knows it already (E6.5)
             }
