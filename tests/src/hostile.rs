@@ -20,7 +20,7 @@ pub fn sample() -> Image {
     let store = Store::open(Arc::new(disk.clone()), options, cedrat::registry()).expect("a new store");
     let fill = |txn: &mut Txn, from: u64| {
         let table = HashTable::<u64, String>::open_or_create(txn, "table")?;
-        let list = ArrayList::<u64>::open_or_create(txn, "list")?;
+        let list = ArrayList::<u64>::open_or_create(txn, "list", 10)?;
         for number in from..from + 40 {
             table.insert(txn, &number, &"value ".repeat(number as usize % 20))?;
             list.push(txn, &number)?;
@@ -66,7 +66,7 @@ impl Changes<'_> {
             0x20 => self.number(4)?,
             _ => length.saturating_sub(self.number(2)?),
         } % length.max(1);
-        let mut write = |at: u64, bytes: &[u8]| {
+        let write = |at: u64, bytes: &[u8]| {
             write_all_at(disk, file, at, bytes, Durability::Durable).expect("room");
         };
         match kind & 7 {
@@ -120,40 +120,44 @@ fn unchanged_by<T>(disk: &SimDisk, look: impl FnOnce(&SimDisk) -> T) -> T {
     seen
 }
 
-/// The log reader, over a changed log: a count of records, or an error that names a file.
-pub fn log_reader(sample: &Image, input: &[u8]) {
+/// The log reader, over a changed log: how many records it has, or an error that names a file.
+pub fn log_reader(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "log/", input);
-    let _ = unchanged_by(&disk, read_log);
+    unchanged_by(&disk, read_log).map_err(|error| error.to_string())
 }
 
-/// The control file: changed anywhere.
-pub fn control_file(sample: &Image, input: &[u8]) {
+/// The control file, changed anywhere: as [`log_reader`].
+pub fn control_file(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "control", input);
-    let _ = unchanged_by(&disk, read_log);
+    unchanged_by(&disk, read_log).map_err(|error| error.to_string())
 }
 
-/// The whole store, changed in any of its files: opened, which is recovering, and checked.
-pub fn store(sample: &Image, input: &[u8]) {
+/// The whole store, changed in any of its files: opened, which is recovering, checked, read and written. How many
+/// entries its table has, or the first error.
+pub fn store(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "", input);
     let options = Options { create: false, ..Options::simulated() };
-    if let Ok(store) = Store::open(Arc::new(disk), options, cedrat::registry()) {
-        let _ = store.check();
-        let _ = store.transact(|txn| {
+    let open_and_use = || -> cedrat::Result<u64> {
+        let store = Store::open(Arc::new(disk), options, cedrat::registry())?;
+        store.check()?;
+        store.transact(|txn| {
             let table = HashTable::<u64, String>::open(txn, "table")?;
             table.get(txn, &7)?;
             table.insert(txn, &7, &"seven".to_string())?;
-            table.iter(txn)?.try_for_each(|entry| entry.map(drop))
-        });
-    }
+            table.len(txn)
+        })
+    };
+    open_and_use().map_err(|error| error.to_string())
 }
 
-/// The page reader: any bytes, as a page of each layout.
-pub fn page_reader(input: &[u8]) {
+/// The page reader: any bytes, as a page of each layout. How many layouts found sense in it.
+pub fn page_reader(input: &[u8]) -> u64 {
     let mut bytes = [0; PAGE_LEN];
     let length = input.len().min(PAGE_LEN);
     bytes[..length].copy_from_slice(&input[..length]);
     let id = PageId::new(7);
     let _ = verify(&bytes, id);
+    let mut sensible = 0;
     for layout in Layouts::default().iter() {
         // As if this layout had been written there: otherwise most input ends at the number of its kind.
         bytes[6..8].copy_from_slice(&layout.kind().0.to_le_bytes());
@@ -161,8 +165,9 @@ pub fn page_reader(input: &[u8]) {
         let page = page.page_ref();
         let mut total = 0;
         let mut each = |_: Slot, record: &[u8]| total += record.len();
-        let read = layout.records(&page, &mut each);
-        let _: Result<(), Damaged> = read.and(layout.check(&page));
+        let read: Result<(), Damaged> = layout.records(&page, &mut each);
+        sensible += u64::from(read.is_ok() && layout.check(&page).is_ok());
         assert!(total <= PAGE_LEN * PAGE_LEN, "more than a page can hold");
     }
+    sensible
 }
