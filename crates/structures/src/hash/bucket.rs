@@ -405,8 +405,11 @@ fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
     Ok(shape)
 }
 
-/// The entries of a page that nobody changes meanwhile: key and value, in slot order.
-pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Result<(&[u8], &[u8]), Garbled>>, Garbled> {
+/// A key and its value, or what is there instead.
+type Pair<'b> = Result<(&'b [u8], &'b [u8]), Garbled>;
+
+/// The entries of a page that nobody changes meanwhile, in slot order.
+pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Garbled> {
     let shape = Shape::read(body)?;
     Ok((0..shape.count).map(move |slot| {
         let entry = shape.entry(body, slot)?;
