@@ -128,12 +128,17 @@ enum Step<'a> {
 }
 
 /// Stops the store if an undo panics: what it left is half undone, and only recovery can go on from there.
-struct StopOnPanic<'a>(&'a mut Txn);
+///
+/// It does not ask whether the thread is panicking: a rollback may run while the application's own panic unwinds.
+struct StopOnPanic<'a> {
+    txn: &'a mut Txn,
+    returned: bool,
+}
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        if cedrat_sync::thread::panicking() {
-            self.0.inner().log.stop(format!("the undo of transaction {} panicked", self.0.id));
+        if !self.returned {
+            self.txn.inner().log.stop(format!("the undo of transaction {} panicked", self.txn.id));
         }
     }
 }
@@ -255,8 +260,10 @@ impl Txn {
         let begun_as = std::mem::replace(&mut self.how, how);
         self.depth += 1;
         let called = {
-            let guard = StopOnPanic(self);
-            guard.0.call(number, arguments)
+            let mut guard = StopOnPanic { txn: self, returned: false };
+            let called = guard.txn.call(number, arguments);
+            guard.returned = true;
+            called
         };
         self.depth -= 1;
         self.how = begun_as;

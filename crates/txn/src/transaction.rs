@@ -444,8 +444,10 @@ impl Txn {
             inner.table.leave(self.id);
         }
         inner.locks.ended(self.id);
+        // Not the LSN of the free: until the end of this transaction is durable too, a crash would undo it (E7.2).
+        let ended_at = inner.log.current_lsn();
         for freed in self.freed.drain(..) {
-            inner.release(freed);
+            inner.release(Freed { lsn: ended_at, ..freed });
         }
     }
 
