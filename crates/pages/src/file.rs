@@ -99,7 +99,7 @@ impl PageFile {
         if let Err(error) = self.media.sync(self.file) {
             // W6: after a failed sync nobody knows what the file holds.
             let doing = format!("syncing {}", self.path());
-            log.stop(&format!("{doing} failed: {error}"));
+            log.stop(format!("{doing} failed: {error}"));
             return Err(PoolError::io(doing, error));
         }
         self.pages.store(target, Ordering::Release);

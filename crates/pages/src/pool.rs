@@ -516,6 +516,6 @@ struct StopOnPanic<'a>(&'a Pool, PageId);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.log.stop(&format!("the change of page {} panicked half-way", self.1));
+        self.0.log.stop(format!("the change of page {} panicked half-way", self.1));
     }
 }

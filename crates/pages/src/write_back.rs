@@ -155,7 +155,7 @@ impl Pool {
         let forced = self.force(newest)?;
         self.send_home(area, &staged, newest, forced).map_err(|error| {
             let doing = format!("writing pages to {}", self.file.path());
-            self.log.stop(&format!("{doing} failed: {error}"));
+            self.log.stop(format!("{doing} failed: {error}"));
             PoolError::io(doing, error)
         })?;
         for &page in &staged {
