@@ -54,7 +54,7 @@ pub(crate) struct DoubleWrite {
     media: Arc<dyn Media>,
     file: FileId,
     batch: u64,
-    /// Header and images, as they go to the file.
+    /// Header and images, as they go to the file. Grows to the largest batch met, so that a small store opens quickly.
     buffer: AlignedBuf,
 }
 
@@ -67,13 +67,16 @@ impl DoubleWrite {
             // Whole from the beginning: a full disk is met now, and a batch changes nothing but bytes.
             media.allocate(file, len, AREA_LEN as u64 - len).and_then(|()| media.sync(file)).map_err(failed)?;
         }
-        Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(AREA_LEN) })
+        Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })
     }
 
     /// Where the image of the `index`-th page of the next batch belongs.
     pub(crate) fn image(&mut self, index: usize) -> &mut [u8; PAGE_LEN] {
         assert!(index < BATCH_PAGES_MAX, "a batch has at most {BATCH_PAGES_MAX} pages");
         let start = PAGE_LEN * (1 + index);
+        if self.buffer.len() < start + PAGE_LEN {
+            self.buffer.resize(start + PAGE_LEN);
+        }
         (&mut self.buffer[start..start + PAGE_LEN]).try_into().expect("the length of a page")
     }
 
@@ -108,10 +111,13 @@ impl DoubleWrite {
     /// Writes home again what a crash tore there. Returns how many pages.
     pub(crate) fn restore(&mut self, home: &PageFile) -> Result<u64, PoolError> {
         let failed = |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
-        read_exact_at(&*self.media, self.file, 0, &mut self.buffer).map_err(failed)?;
+        read_exact_at(&*self.media, self.file, 0, &mut self.buffer[..PAGE_LEN]).map_err(failed)?;
         let Some(entries) = self.header()? else {
             return Ok(0);
         };
+        self.buffer.resize(PAGE_LEN * (1 + entries.len()));
+        let images = &mut self.buffer[PAGE_LEN..];
+        read_exact_at(&*self.media, self.file, PAGE_LEN as u64, images).map_err(failed)?;
         let mut restored = 0;
         let mut at_home = AlignedBuf::zeroed(PAGE_LEN);
         for (index, (page, checksum)) in entries.into_iter().enumerate() {
