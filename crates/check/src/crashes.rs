@@ -60,8 +60,11 @@ impl Default for Plan {
 /// Rounds over all crash points after which a workload is taken to have no more distinct states.
 const ROUNDS_MAX: u64 = 64;
 
-/// Rounds in a row that found nothing new, after which the same is concluded.
+/// Rounds in a row that found next to nothing new, after which the same is concluded.
 const BARREN_ROUNDS_MAX: u64 = 3;
+
+/// Next to nothing: one new state in so many images.
+const BARREN_SHARE: usize = 20;
 
 impl<S: Scenario> Crashes<S> {
     /// Sets the seed of the workload's chance, of the losses and of the schedule (default 1).
@@ -175,7 +178,7 @@ impl<'a, S: Scenario> Walk<'a, S> {
         self.report.points = first.journal.len() + 1 - first.from;
         let mut barren = 0;
         for round in 0..ROUNDS_MAX {
-            let before = self.report.distinct;
+            let (before, tried) = (self.report.distinct, self.report.states);
             let mut cursor = first.journal.cursor();
             cursor.advance_to(first.from);
             loop {
@@ -261,7 +264,8 @@ impl<'a, S: Scenario> Walk<'a, S> {
     fn next_life(&self, life: &Life<S>, at: usize, image: &Arc<SimDisk>, case: &Case) -> Result<Life<S>, Failure> {
         let (store, start) = self.examine(life, at, image, case)?;
         let birth = Birth { disk: image.clone(), store, start, roots: life.roots.clone(), from: 0 };
-        let seed = case.seed.wrapping_add(case.crashes.len() as u64);
+        // Another workload after each crash, and the same one when the case is repeated.
+        let seed = xxhash_rust::xxh3::xxh3_64(case.to_string().as_bytes());
         self.probe.guarded(case, Fault::Workload, || self.live(birth, seed))
     }
 

@@ -26,6 +26,6 @@ pub use damage::{Damages, damages};
 pub use io_errors::{IoErrors, io_errors};
 pub use operation::{Broken, OperationCheck, Rule, Tried, operation};
 pub use report::{Failure, Fault, Report, STATES_VARIABLE};
-pub use rng::Rng;
+pub use rng::{Rng, SEED_VARIABLE, seed};
 pub use run::Run;
 pub use scenario::{Error, Outcome, Scenario};

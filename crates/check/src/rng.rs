@@ -1,5 +1,19 @@
 //! Chance that repeats: everything random in a check comes from one printed seed.
 
+/// The name of the environment variable that gives the seed of randomised checks.
+pub const SEED_VARIABLE: &str = "CEDRAT_SEED";
+
+/// The seed that the environment variable [`SEED_VARIABLE`] asks for, or `otherwise`.
+///
+/// # Panics
+/// If the variable is set and is not a number: whoever set it relies on it.
+pub fn seed(otherwise: u64) -> u64 {
+    match std::env::var(SEED_VARIABLE) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}='{text}' is not a number")),
+        Err(_) => otherwise,
+    }
+}
+
 /// A small generator (SplitMix64). Not for secrets; two of the same seed say the same for ever, on every machine,
 /// which is why no crate's generator is used here: a printed seed must still repeat its case next year.
 #[derive(Clone, Debug)]

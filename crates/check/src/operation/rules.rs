@@ -14,8 +14,8 @@ type Wrong = (Rule, String);
 /// Operations performed one after another on one page, and undone in the opposite order, at most.
 const SEQUENCE_MAX: u64 = 6;
 
-/// The LSN of the only record in a trial.
-const AT: Lsn = Lsn::new(1);
+/// The LSN at which the page of a trial is formatted; the records of the trial follow it.
+const FORMATTED: Lsn = Lsn::new(1);
 
 /// An operation that was performed: what undoes it, and the page before.
 struct Performed {
@@ -50,7 +50,7 @@ impl<O: Operation> OperationCheck<O> {
 
     fn fresh_page(&self, chance: &mut Rng) -> PageBuf {
         let mut page = PageBuf::new(PageId::new(1 + chance.below(1_000)));
-        page.change(AT, |page| (self.format)(chance, page));
+        page.change(FORMATTED, |page| (self.format)(chance, page));
         page
     }
 
@@ -62,6 +62,7 @@ impl<O: Operation> OperationCheck<O> {
         let mut page = self.fresh_page(&mut chance);
         let mut performed: Vec<Performed> = Vec::new();
         let mut digest = None;
+        let mut lsn = FORMATTED;
         for number in 0..1 + chance.below(SEQUENCE_MAX) {
             let (operation, at) = (self.arguments)(&mut chance, &page.page_ref());
             let Ok(undo) = operation.prepare(&page.page_ref(), at) else {
@@ -69,7 +70,8 @@ impl<O: Operation> OperationCheck<O> {
                 continue;
             };
             let before = page.clone();
-            self.redo_is_a_function(&operation, &mut page, at)?;
+            lsn = lsn.next();
+            self.redo_is_a_function(&operation, &mut page, at, lsn)?;
             if number == 0 {
                 digest = Some(digest_of(&page));
             }
@@ -81,7 +83,8 @@ impl<O: Operation> OperationCheck<O> {
             tried.performed += 1;
         }
         while let Some(last) = performed.pop() {
-            match self.undone(&last, &mut page)? {
+            lsn = lsn.next();
+            match self.undone(&last, &mut page, lsn)? {
                 true => {}
                 // Not to be undone alone, so neither are those before it.
                 false => break,
@@ -91,25 +94,25 @@ impl<O: Operation> OperationCheck<O> {
     }
 
     /// Encoding, determinism, no refusal; leaves `page` changed.
-    fn redo_is_a_function(&self, operation: &O, page: &mut PageBuf, at: Slot) -> Result<(), Wrong> {
+    fn redo_is_a_function(&self, operation: &O, page: &mut PageBuf, at: Slot, lsn: Lsn) -> Result<(), Wrong> {
         let decoded = through_the_log(operation)?;
         let before = page.clone();
-        redo(operation, page, at)?;
+        redo(operation, page, at, lsn)?;
         let mut again = before.clone();
-        redo(operation, &mut again, at)?;
+        redo(operation, &mut again, at, lsn)?;
         same(page, &again, Rule::Deterministic, "redo of the same on the same left different bytes")?;
         let mut first = before.clone();
-        apply(&mut first, Rule::RefusesInPrepare, |page| operation.first(page, at))?;
+        apply(&mut first, lsn, Rule::RefusesInPrepare, |page| operation.first(page, at))?;
         same(page, &first, Rule::Deterministic, "the first execution leaves other bytes than redo")?;
         let mut from_log = before.clone();
-        redo(&decoded, &mut from_log, at)?;
+        redo(&decoded, &mut from_log, at, lsn)?;
         same(page, &from_log, Rule::Encoding, "the decoded operation leaves other bytes than the encoded one")?;
         Ok(())
     }
 
     /// Undoes one operation and compares. False if it has no undo that could be tried on one page.
-    fn undone(&self, last: &Performed, page: &mut PageBuf) -> Result<bool, Wrong> {
-        let tried = apply(page, Rule::UndoRestores, |page| last.undo.rehearse(&self.registry, page, last.at))?;
+    fn undone(&self, last: &Performed, page: &mut PageBuf, lsn: Lsn) -> Result<bool, Wrong> {
+        let tried = apply(page, lsn, Rule::UndoRestores, |page| last.undo.rehearse(&self.registry, page, last.at))?;
         match tried {
             Rehearsal::Undone => {}
             Rehearsal::NotOnOnePage => return Ok(false),
@@ -144,7 +147,7 @@ impl<O: Operation> OperationCheck<O> {
             let mut page = self.fresh_page(&mut chance);
             let _ = chance.below(SEQUENCE_MAX);
             let (operation, at) = (self.arguments)(&mut chance, &page.page_ref());
-            redo(&through_the_log(&operation)?, &mut page, at)?;
+            redo(&through_the_log(&operation)?, &mut page, at, FORMATTED.next())?;
             Ok(digest_of(&page))
         };
         std::thread::scope(|scope| {
@@ -185,10 +188,10 @@ impl<O: Operation> OperationCheck<O> {
             let prepared = operation.prepare(&garbage.page_ref(), at);
             let mut page = garbage.clone();
             // It may find the page damaged, or change what means nothing; both are fine.
-            let _ = page.change(AT, |page| operation.redo(page, at));
+            let _ = page.change(FORMATTED.next(), |page| operation.redo(page, at));
             if let Ok(undo) = prepared {
                 let mut page = garbage.clone();
-                let _ = page.change(AT, |page| undo.rehearse(&self.registry, page, at));
+                let _ = page.change(FORMATTED.next(), |page| undo.rehearse(&self.registry, page, at));
             }
         });
         outcome.map_err(|words| (Rule::NeverPanics, format!("on a page of garbage: {words}")))
@@ -210,17 +213,18 @@ fn through_the_log<O: Operation>(operation: &O) -> Result<O, Wrong> {
     }
 }
 
-fn redo<O: Operation>(operation: &O, page: &mut PageBuf, at: Slot) -> Result<(), Wrong> {
-    apply(page, Rule::RefusesInPrepare, |page| operation.redo(page, at))
+fn redo<O: Operation>(operation: &O, page: &mut PageBuf, at: Slot, lsn: Lsn) -> Result<(), Wrong> {
+    apply(page, lsn, Rule::RefusesInPrepare, |page| operation.redo(page, at))
 }
 
 /// Changes `page`; an error or a panic on a good page breaks `rule`.
 fn apply<T>(
     page: &mut PageBuf,
+    lsn: Lsn,
     rule: Rule,
     change: impl FnOnce(&mut PageMut<'_>) -> Result<T, Damaged>,
 ) -> Result<T, Wrong> {
-    match quietly(|| page.change(AT, change)) {
+    match quietly(|| page.change(lsn, change)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(damaged)) => Err((rule, format!("what prepare accepted fails: {damaged}"))),
         Err(words) => Err((rule, format!("it panics: {words}"))),
