@@ -290,4 +290,71 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&[0; 64]), SegmentHead::Zero);
         assert_eq!(SegmentHeader::decode(&[1; 8]), SegmentHead::Bad);
     }
+
+    /// The offsets in a document's table whose rows begin `| offset | length | NAME |`.
+    pub(crate) fn drawn(document: &str, heading: &str) -> Vec<(String, usize)> {
+        let section = document.split(heading).nth(1).expect("the heading is there");
+        let rows =
+            section.lines().skip_while(|line| !line.starts_with("| 0 |")).take_while(|line| line.starts_with('|'));
+        rows.map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            (cells[3].to_owned(), cells[1].parse().expect("an offset"))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_drawing_and_the_constants_agree() {
+        let document = include_str!("../../../docs/formats/log.md");
+        let named = |rows: &[(&str, usize)]| rows.iter().map(|&(name, at)| (name.to_owned(), at)).collect::<Vec<_>>();
+        use super::segment_at as segment;
+        let segments = named(&[
+            ("MAGIC", segment::MAGIC),
+            ("CRC", segment::CRC),
+            ("VERSION", segment::VERSION),
+            ("PARTITION", segment::PARTITION),
+            ("EPOCH", segment::EPOCH),
+            ("STORE", segment::STORE),
+            ("SEQUENCE", segment::SEQUENCE),
+            ("SEGMENT_LEN", segment::SEGMENT_LEN),
+            ("RESERVED", segment::RESERVED),
+        ]);
+        assert_eq!(drawn(document, "## Segment header"), segments);
+        let blocks = named(&[
+            ("MAGIC", at::MAGIC),
+            ("CRC", at::CRC),
+            ("USED", at::USED),
+            ("LEN", at::LEN),
+            ("EPOCH", at::EPOCH),
+            ("LIFE", at::LIFE),
+            ("OFFSET", at::OFFSET),
+            ("FIRST_LSN", at::FIRST_LSN),
+            ("LAST_LSN", at::LAST_LSN),
+            ("PROMISE", at::PROMISE),
+            ("OWN_PROMISE", at::OWN_PROMISE),
+        ]);
+        assert_eq!(drawn(document, "## Block"), blocks);
+        let control = include_str!("../../../docs/formats/control.md");
+        use crate::control::at as slot;
+        let slots = named(&[
+            ("MAGIC", slot::MAGIC),
+            ("CRC", slot::CRC),
+            ("VERSION", slot::VERSION),
+            ("USED", slot::USED),
+            ("PAGE_LEN", slot::PAGE_LEN),
+            ("STORE", slot::STORE),
+            ("GENERATION", slot::GENERATION),
+            ("SEGMENT_LEN", slot::SEGMENT_LEN),
+            ("REDO_LSN", slot::REDO_LSN),
+            ("SCAN_LSN", slot::SCAN_LSN),
+            ("NEXT_TXN", slot::NEXT_TXN),
+            ("PROMISE", slot::PROMISE),
+            ("PARTITIONS", slot::PARTITIONS),
+            ("RESERVED", slot::RESERVED),
+            ("EPOCH_COUNT", slot::EPOCH_COUNT),
+            ("NAME_COUNT", slot::NAME_COUNT),
+            ("LISTS", slot::LISTS),
+        ]);
+        assert_eq!(drawn(control, "# The control file"), slots);
+    }
 }
