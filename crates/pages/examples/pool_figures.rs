@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cedrat_media::{Media, RealDisk, SimDisk};
 use cedrat_pages::{LatchRank, PageId, Pool, PoolOptions, StructureLatch, WriteBack};
-use cedrat_sync::{Arc, thread};
+use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::{Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, TxnId};
 
 fn main() {
@@ -110,12 +110,21 @@ fn hits() {
     });
 }
 
+/// Seconds that this thread has had a processor: others at work on the machine do not count.
+fn processor_seconds() -> f64 {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    spent.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds") / 1e9
+}
+
+/// Million reads a second of all threads, had they the machine for themselves.
 fn random_reads(pool: &Pool, pages: u64, threads: u64) -> f64 {
     const READS: u64 = 10_000_000;
-    let begin = Instant::now();
+    let rates = Mutex::new(0.0);
     thread::scope(|scope| {
         for seed in 1..=threads {
+            let rates = &rates;
             scope.spawn(move || {
+                let begin = processor_seconds();
                 let mut random = seed * 0x9E37_79B9_7F4A_7C15;
                 let mut sum = 0u64;
                 for _ in 0..READS {
@@ -128,9 +137,10 @@ fn random_reads(pool: &Pool, pages: u64, threads: u64) -> f64 {
                     sum = sum.wrapping_add(seen);
                     random = random.wrapping_add(seen & 1);
                 }
-                black_box(sum)
+                black_box(sum);
+                *rates.lock() += READS as f64 / (processor_seconds() - begin) / 1e6;
             });
         }
     });
-    (READS * threads) as f64 / begin.elapsed().as_secs_f64() / 1e6
+    rates.into_inner()
 }

@@ -436,3 +436,132 @@ impl Drop for Evicting<'_> {
         self.latch.end_exclusive(0, 0, false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Page {
+        word: AtomicU64,
+        parking: Parking,
+    }
+
+    impl Page {
+        fn out() -> Page {
+            Page { word: AtomicU64::new(0), parking: Parking::new() }
+        }
+
+        fn loaded() -> Page {
+            let page = Page::out();
+            page.latch().begin_load().unwrap().finish();
+            page
+        }
+
+        fn latch(&self) -> Latch<'_> {
+            Latch { word: &self.word, parking: &self.parking, page: PageId::new(1) }
+        }
+
+        fn state(&self) -> u64 {
+            self.word.load(Ordering::Relaxed) & (VERSION - 1)
+        }
+    }
+
+    /// The drawing at the door of this file, as attempts that must be refused and leave the word as it was.
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let page = Page::out();
+        let latch = page.latch();
+        let refused = || {
+            assert!(latch.shared().is_none() && latch.exclusive().is_none(), "a page that is out cannot be held");
+            assert!(latch.try_shared_in_passing().is_none() && latch.try_evict().is_none());
+            assert!(latch.witness().is_none());
+        };
+        refused();
+        assert_eq!(page.state(), 0);
+
+        let loading = latch.begin_load().unwrap();
+        assert!(latch.try_begin_load().is_none() && latch.try_shared_in_passing().is_none());
+        assert!(latch.try_evict().is_none() && latch.witness().is_none() && !latch.pass());
+        assert_eq!(page.state(), EXCLUSIVE);
+        drop(loading);
+        refused();
+        assert_eq!(page.state(), 0, "abandoned, so out");
+
+        latch.begin_load().unwrap().finish();
+        assert!(latch.begin_load().is_none() && latch.try_begin_load().is_none());
+        assert_eq!(page.state(), RESIDENT);
+        {
+            let _exclusive = latch.exclusive().unwrap();
+            assert!(latch.try_shared_in_passing().is_none() && latch.try_begin_load().is_none());
+            assert!(latch.try_evict().is_none() && latch.witness().is_none());
+            assert_eq!(page.state(), RESIDENT | EXCLUSIVE);
+        }
+        {
+            let _one = latch.shared().unwrap();
+            let _two = latch.try_shared_in_passing().unwrap();
+            assert!(latch.try_evict().is_none() && !latch.pass());
+            assert_eq!(page.state(), RESIDENT + 2);
+        }
+        assert_eq!(page.state(), RESIDENT);
+    }
+
+    #[test]
+    fn only_what_is_cold_held_by_nobody_and_not_on_its_way_home_is_evicted() {
+        let page = Page::loaded();
+        let latch = page.latch();
+        assert!(latch.try_evict().is_none(), "warm");
+        assert!(!latch.pass(), "the hand comes by for the first time");
+        assert!(latch.pass(), "and again");
+        drop(latch.try_shared_in_passing().unwrap());
+        assert!(latch.pass(), "writing a page home does not warm it");
+        latch.set_writing();
+        assert!(!latch.pass() && latch.try_evict().is_none(), "on its way home");
+        latch.clear_writing();
+        drop(latch.shared().unwrap());
+        assert!(latch.try_evict().is_none(), "wanted meanwhile");
+        latch.cool();
+        drop(latch.try_evict().unwrap());
+        assert_eq!(page.state(), RESIDENT | COLD, "an eviction that is given up leaves it in");
+        latch.try_evict().unwrap().finish();
+        assert_eq!(page.state(), 0);
+    }
+
+    /// E12.2.
+    #[test]
+    fn a_witness_notices_changes_loads_and_evictions_but_not_readers() {
+        let page = Page::loaded();
+        let latch = page.latch();
+        let witness = latch.witness().unwrap();
+        drop(latch.shared().unwrap());
+        assert!(!latch.pass(), "which makes it cold");
+        latch.set_writing();
+        latch.clear_writing();
+        assert!(latch.still(witness), "none of that changed the page");
+        drop(latch.exclusive().unwrap());
+        assert!(latch.still(witness), "nor did a holder who changed nothing");
+        {
+            let mut exclusive = latch.exclusive().unwrap();
+            assert!(!latch.still(witness), "about to change");
+            exclusive.will_change();
+        }
+        assert!(!latch.still(witness));
+
+        let witness = latch.witness().unwrap();
+        latch.cool();
+        latch.try_evict().unwrap().finish();
+        assert!(!latch.still(witness));
+        latch.begin_load().unwrap().finish();
+        assert!(!latch.still(witness), "out and in again is not the same");
+    }
+
+    #[test]
+    fn a_fresh_page_that_leaves_is_out() {
+        let page = Page::out();
+        let latch = page.latch();
+        let mut exclusive = latch.begin_load().unwrap().finish_exclusive();
+        assert_eq!(page.state(), RESIDENT | EXCLUSIVE);
+        exclusive.leave_out();
+        drop(exclusive);
+        assert_eq!(page.state(), 0);
+    }
+}
