@@ -94,9 +94,12 @@ impl Txn {
         how: How,
         work: impl FnOnce(&mut Txn) -> Result<(T, Option<Undo>)>,
     ) -> Result<T> {
-        let mut open = Open { last: self.last, owed: self.owed, how: self.how, txn: self, done: false };
+        let mut open =
+            Open { last: self.last, owed: self.owed, how: self.how, scope: self.scope, txn: self, done: false };
         open.txn.how = how;
         open.txn.depth += 1;
+        open.txn.scopes += 1;
+        open.txn.scope = open.txn.scopes;
         let id = open.txn.id;
         let result = work(open.txn);
         assert!(open.txn.id == id, "the transaction was exchanged for another one");
@@ -139,6 +142,7 @@ struct Open<'t> {
     last: Option<LogOffset>,
     owed: u64,
     how: How,
+    scope: u32,
     done: bool,
 }
 
@@ -172,6 +176,7 @@ impl Drop for Open<'_> {
             let _ = self.take_back();
         }
         self.txn.how = self.how;
+        self.txn.scope = self.scope;
         self.txn.depth -= 1;
     }
 }

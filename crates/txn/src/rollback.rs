@@ -17,7 +17,7 @@ use crate::body::{Body, LoggedUndo, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
-use crate::transaction::{How, Savepoint, Txn};
+use crate::transaction::{END_ROOM, How, Savepoint, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A transaction's records, newest first, as undo walks them.
@@ -166,7 +166,7 @@ impl Txn {
         self.undoing = true;
         let undone = self.walk_back_to(back_to);
         (self.undoing, self.how) = before;
-        self.owed = owed;
+        self.owed = owed.max(END_ROOM);
         if let Err(error) = &undone {
             self.inner().log.stop(format!("transaction {} could not be undone: {error}", self.id));
         }
@@ -297,8 +297,8 @@ impl Txn {
         if savepoint.txn != self.id {
             return Err(Error::Misuse("the savepoint belongs to another transaction"));
         }
-        if savepoint.depth != self.depth || savepoint.last > self.last {
-            return Err(Error::Misuse("the savepoint was taken at another depth of nesting"));
+        if savepoint.scope != self.scope || savepoint.last > self.last {
+            return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::registry::{Numbers, Registry};
 use crate::report::RecoveryReport;
 use crate::space::Space;
 use crate::table::Table;
-use crate::transaction::{Commit, Freed, Txn};
+use crate::transaction::{Commit, Freed, Txn, TxnOptions};
 
 /// The page at which the catalogue of named roots begins. It is in use from the beginning and cannot be freed.
 pub const CATALOGUE: PageId = PageId::new(1);
@@ -123,6 +123,13 @@ impl Store {
     pub fn begin(&self) -> Txn {
         let id = TxnId(self.inner.next_txn.fetch_add(1, Ordering::Relaxed));
         Txn::new(self.clone(), id)
+    }
+
+    /// Begins a transaction that does without some of what transactions promise.
+    pub fn begin_with(&self, options: TxnOptions) -> Txn {
+        let mut txn = self.begin();
+        txn.options = options;
+        txn
     }
 
     /// Runs `work` in a transaction, and commits it durably.
@@ -337,7 +344,10 @@ fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
         media.lock(LOCK_FILE)
     });
     taken.map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => Error::InUse { path: LOCK_FILE.into() },
+        std::io::ErrorKind::WouldBlock => {
+            let file = media.open(LOCK_FILE, OpenMode::Read);
+            Error::InUse { path: file.map_or_else(|_| LOCK_FILE.into(), |file| media.path(file)) }
+        }
         _ => Error::io(format!("locking the file {LOCK_FILE}"), error),
     })
 }

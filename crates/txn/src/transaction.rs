@@ -16,7 +16,9 @@ use std::fmt;
 
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::Arc;
-use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, RecordHead, Reservation, Spending, Ticket, TxnId};
+use cedrat_wal::{
+    ByteLen, Kind, LogFull, LogOffset, Lsn, PartitionId, Position, RecordHead, Reservation, Spending, Ticket, TxnId,
+};
 
 use crate::body::{Head, room_for};
 use crate::error::{Error, Result};
@@ -49,7 +51,25 @@ pub struct Savepoint {
     pub(crate) txn: TxnId,
     pub(crate) last: Option<LogOffset>,
     pub(crate) owed: u64,
-    pub(crate) depth: u32,
+    pub(crate) scope: u32,
+}
+
+/// What a transaction does without (L022): each by name, none by accident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxnOptions {
+    /// Whether it is taken back as a whole if it does not commit. Without, its changes outside of nested top actions are
+    /// logged redo-only: less log, and rolling back leaves what was done.
+    pub atomicity: bool,
+    /// Whether the lock manager is asked. Without, it sees what others have not committed, and they see it.
+    pub isolation: bool,
+    /// Whether a commit in mode `Sync` waits until it is durable. Without, it is as [`Commit::NoFlush`].
+    pub durability: bool,
+}
+
+impl Default for TxnOptions {
+    fn default() -> TxnOptions {
+        TxnOptions { atomicity: true, isolation: true, durability: true }
+    }
 }
 
 /// How the changes of a transaction are made at the moment (E14.1: each its own way of changing several pages).
@@ -79,6 +99,10 @@ pub struct Txn {
     pub(crate) how: How,
     /// How many nested things are open.
     pub(crate) depth: u32,
+    /// The innermost of them, and how many there were in all: a savepoint belongs to one.
+    pub(crate) scope: u32,
+    pub(crate) scopes: u32,
+    pub(crate) options: TxnOptions,
     /// Whether what happens now is undo: it takes no locks (E15.1) and spends what was reserved for it (E16.1).
     pub(crate) undoing: bool,
     pub(crate) room: Option<Reservation>,
@@ -125,6 +149,9 @@ impl Txn {
             last: None,
             how: How::Plain,
             depth: 0,
+            scope: 0,
+            scopes: 0,
+            options: TxnOptions::default(),
             undoing: false,
             room: None,
             owed: 0,
@@ -168,6 +195,11 @@ impl Txn {
     /// Its store.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Where its newest record lies, to follow it backwards ([`cedrat_wal::Log::backwards`]).
+    pub fn position(&self) -> Option<Position> {
+        self.last.map(|offset| Position { partition: self.partition, offset })
     }
 
     /// Whether this is an undo: of this transaction while it rolls back, or of a loser in recovery.
@@ -280,7 +312,7 @@ impl Txn {
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action.
     pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        if self.undoing {
+        if self.undoing || !self.options.isolation {
             return Ok(());
         }
         if matches!(self.how, How::Nested | How::Ordered) {
@@ -305,6 +337,9 @@ impl Txn {
     }
 
     fn lock_page(&self, page: PageId, mode: LockMode) -> Result<()> {
+        if !self.options.isolation {
+            return Ok(());
+        }
         if let Some((locked, held)) = self.locked.get()
             && locked == page
             && held.covers(mode)
@@ -342,7 +377,7 @@ impl Txn {
 
     /// Marks a place that [`rollback_to`](Txn::rollback_to) returns to.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { txn: self.id, last: self.last, owed: self.owed, depth: self.depth }
+        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope }
     }
 
     /// Undoes everything done since `savepoint`; the transaction goes on from there. Locks stay (a lock given back
@@ -353,6 +388,9 @@ impl Txn {
     /// Failure of the undo itself stops the store.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
+        if self.how == How::Ordered {
+            return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
+        }
         self.undo_back_to(savepoint.last, savepoint.owed)
     }
 
@@ -362,6 +400,9 @@ impl Txn {
     /// Those of `work`.
     pub fn nested_transaction<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.alive()?;
+        if self.how == How::Ordered {
+            return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
+        }
         self.in_sequence(self.how, |txn| Ok((work(txn)?, None)))
     }
 
@@ -394,7 +435,7 @@ impl Txn {
         self.leave();
         self.report_bytes();
         let inner = &self.store.inner;
-        if mode == Commit::Sync && !inner.no_flush {
+        if mode == Commit::Sync && !inner.no_flush && self.options.durability {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
@@ -542,7 +583,7 @@ impl Txn {
             Ok(()) => Ok(()),
             Err(Error::LogFull { full, .. }) => {
                 let oldest = self.inner().table.oldest();
-                if let Some(oldest) = &oldest {
+                if let (Some(oldest), LogFull::Limit { .. }) = (&oldest, &full) {
                     oldest.doom();
                     if oldest.id == self.id {
                         return Err(self.obey());

@@ -68,7 +68,7 @@ impl Txn {
             let mut page = self.store.inner.latched::<O>(at)?;
             let own = operation.prepare(&page.page_ref(), at.slot)?;
             let undo = match &undo_of {
-                _ if self.how == How::Ordered => &Undo::none(),
+                _ if self.is_redo_only() => &Undo::none(),
                 UndoOf::Own => &own,
                 UndoOf::Given(undo) => undo,
             };
@@ -157,6 +157,12 @@ impl Txn {
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
         let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
         done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))
+    }
+
+    /// Whether changes are logged without undo: in an ordered sequence, and where atomicity was given up.
+    #[inline]
+    fn is_redo_only(&self) -> bool {
+        self.how == How::Ordered || !self.options.atomicity && self.how == How::Plain && !self.undoing
     }
 
     /// Whether a change may be made now.

@@ -609,3 +609,178 @@ fn redo_in_threads_does_what_redo_in_order_does() {
     }
     assert!(reports[0].0 > 4_000 && reports.windows(2).all(|pair| pair[0] == pair[1]), "{reports:?}");
 }
+
+/// A lock manager that counts what it is asked, and remembers what recovery tells it.
+#[derive(Debug, Default)]
+struct Clerk {
+    asked: cedrat_sync::atomic::AtomicUsize,
+    recovered: cedrat_sync::Mutex<Vec<(u64, u64)>>,
+}
+
+impl cedrat_txn::LockManager for Clerk {
+    fn lock(&self, _: cedrat_wal::TxnId, _: Resource, _: LockMode) -> Result<(), cedrat_txn::Deadlock> {
+        self.asked.fetch_add(1, cedrat_sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn ended(&self, _: cedrat_wal::TxnId) {}
+
+    fn restores_locks(&self) -> bool {
+        true
+    }
+
+    fn recovered(&self, txn: cedrat_wal::TxnId, page: cedrat_pages::PageId) {
+        self.recovered.lock().push((txn.0, page.get()));
+    }
+}
+
+#[test]
+fn undo_asks_for_no_lock_and_recovery_tells_which_there_were() {
+    let clerk = Arc::new(Clerk::default());
+    let asked = |clerk: &Clerk| clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed);
+    let (disk, store, page) = store_with(Options { locks: Arc::<Clerk>::clone(&clerk), ..options() });
+    let mut txn = store.begin();
+    add(&mut txn, page, 0, 1).unwrap();
+    txn.nested((), |txn| {
+        add(txn, page, 1, 5)?;
+        Ok(((), Undo::logical(&Subtract { page: page.get(), slot: 1, amount: 5 })))
+    })
+    .unwrap();
+    store.log().force(store.log().current_lsn()).unwrap();
+    let before = asked(&clerk);
+    assert!(before > 0);
+    let id = txn.id().0;
+    let crashed = Arc::new(disk.journal().crash(disk.journal_len(), cedrat_media::Loss::Everything));
+    txn.rollback().unwrap();
+    assert_eq!(asked(&clerk), before, "E15.1");
+    let store = open_with(&crashed, Options { locks: Arc::<Clerk>::clone(&clerk), ..options() }).unwrap();
+    assert_eq!(asked(&clerk), before, "E15.1, in recovery");
+    assert_eq!(*clerk.recovered.lock(), [(id, page.get()), (id, page.get())]);
+    assert_eq!(numbers(&store, page), [0; 4]);
+}
+
+#[test]
+fn atomicity_isolation_and_durability_are_given_up_by_name() {
+    let clerk = Arc::new(Clerk::default());
+    let (_disk, store, page) = store_with(Options { locks: Arc::<Clerk>::clone(&clerk), ..options() });
+    let before = clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed);
+    let without = |atomicity, isolation, durability| {
+        store.begin_with(cedrat_txn::TxnOptions { atomicity, isolation, durability })
+    };
+    let mut txn = without(false, false, false);
+    add(&mut txn, page, 0, 1).unwrap();
+    txn.rollback().unwrap();
+    assert_eq!(numbers(&store, page)[0], 1, "no atomicity");
+    assert_eq!(clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed), before, "no isolation");
+    let mut txn = without(true, false, false);
+    add(&mut txn, page, 0, 1).unwrap();
+    assert!(!txn.commit(Commit::Sync).unwrap().is_stable(), "no durability");
+}
+
+#[test]
+fn a_full_disk_fails_the_transaction_and_the_store_goes_on() {
+    let (disk, store, page) = store();
+    disk.set_capacity(Some(disk.space() + (64 << 10)));
+    let mut txn = store.begin();
+    add(&mut txn, page, 0, 1).unwrap();
+    let error = loop {
+        match txn.allocate_region(100) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Pages(cedrat_pages::PoolError::DiskFull { .. })), "{error}");
+    txn.rollback().unwrap();
+    assert_eq!(numbers(&store, page), [0; 4]);
+    store.transact(|txn| add(txn, page, 0, 1)).unwrap();
+    disk.set_capacity(None);
+    store.transact(|txn| txn.allocate_region(100)).unwrap();
+    store.check().unwrap();
+}
+
+#[test]
+fn a_log_that_finds_the_disk_full_fails_the_transaction_and_the_store_goes_on() {
+    let (disk, store, page) = store();
+    disk.set_capacity(Some(disk.space()));
+    let mut txn = store.begin();
+    let error = loop {
+        match add(&mut txn, page, 0, 1) {
+            Ok(()) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::LogFull { .. }), "{error}");
+    txn.rollback().unwrap();
+    assert_eq!(numbers(&store, page), [0; 4], "E16.1");
+    disk.set_capacity(None);
+    store.transact(|txn| add(txn, page, 0, 1)).unwrap();
+    drop(store);
+    assert_eq!(numbers(&open(&disk).unwrap(), page)[0], 1);
+}
+
+#[test]
+fn records_of_each_layout_are_put_changed_taken_out_and_brought_back() {
+    use cedrat_pages::LayoutKind;
+    use cedrat_pages::layout::{Fixed, Slotted, Versioned};
+    use cedrat_txn::*;
+
+    let (disk, store, _) = store();
+    let bytes = |text: &str| SmallBytes::from(text.as_bytes());
+    let [fixed, slotted, versioned] = store
+        .transact(|txn| {
+            let pages = [txn.allocate()?, txn.allocate()?, txn.allocate()?];
+            txn.update(RecordId::page(pages[0]), &FormatFixed { record_len: 8, count: 4 })?;
+            txn.update(RecordId::page(pages[1]), &FormatFresh::new(LayoutKind::SLOTTED))?;
+            txn.update(RecordId::page(pages[2]), &FormatFresh::new(LayoutKind::VERSIONED))?;
+            txn.update(at(pages[0], 2), &FixedSet { record: bytes("two") })?;
+            txn.update(at(pages[1], 0), &SlottedInsert { record: bytes("a record") })?;
+            txn.update(at(pages[2], 0), &VersionedInsert { record: bytes("a record") })?;
+            Ok(pages)
+        })
+        .unwrap();
+    let look = |store: &Store| {
+        let (f, s, v) = (store.read(fixed).unwrap(), store.read(slotted).unwrap(), store.read(versioned).unwrap());
+        let f = Fixed::of(&f).unwrap();
+        let rows: Vec<Vec<u8>> = f.iter().map(|(_, record)| record.to_vec()).collect();
+        let s: Vec<_> = Slotted::of(&s).unwrap().iter().map(|row| row.unwrap().1.to_vec()).collect();
+        let v: Vec<_> = Versioned::of(&v).unwrap().iter().map(|row| row.unwrap().2.to_vec()).collect();
+        (rows, s, v)
+    };
+    let before = look(&store);
+    let version_before = Versioned::of(&store.read(versioned).unwrap()).unwrap().version(Slot(0)).unwrap();
+    let mut txn = store.begin();
+    txn.update(at(fixed, 2), &FixedSet { record: bytes("other") }).unwrap();
+    txn.update(at(fixed, 0), &FixedSetCount { count: 1 }).unwrap();
+    txn.update(at(slotted, 0), &SlottedUpdate { record: bytes("a longer record") }).unwrap();
+    txn.update(at(slotted, 1), &SlottedInsert { record: bytes("second") }).unwrap();
+    txn.update(at(slotted, 0), &SlottedDelete {}).unwrap();
+    txn.update(at(versioned, 0), &VersionedUpdate { record: bytes("v2") }).unwrap();
+    txn.update(at(versioned, 0), &VersionedDelete {}).unwrap();
+    for refused in [
+        txn.update(at(fixed, 7), &FixedSet { record: bytes("x") }),
+        txn.update(at(slotted, 1), &SlottedInsert { record: bytes("x") }),
+        txn.update(at(slotted, 9), &SlottedUpdate { record: bytes("x") }),
+        txn.update(at(slotted, 1), &SlottedUpdate { record: vec![0; 5000].into() }),
+        txn.update(at(versioned, 0), &VersionedDelete {}),
+    ] {
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+    assert_ne!(look(&store), before);
+    store.log().force(store.log().current_lsn()).unwrap();
+    let crashed = Arc::new(disk.journal().crash(disk.journal_len(), cedrat_media::Loss::Everything));
+    txn.rollback().unwrap();
+    assert_eq!(look(&store), before);
+    let store = open(&crashed).unwrap();
+    assert_eq!(look(&store), before);
+    let version = Versioned::of(&store.read(versioned).unwrap()).unwrap().version(Slot(0)).unwrap();
+    assert!(version > version_before, "E19.1: a version never goes back");
+    store.check().unwrap();
+}
+
+#[test]
+fn transactions_may_change_threads_and_stores_be_shared() {
+    fn may_be_sent<T: Send>() {}
+    fn may_be_shared<T: Send + Sync>() {}
+    may_be_sent::<Txn>();
+    may_be_shared::<Store>();
+}
