@@ -247,6 +247,25 @@ mod tests {
         }
     }
 
+    /// E12.4, as the system sees it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn frames_stay_out_of_forked_children_and_of_huge_pages() {
+        let range = Reservation::new(64 * PAGE_LEN).unwrap();
+        let here = range.base.as_ptr().addr();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        // The system may have joined the range with one beside it that has the same flags.
+        let holds_us = |line: &&str| {
+            let bounds = line.split(' ').next().and_then(|bounds| bounds.split_once('-'));
+            let number = |digits| usize::from_str_radix(digits, 16).ok();
+            bounds.is_some_and(|(from, to)| number(from) <= Some(here) && Some(here) < number(to))
+        };
+        let mut lines = maps.lines().skip_while(|line| !holds_us(line));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags: ")).expect("the range is mapped");
+        let has = |flag| flags.split(' ').any(|one| one == flag);
+        assert!(has("dc") && has("nh") && has("nr"), "no copy, no huge pages, no reserve: {flags}");
+    }
+
     #[test]
     fn a_page_given_back_reads_as_zero() {
         let range = Reservation::new(16 * PAGE_LEN).unwrap();

@@ -84,7 +84,6 @@ impl<'a> PageRef<'a> {
     }
 
     /// Four bytes at `offset`.
-    #[allow(missing_docs, reason = "errors as for u16_at")]
     pub fn u32_at(&self, offset: usize) -> Result<u32, Damaged> {
         Ok(number(self.words, self.id, offset, 4)? as u32)
     }

@@ -2,7 +2,7 @@
 
 mod yard;
 
-use cedrat_media::{Call, Damage, Durability, Fault, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Damage, Durability, Fault, Media, OpenMode, RealDisk, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PoolError, WriteBack};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
@@ -317,6 +317,29 @@ fn the_cleaner_keeps_frames_free_ahead_of_need() {
     }
     // It may be started again.
     drop(yard.pool.start_cleaner().unwrap());
+}
+
+/// The same pool over files, past the operating system's cache where it may go, with threads of its own.
+#[test]
+fn a_real_disk_serves_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory.path()));
+    let mut options = options(64);
+    options.free_ahead = Some(16);
+    let yard = Yard::create(&media, options.clone(), 600);
+    let cleaner = yard.pool.start_cleaner().unwrap();
+    for number in 0..600 {
+        // Scattered, so that the homes of a batch are many.
+        let number = number * 7 % 600;
+        yard.set(page(number), 5, number as u8).unwrap();
+    }
+    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    drop(cleaner);
+    drop(yard);
+    let yard = Yard::recovered(&media, options, Lsn::MAX);
+    for number in 0..600 {
+        assert_eq!(yard.byte(page(number), 5).unwrap(), number as u8);
+    }
 }
 
 #[test]

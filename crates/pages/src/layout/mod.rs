@@ -7,7 +7,7 @@
 //! | [`Slotted`] | of any length, each keeping its number while others come and go | most things |
 //! | [`Versioned`] | as slotted, each with a version that outlives it | objects that are flushed out of order (§7.2) |
 //!
-//! A layout is a *view*: a reader over a [`PageRef`], a writer over a [`PageMut`]. Opening a view checks the kind and the
+//! A layout is a *view*: a reader over a [`PageRef`], a writer over a [`PageMut`](crate::PageMut). Opening a view checks the kind and the
 //! few numbers that the rest depends on; every later step checks what it follows. Whatever bytes a page has, the answer
 //! is a value or [`Damaged`], never a panic and never a loop without end.
 //!

@@ -98,7 +98,9 @@ proptest! {
 
     #[test]
     fn a_slotted_page_is_a_map_that_forgets_nothing(steps in vec(step(), 1..120)) {
-        let mut model = Modelled::new(|page| drop(SlottedMut::format(page)));
+        let mut model = Modelled::new(|page| {
+            SlottedMut::format(page);
+        });
         let mut redone = model.page.clone();
         for (number, step) in steps.into_iter().enumerate() {
             let lsn = Lsn::new(number as u64 + 2);
@@ -144,7 +146,9 @@ proptest! {
     /// E19.1.
     #[test]
     fn versions_outlive_their_records(steps in vec(step(), 1..120)) {
-        let mut model = Modelled::new(|page| drop(VersionedMut::format(page)));
+        let mut model = Modelled::new(|page| {
+            VersionedMut::format(page);
+        });
         for (number, step) in steps.into_iter().enumerate() {
             let lsn = Lsn::new(number as u64 + 2);
             let (takes, step) = {
