@@ -184,3 +184,25 @@ impl DoubleWrite {
 fn number(header: &[u8; PAGE_LEN], at: usize) -> u64 {
     u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The drawing and the constants say the same.
+    #[test]
+    fn the_header_is_as_drawn() {
+        let expected = [
+            (at::MAGIC, 8),
+            (at::FORMAT, 4),
+            (at::COUNT, 4),
+            (at::BATCH, 8),
+            (at::CHECKSUM, 4),
+            (at::CHECKSUM + 4, 4),
+            (at::ENTRIES, 8),
+            (at::ENTRIES + 8, 4),
+            (at::ENTRIES + 12, 4),
+        ];
+        assert_eq!(crate::page::tests::drawn("## The double-write area"), expected);
+    }
+}

@@ -180,7 +180,7 @@ fn field<const N: usize>(page: &[u8; PAGE_LEN], at: usize) -> [u8; N] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn sealed(id: u64) -> [u8; PAGE_LEN] {
@@ -232,5 +232,36 @@ mod tests {
     fn damage_names_the_page_and_the_byte() {
         let message = Damaged::in_body(PageId::new(9), 10, "why").to_string();
         assert_eq!(message, "page 9 is damaged at its byte 42: why");
+    }
+
+    /// The drawing and the constants say the same.
+    #[test]
+    fn the_header_is_as_drawn() {
+        let expected = [
+            (at::CHECKSUM, 4),
+            (at::FORMAT, 2),
+            (at::KIND, 2),
+            (at::LSN, 8),
+            (at::PAGE, 8),
+            (at::LAYOUT, 8),
+            (at::BODY, BODY_LEN),
+        ];
+        assert_eq!(drawn("## The header of a page"), expected);
+    }
+
+    /// Byte and length of the rows of the first table behind a heading of docs/formats/page.md.
+    pub(crate) fn drawn(heading: &str) -> Vec<(usize, usize)> {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/page.md");
+        let page = std::fs::read_to_string(page).expect("the drawing");
+        let section = page.split(heading).nth(1).expect("the heading");
+        let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        table
+            .filter_map(|row| {
+                let mut cells = row.split('|').skip(1).map(str::trim);
+                // `32 + 16 *i*` is the first of many.
+                let byte = cells.next()?.split(' ').next()?.parse().ok()?;
+                Some((byte, cells.next()?.parse().ok()?))
+            })
+            .collect()
     }
 }

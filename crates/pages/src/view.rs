@@ -503,6 +503,7 @@ mod tests {
         assert_eq!(seen.bytes()[..6], [0; 6], "checksum and format are set when the page is sealed");
     }
 
+    /// E12.1, E12.3: also to readers without a latch, whatever nonsense they ask for.
     #[test]
     fn what_lies_outside_the_body_is_refused() {
         let mut page = page();
