@@ -1,6 +1,7 @@
 //! The repository asks itself what a reviewer would ask again and again.
 #![forbid(unsafe_code)]
 
+mod features;
 mod floors;
 mod invariants;
 mod links;
