@@ -192,7 +192,8 @@ impl<'a, S: Scenario> Walk<'a, S> {
                     break;
                 }
             }
-            barren = if self.report.distinct == before { barren + 1 } else { 0 };
+            let (new, tried) = (self.report.distinct - before, self.report.states - tried);
+            barren = if new * BARREN_SHARE < tried { barren + 1 } else { 0 };
             let enough = round > 0 && self.report.distinct >= self.plan.distinct_min;
             if enough || barren == BARREN_ROUNDS_MAX {
                 break;

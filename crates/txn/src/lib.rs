@@ -41,7 +41,7 @@ mod update;
 
 pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
-    SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
+    SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw,
 };
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};

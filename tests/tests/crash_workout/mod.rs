@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "not every suite uses every subject")]
 
+pub(crate) mod pages;
 pub(crate) mod subjects;
 
 use std::fmt::Debug;
@@ -49,7 +50,7 @@ impl<T: Subject> Workout<T> {
     pub(crate) fn of(subject: T) -> Workout<T> {
         Workout {
             subject: std::sync::Arc::new(subject),
-            transactions: 40,
+            transactions: 60,
             threads: 1,
             steps_max: 4,
             checkpoint_every: 9,
@@ -157,6 +158,6 @@ fn in_transaction<R>(store: &Store, work: impl FnOnce(&mut Txn) -> Outcome<R>) -
 /// Runs a check and prints its row.
 #[track_caller]
 pub(crate) fn passes<T: Subject>(name: &str, workout: Workout<T>) {
-    let check = check::crashes(name, workout).seed(check::seed(1)).at_least(6_000).again(10, 80);
+    let check = check::crashes(name, workout).seed(check::seed(1)).at_least(6_500).again(10, 80);
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }

@@ -229,6 +229,16 @@ impl Directory {
         Ok(())
     }
 
+    /// Takes the record out of its slot, and the directory back to `slots` slots as far as those behind are vacant.
+    pub(super) fn withdraw(&mut self, page: &mut PageMut<'_>, slot: Slot, slots: u16) -> Result<(), Damaged> {
+        self.delete(page, slot, false)?;
+        while self.count > usize::from(slots) && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
+            self.count -= 1;
+        }
+        self.save(page);
+        Ok(())
+    }
+
     /// Moves all records together, in the order in which they lie, so that the free bytes are one piece.
     pub(super) fn compact(&mut self, page: &mut PageMut<'_>) -> Result<(), Damaged> {
         let mut records = self.extents(&page.page_ref())?;

@@ -148,6 +148,16 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
         self.set_version(slot, version)
     }
 
+    /// Takes out a record whose slot its insertion had made: the page has `slots` slots again, as it had before. For the
+    /// undo of that insertion only, which must give back the slot's own bytes too: another undo may need them. A slot
+    /// that never held anything else has no version to remember (E19.1).
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn withdraw(&mut self, slot: Slot, slots: u16) -> Result<(), Damaged> {
+        self.directory.withdraw(self.page, slot, slots)
+    }
+
     /// Moves the records together. Numbers, contents and versions stay.
     ///
     /// # Errors

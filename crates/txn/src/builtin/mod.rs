@@ -9,7 +9,7 @@ pub use format::{FormatFresh, FormatPage, RestorePage};
 pub use range::SetRange;
 pub use records::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete,
-    VersionedInsert, VersionedUpdate,
+    VersionedInsert, VersionedUpdate, VersionedWithdraw,
 };
 pub use space::SetSpace;
 

@@ -25,6 +25,7 @@ pub(super) fn register(registry: Registry) -> Registry {
         .operation::<VersionedInsert>()
         .operation::<VersionedUpdate>()
         .operation::<VersionedDelete>()
+        .operation::<VersionedWithdraw>()
 }
 
 // ---- fixed ----------------------------------------------------------------------------------------------------
@@ -231,7 +232,8 @@ impl Operation for VersionedInsert {
             return Err(Refused::new(format!("slot {at} of page {} is not vacant", page.id())));
         }
         has_room(versioned.room(at)?, self.record.len(), page)?;
-        Ok(Undo::op(VersionedDelete {}))
+        let slots = versioned.slots();
+        Ok(if at.0 < slots { Undo::op(VersionedDelete {}) } else { Undo::op(VersionedWithdraw { slots }) })
     }
 
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
@@ -282,6 +284,32 @@ impl Operation for VersionedDelete {
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
         let version = page.changing_at();
         VersionedMut::of(page)?.delete(at, version)
+    }
+}
+
+/// Takes back the insertion of a record into a slot that was not there before: the slot goes too.
+///
+/// A slot that stayed would keep its bytes of the directory, and the undo of an older change, back to a longer record, might
+/// not find the room that it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionedWithdraw {
+    /// How many slots there were before the insertion.
+    pub slots: u16,
+}
+
+impl Operation for VersionedWithdraw {
+    const NAME: &'static str = "cedrat.versioned_withdraw.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        match Versioned::of(page)?.get(at)? {
+            Some(now) if self.slots <= at.0 => Ok(Undo::op(VersionedInsert { record: now.into() })),
+            Some(_) => Err(Refused::new("the slot was there before; delete the record instead")),
+            None => Err(no_record(page, at)),
+        }
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        VersionedMut::of(page)?.withdraw(at, self.slots)
     }
 }
 
