@@ -227,6 +227,7 @@ pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) ->
 pub(crate) fn commits(dir: &Path, which: Which, threads: u32, outstanding: u32, seconds: f64) -> Result<Outcome> {
     let sizing = Sizing { pool_bytes: POOL_BYTES, presize_records: 0 };
     let system = systems::create(which, dir, sizing)?;
+    system.settle()?;
     let next = AtomicU64::new(0);
     let reached = rate(threads, seconds, |_, go_on| {
         let mut session = system.session()?;

@@ -91,6 +91,11 @@ pub(crate) fn create(which: Which, dir: &Path, sizing: Sizing) -> Result<Box<dyn
 pub(crate) trait System: Sync {
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
+    /// Puts the store where it is after running for a while, if a fresh one differs.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes of log written since the store was made, if it has a log.
     fn log_bytes(&self) -> Result<Option<u64>>;
 }

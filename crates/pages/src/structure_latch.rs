@@ -7,8 +7,8 @@
 
 use std::cell::Cell;
 
-use cedrat_sync::atomic::{AtomicU64, Ordering, fence};
-use cedrat_sync::{Arc, Condvar, Mutex, spin_hint, thread_local};
+use cedrat_sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use cedrat_sync::{Arc, WaitWord, spin_hint, thread_local};
 
 use crate::order::{Held, LatchRank, Latched};
 
@@ -42,8 +42,61 @@ pub struct StructureLatch {
     rank: LatchRank,
     state: AtomicU64,
     readers: [Readers; SHARDS],
-    bed: Mutex<()>,
-    woken: Condvar,
+    /// Where those sleep that wait for the end of a change.
+    opened: Bed,
+    /// Where the writer sleeps until the last reader has gone.
+    drained: Bed,
+}
+
+/// Where threads sleep until something is so.
+///
+/// Two beds for a latch, because whoever is woken for nothing has to go to sleep again: with hundreds of threads on a
+/// few processors that was most of what an insert cost.
+#[derive(Debug, Default)]
+struct Bed {
+    /// Changes with every wake-up call.
+    calls: WaitWord,
+    sleepers: AtomicU32,
+}
+
+impl Bed {
+    /// Returns when it `is_so`, which must look with sequential consistency.
+    fn sleep_until(&self, is_so: impl Fn() -> bool) {
+        for _ in 0..SPINS {
+            if is_so() {
+                return;
+            }
+            spin_hint();
+        }
+        // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees that it is so.
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        loop {
+            let calls = self.calls.load();
+            if is_so() {
+                break;
+            }
+            self.calls.wait(calls, None);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Lets those who sleep look again. To be called after it became so, with sequential consistency.
+    #[inline]
+    fn wake(&self) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.call();
+        }
+    }
+
+    #[cold]
+    fn call(&self) {
+        loop {
+            let calls = self.calls.load();
+            if self.calls.change(calls, calls.wrapping_add(1)) {
+                return self.calls.wake_all();
+            }
+        }
+    }
 }
 
 /// The moment at which an optimistic reader began.
@@ -57,8 +110,8 @@ impl StructureLatch {
             rank,
             state: AtomicU64::new(0),
             readers: std::array::from_fn(|_| Readers(AtomicU64::new(0))),
-            bed: Mutex::new(()),
-            woken: Condvar::new(),
+            opened: Bed::default(),
+            drained: Bed::default(),
         }
     }
 
@@ -120,15 +173,15 @@ impl StructureLatch {
                 return shard;
             }
             self.leave(shard);
-            self.wait_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
+            self.opened.sleep_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
         }
     }
 
     #[inline]
     fn leave(&self, shard: usize) {
-        self.readers[shard].0.fetch_sub(1, Ordering::SeqCst);
-        if self.state.load(Ordering::SeqCst) & EXCLUSIVE != 0 {
-            self.wake();
+        let last = self.readers[shard].0.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.state.load(Ordering::SeqCst) & EXCLUSIVE != 0 {
+            self.drained.wake();
         }
     }
 
@@ -140,10 +193,10 @@ impl StructureLatch {
             {
                 break;
             }
-            self.wait_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
+            self.opened.sleep_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
         }
         for readers in &self.readers {
-            self.wait_until(|| readers.0.load(Ordering::SeqCst) == 0);
+            self.drained.sleep_until(|| readers.0.load(Ordering::SeqCst) == 0);
         }
         // Whoever sees a change made under this latch also sees that it was held (with `is_unchanged_since`).
         fence(Ordering::Release);
@@ -151,26 +204,7 @@ impl StructureLatch {
 
     fn open(&self) {
         self.state.fetch_add(VERSION - EXCLUSIVE, Ordering::SeqCst);
-        self.wake();
-    }
-
-    fn wait_until(&self, free: impl Fn() -> bool) {
-        for _ in 0..SPINS {
-            if free() {
-                return;
-            }
-            spin_hint();
-        }
-        let mut bed = self.bed.lock();
-        while !free() {
-            self.woken.wait(&mut bed);
-        }
-    }
-
-    #[cold]
-    fn wake(&self) {
-        let _bed = self.bed.lock();
-        self.woken.notify_all();
+        self.opened.wake();
     }
 }
 
