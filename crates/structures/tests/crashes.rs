@@ -2,9 +2,10 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 
-use cedrat_media::{Loss, SimDisk};
+use cedrat_media::{Cursor, Damage, Loss, SimDisk};
 use cedrat_structures::{ArrayList, Catalogue, HashTable, List, PageList, Records, drop_named, increment::increment};
 use cedrat_sync::Arc;
 use cedrat_txn::{Result, Store, Txn};
@@ -13,19 +14,35 @@ use common::{check_all, in_vain, open};
 /// One transaction of a workload.
 type Step<'w> = &'w dyn Fn(&mut Txn, usize) -> Result<()>;
 
-/// Runs `steps` transactions, each also once in vain, then opens what every crash left: what was acknowledged must be
-/// there, the transaction under way whole or not at all, and every structure sound.
+/// What the store may hold after each number of transactions, and how to see what it holds.
+struct Judge<'w, S> {
+    states: Vec<S>,
+    look: &'w dyn Fn(&Store) -> Result<S>,
+}
+
+impl<S: PartialEq + Debug> Judge<'_, S> {
+    /// What was acknowledged must be there, the transaction under way whole or not at all, and every structure sound.
+    fn judge(&self, disk: &Arc<SimDisk>, acknowledged: usize, case: &dyn Fn() -> String) {
+        let store = open(disk);
+        let state = (self.look)(&store).unwrap();
+        let possible = &self.states[acknowledged..self.states.len().min(acknowledged + 2)];
+        assert!(possible.contains(&state), "{}: {state:?} is none of {possible:?}", case());
+        check_all(&store);
+    }
+}
+
+/// Runs `steps` transactions, each also once in vain, then opens what every crash left.
 fn survives<S: PartialEq + Debug>(steps: usize, step: Step<'_>, look: &dyn Fn(&Store) -> Result<S>) {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk);
     store.transact(|txn| step(txn, 0)).unwrap();
     let begun = disk.journal_len();
-    let mut states = vec![look(&store).unwrap()];
+    let mut judge = Judge { states: vec![look(&store).unwrap()], look };
     for n in 1..=steps {
         in_vain(&store, |txn| step(txn, n)).unwrap();
         store.transact(|txn| step(txn, n)).unwrap();
         disk.mark(n as u64);
-        states.push(look(&store).unwrap());
+        judge.states.push(look(&store).unwrap());
         if n % 3 == 0 {
             store.checkpoint().unwrap();
         }
@@ -33,12 +50,11 @@ fn survives<S: PartialEq + Debug>(steps: usize, step: Step<'_>, look: &dyn Fn(&S
     drop(store);
 
     let journal = disk.journal();
-    let mut images = std::collections::HashSet::new();
+    let mut images = HashSet::new();
     let mut cursor = journal.cursor();
     for at in begun..=journal.len() {
         cursor.advance_to(at);
         let acknowledged = journal.marks_before(at).last().map_or(0, |mark| mark.label as usize);
-        // The last write torn after each of its sectors cuts the log in the middle of a split, of a fold, of an undo.
         let torn = (0..24).map(|sectors| Loss::TornLast((1 << sectors) - 1));
         let others = [Loss::Everything, Loss::Nothing, Loss::Random(at as u64), Loss::Whole(at as u64)];
         for loss in torn.chain(others) {
@@ -47,27 +63,48 @@ fn survives<S: PartialEq + Debug>(steps: usize, step: Step<'_>, look: &dyn Fn(&S
                 continue;
             }
             let crashed = Arc::new(SimDisk::from_image(image));
-            let judge = |store: &Store, what: &str| {
-                let state = look(store).unwrap();
-                let possible = &states[acknowledged..states.len().min(acknowledged + 2)];
-                assert!(possible.contains(&state), "{what} at {at}, {loss:?}: {state:?} is none of {possible:?}");
-                check_all(store);
-            };
             let before = crashed.journal_len();
-            judge(&open(&crashed), "crash");
+            judge.judge(&crashed, acknowledged, &|| format!("crash at {at}, {loss:?}"));
             if at % 7 == 0 {
                 let recovery = crashed.journal();
                 for again in (before..recovery.len()).step_by(5) {
-                    judge(&open(&Arc::new(recovery.crash(again, Loss::Random(again as u64)))), "crash in recovery");
+                    let crashed = Arc::new(recovery.crash(again, Loss::Random(again as u64)));
+                    let case = || format!("crash at {at}, {loss:?}, and in recovery at {again}");
+                    judge.judge(&crashed, acknowledged, &case);
                 }
             }
+        }
+        if acknowledged % 9 == 4 {
+            cut_after_each_record(&cursor, |crashed, place| {
+                if images.insert(crashed.image().hash()) {
+                    judge.judge(crashed, acknowledged, &|| format!("log cut at {at}, byte {place}"));
+                }
+            });
         }
     }
     assert!(images.len() > steps, "a workload without crashes tests nothing");
     println!("{} crash states", images.len());
 }
 
-/// Entries of many lengths, so that buckets split, chain, and fold.
+/// Cuts the log within the write that is under way, in the middle of a split, of a fold, of an undo: a bit that flipped in
+/// a record ends the log before it, for nobody has promised yet that it is there (E20.3).
+fn cut_after_each_record(cursor: &Cursor, mut with: impl FnMut(&Arc<SimDisk>, u64)) {
+    let (before, after) = (cursor.image(Loss::Everything), cursor.image(Loss::Nothing));
+    for name in after.names().filter(|name| name.starts_with("log/")) {
+        let (Some(old), Some(new)) = (before.file(name), after.file(name)) else { continue };
+        let mut changed = old.iter().zip(&new).enumerate().filter(|(_, (old, new))| old != new).map(|(at, _)| at);
+        let Some(first) = changed.next() else { continue };
+        let last = changed.last().unwrap_or(first);
+        // Behind the block's header, in steps shorter than any record.
+        for place in (first as u64 + 80..last as u64).step_by(14) {
+            let crashed = Arc::new(SimDisk::from_image(after.clone()));
+            crashed.corrupt(name, place, Damage::Flip { bit: 3 }).unwrap();
+            with(&crashed, place);
+        }
+    }
+}
+
+/// Entries of many lengths, so that buckets split, chain, and fold (S3, S4).
 #[test]
 fn hash_table() {
     let step = |txn: &mut Txn, n: usize| {

@@ -114,6 +114,7 @@ fn a_dropped_table_is_gone_for_every_handle_and_its_pages_are_used_again() -> Re
     Ok(())
 }
 
+/// S5.
 #[test]
 fn a_handle_from_a_rolled_back_creation_is_refused() -> Result<()> {
     let bench = Bench::new();

@@ -72,7 +72,7 @@ fn transfers_keep_the_total() -> Result<()> {
 }
 
 /// Writers with keys of their own make buckets split, chain and fold; readers without locks or latches see every key that
-/// is there for good, with the value that belongs to it.
+/// is there for good, with the value that belongs to it (E12.2, S1).
 #[test]
 fn readers_are_not_misled_by_splits() -> Result<()> {
     const KEPT: u64 = 2000;
@@ -133,7 +133,7 @@ fn readers_are_not_misled_by_splits() -> Result<()> {
     Ok(())
 }
 
-/// Two transactions that put one key at once leave one entry, even where nobody locks.
+/// S2: two transactions that put one key at once leave one entry, even where nobody locks.
 #[test]
 fn a_key_is_never_there_twice() -> Result<()> {
     let bench = Bench::new();

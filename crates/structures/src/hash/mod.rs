@@ -13,15 +13,8 @@
 //! | `walk` | iterating, checking, dropping |
 //! | `typed` | keys and values of Rust types |
 //!
-//! What holds:
-//!
-//! - A key is on exactly one page of the bucket that its hash and the number of buckets name. Whatever else a page
-//!   holds is nobody's.
-//! - Entries change under the latch held shared, on the bucket's only page, one log record each; or under the latch held
-//!   exclusively. So no two transactions put one key at once, even where nobody locks.
-//! - Links between pages, and the number of buckets, change only under the latch held exclusively, in nested top
-//!   actions whose steps have physical undo (E14.1, E15.3).
-//! - A reader without a latch trusts what it saw only if the latch's stamp did not change (E12.2).
+//! What holds is S1 to S5 of `docs/inside/invariants.md`; a reader without a latch trusts what it saw only if the
+//! latch's stamp did not change (E12.2).
 
 mod bucket;
 mod header;

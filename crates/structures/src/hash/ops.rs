@@ -407,8 +407,8 @@ pub(super) struct Unfound {
 
 impl LogicalUndo for Unfound {
     const NAME: &'static str = "cedrat.hash.unfound.v1";
-    /// Room to free some thousand overflow pages one by one, beside the regions.
-    const LOG_BYTES_MAX: u32 = 256 * 1024;
+    /// Room to free a thousand overflow pages one by one, and all regions that a root page can name.
+    const LOG_BYTES_MAX: u32 = 64 * 1024;
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {
         RawHashTable::for_undo(txn, self.root)?.give_back(txn)

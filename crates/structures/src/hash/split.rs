@@ -10,7 +10,7 @@
 //! | 3. fold chained pages into those before them | a nested top action each | as before or after it |
 //!
 //! So the moved entries are logged once: their copies need no undo, because they are nobody's from the end of
-//! step 1 on, and nothing is lost if step 2 never happens. The bucket's next split would drop them.
+//! step 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
 
 use cedrat_pages::PageId;
 use cedrat_txn::{RecordId, Result, Txn, Undo};
@@ -56,6 +56,7 @@ impl RawHashTable {
         }
         self.resident.set_buckets(buckets);
 
+        // S4: not a moment earlier.
         for &page in &chain {
             let purge = Purge { root: self.root.get(), bucket: old, buckets };
             txn.update_latched(RecordId::page(page), &purge)?;

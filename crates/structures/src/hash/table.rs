@@ -189,7 +189,7 @@ impl RawHashTable {
         Ok(self.get_with(txn, key, |_| ())?.is_some())
     }
 
-    /// Refuses a handle whose table is gone. The latch is held, or the stamp checked afterwards.
+    /// Refuses a handle whose table is gone (S5). The latch is held, or the stamp checked afterwards.
     #[inline]
     pub(super) fn check_alive(&self, txn: &Txn) -> Result<()> {
         if self.resident.identity() == self.seed { Ok(()) } else { self.check_root(txn) }

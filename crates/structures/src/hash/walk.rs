@@ -4,14 +4,18 @@ use std::collections::HashSet;
 
 use cedrat_pages::PageId;
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{RecordId, Result, Txn};
+use cedrat_txn::{LogicalUndo, RecordId, Result, Txn};
 
 use super::bucket::{self, KeyHash};
-use super::ops::SetLive;
+use super::ops::{SetLive, Unfound};
 use super::resident;
 use super::table::RawHashTable;
 use crate::checked::Checked;
 use crate::regions::region_pages;
+
+/// How many overflow pages the undo of a creation gives back.
+const UNDO_FREES_MAX: usize = 1000;
+const _: () = assert!((UNDO_FREES_MAX + 600) * 40 <= <Unfound as LogicalUndo>::LOG_BYTES_MAX as usize);
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -68,10 +72,15 @@ impl RawHashTable {
     pub(super) fn give_back(&self, txn: &mut Txn) -> Result<()> {
         let _shape = self.resident.latch.exclusive();
         let header = resident::read(&*txn.read_latched(self.root)?)?;
+        // Undo has bounded room in the log (E16.1): rather than exceed it, it loses overflow pages of a table that was
+        // made, filled beyond measure, and taken back.
+        let mut room = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
         for bucket in 0..header.buckets {
-            for page in self.chain(txn, bucket)?.into_iter().skip(1) {
+            let chain = self.chain(txn, bucket)?;
+            for &page in chain[1..].iter().take(room) {
                 txn.free(page)?;
             }
+            room = room.saturating_sub(chain.len() - 1);
         }
         for (number, first) in header.regions.iter().enumerate() {
             txn.free_region(PageId::new(*first), region_pages(number))?;
@@ -116,7 +125,7 @@ impl RawHashTable {
                     bucket::check(page.body(), self.seed)?;
                     for entry in bucket::entries(page.body())? {
                         let (key, _) = entry?;
-                        // What a split left behind when a crash cut it short is nobody's.
+                        // What a split left behind when a crash cut it short is nobody's (S1).
                         if KeyHash::of(key, self.seed).bucket(header.buckets) != bucket {
                             continue;
                         }

@@ -94,7 +94,7 @@ impl RawHashTable {
     /// Moves an entry whose new value does not fit its page to another page of the bucket, if one has room.
     ///
     /// Two pages change, so it is a nested top action; its steps carry physical undo, because the latch that a logical
-    /// one would ask for is held.
+    /// one would ask for is held (S3).
     fn replace_elsewhere(
         &self,
         txn: &mut Txn,
