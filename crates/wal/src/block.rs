@@ -29,6 +29,9 @@ pub(crate) mod at {
 pub(crate) const BLOCK_HEADER_LEN: usize = at::END;
 const _: () = assert!(BLOCK_HEADER_LEN == 64 && at::OFFSET.is_multiple_of(8));
 
+/// No block has more bytes with meaning, whatever the options and the length of its records.
+pub(crate) const BLOCK_USED_MAX: usize = 1 << 24;
+
 /// `CBLK`, read as a little-endian number.
 pub(crate) const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"CBLK");
 
@@ -90,6 +93,7 @@ impl BlockHeader {
             && len.is_multiple_of(BLOCK_UNIT)
             && header.used as usize >= BLOCK_HEADER_LEN
             && header.used <= header.len
+            && header.used as usize <= BLOCK_USED_MAX
             && header.first_lsn <= header.last_lsn;
         sensible.then_some(header)
     }

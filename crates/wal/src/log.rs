@@ -153,9 +153,10 @@ impl Log {
         self.shared.body_len_max()
     }
 
-    /// Waits while the partition holds too much that is not written. To be called before any latch is taken.
+    /// Waits while the partition holds too much that is not written. To be called before any latch is taken. A
+    /// partition that does not exist holds nothing.
     pub fn throttle(&self, partition: PartitionId) -> Result<(), Stopped> {
-        self.shared.throttle(&self.shared.partitions[partition.index()])
+        self.shared.partitions.get(partition.index()).map_or(Ok(()), |partition| self.shared.throttle(partition))
     }
 
     /// The newest LSN drawn.
@@ -257,10 +258,10 @@ impl Log {
         self.shared.partitions.len() as u16
     }
 
-    /// Everything in this partition below this place is durable.
+    /// Everything in this partition below this place is durable; nothing in one that does not exist.
     pub fn flushed(&self, partition: PartitionId) -> LogOffset {
-        let partition = &self.shared.partitions[partition.index()];
-        LogOffset::new(partition.flushed.load(Ordering::Acquire))
+        let partition = self.shared.partitions.get(partition.index());
+        partition.map_or(LogOffset::ZERO, |partition| LogOffset::new(partition.flushed.load(Ordering::Acquire)))
     }
 }
 
@@ -400,9 +401,13 @@ impl Shared {
         self.force(checkpoint.scan_lsn.max(checkpoint.redo_lsn).previous())?;
         let mut state = self.control.lock();
         let mut control = state.control.clone();
-        control.checkpoint = *checkpoint;
-        let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).max(Lsn::new(1));
-        control.checkpoint.scan_lsn = scan_lsn;
+        // Never back, for what lies before may be recycled; never beyond what was drawn, for that is still to come.
+        let before = control.checkpoint;
+        let next = self.clock.newest().next();
+        let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).min(next).max(before.scan_lsn);
+        let redo_lsn = checkpoint.redo_lsn.min(next).max(before.redo_lsn);
+        let next_txn = checkpoint.next_txn.max(before.next_txn);
+        control.checkpoint = Checkpoint { redo_lsn, scan_lsn, next_txn };
         control.promise = self.durable_lsn();
         for (partition, known) in self.partitions.iter().zip(&mut control.partitions) {
             known.durable_below = LogOffset::new(partition.flushed.load(Ordering::Acquire));

@@ -3,7 +3,7 @@
 use cedrat_sync::Arc;
 
 use crate::LogError;
-use crate::block::BLOCK_UNIT;
+use crate::block::{BLOCK_UNIT, BLOCK_USED_MAX};
 use crate::checksum::StoreId;
 use crate::control::PARTITIONS_MAX;
 use crate::sink::{SegmentSink, Sink};
@@ -130,7 +130,9 @@ impl LogOptions {
                 what: "0 given; at least one write must be possible".into(),
             });
         }
-        if !self.block_len_max.is_multiple_of(BLOCK_UNIT) || !(2 * BLOCK_UNIT..=1 << 24).contains(&self.block_len_max) {
+        if !self.block_len_max.is_multiple_of(BLOCK_UNIT)
+            || !(2 * BLOCK_UNIT..=BLOCK_USED_MAX).contains(&self.block_len_max)
+        {
             return Err(LogError::Options {
                 option: "block_len_max",
                 what: format!("{} given; choose a multiple of {BLOCK_UNIT} from 8,192 to 16 MiB", self.block_len_max),

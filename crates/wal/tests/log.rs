@@ -124,37 +124,67 @@ fn segments_are_recycled_and_the_log_stays_bounded() {
     assert_eq!(append(&log, P0, 99, 1, 10)[0].lsn, Lsn::new(next));
 }
 
-#[test]
-fn a_full_log_refuses_forward_work_and_takes_undo() {
+/// Fills a log of `partitions` until it refuses, a forced block for each record, which is the worst for padding; then
+/// undoes everything, all of it in one partition, which is the worst for segments.
+fn fill_and_undo(partitions: u16, segments: u64) {
     let (_directory, media) = real();
-    let options = LogOptions { log_bytes_max: 6 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+    let options = LogOptions { partitions, log_bytes_max: segments * SEGMENT_LEN_MIN, ..LogOptions::small() };
     let log = Log::create(&media, &options, &[]).unwrap();
     let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
     let bound = record_len_bound(ByteLen(200));
-    let mut done = 0;
+    let mut done = 0u16;
     let full = loop {
         match log.reserve_more(&mut reservation, bound, bound) {
-            Ok(()) => log.append(P0, head(1, None), &[&[7; 200]], &mut reservation),
+            Ok(()) => log.append(PartitionId(done % partitions), head(1, None), &[&[7; 200]], &mut reservation),
             Err(full) => break full,
         };
         done += 1;
-        log.force(log.current_lsn()).unwrap(); // the worst for padding: a block for each record
-        assert!(done < 100_000, "the log never fills");
+        log.force(log.current_lsn()).unwrap();
     };
     assert!(matches!(full, LogFull::Limit { .. }), "{full}");
     reservation.spend(Spending::Undo);
-    for _ in 0..done {
+    for n in 0..done {
         log.append(P0, head(1, None), &[&[8; 200]], &mut reservation);
+        if n % 16 == 0 {
+            log.force(log.current_lsn()).unwrap();
+        }
     }
     drop(reservation);
     log.force(log.current_lsn()).unwrap();
-    assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
-    assert!(log.space().segments <= 6, "E16.2: {:?}", log.space());
+    let space = log.space();
+    assert_eq!(space.overdrawn, ByteLen(0), "E16.1");
+    assert!(space.segments <= segments && space.segments_in_use <= segments, "E16.2: {space:?}");
     // A checkpoint makes room again.
     let redo = log.current_lsn().next();
     log.checkpoint_control(&Checkpoint { redo_lsn: redo, scan_lsn: redo, next_txn: 2 }).unwrap();
     assert!(log.truncate(Lsn::MAX) > 0);
     log.reserve(bound, bound).unwrap();
+}
+
+#[test]
+fn a_full_log_refuses_forward_work_and_takes_undo() {
+    fill_and_undo(1, 6);
+    fill_and_undo(1, 30);
+    fill_and_undo(3, 14);
+}
+
+/// A checkpoint that names LSNs behind the last one, or beyond the newest, moves nothing where it must not.
+#[test]
+fn checkpoints_do_not_go_back_nor_too_far() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    append(&log, P0, 1, 20, 50);
+    let checkpoint = |lsn, next_txn| {
+        let lsn = Lsn::new(lsn);
+        log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn }).unwrap();
+        log.control().checkpoint
+    };
+    assert_eq!(checkpoint(10, 7).scan_lsn, Lsn::new(10));
+    assert_eq!(checkpoint(5, 3), Checkpoint { redo_lsn: Lsn::new(10), scan_lsn: Lsn::new(10), next_txn: 7 });
+    assert_eq!(checkpoint(1000, 8).scan_lsn, Lsn::new(21));
+    append(&log, P0, 1, 1, 50);
+    log.force(Lsn::MAX).unwrap();
+    assert_eq!(lsns(Log::look(&media).unwrap().scan(Lsn::ZERO).unwrap()), [21]);
 }
 
 #[test]
