@@ -16,8 +16,9 @@
 //!
 //! The header names the newest batch, so an image that is whole is the newest that was ever sent home.
 
-use cedrat_media::{AlignedBuf, Durability, FileId, Media, read_exact_at, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::Arc;
+use cedrat_wal::Lsn;
 
 use crate::error::PoolError;
 use crate::file::{PageFile, open_or_create};
@@ -37,7 +38,8 @@ mod at {
     pub(super) const COUNT: usize = FORMAT + 4; //      images that follow
     pub(super) const BATCH: usize = COUNT + 4; //       rises by one a batch; for people
     pub(super) const CHECKSUM: usize = BATCH + 8; //    CRC-32C of the header with this field zero
-    pub(super) const ENTRIES: usize = CHECKSUM + 8;
+    pub(super) const PROMISE: usize = CHECKSUM + 8; //  the log is durable up to this LSN
+    pub(super) const ENTRIES: usize = PROMISE + 8;
 }
 
 /// Page number (8), checksum of its image (4), zero (4).
@@ -45,7 +47,7 @@ const ENTRY_LEN: usize = 16;
 
 /// Pages that go home together: as many as one header block can name.
 pub(crate) const BATCH_PAGES_MAX: usize = (PAGE_LEN - at::ENTRIES) / ENTRY_LEN;
-const _: () = assert!(BATCH_PAGES_MAX == 254 && at::ENTRIES == 32);
+const _: () = assert!(BATCH_PAGES_MAX == 253 && at::ENTRIES == 40);
 
 const AREA_LEN: usize = PAGE_LEN * (1 + BATCH_PAGES_MAX);
 
@@ -81,13 +83,17 @@ impl DoubleWrite {
     }
 
     /// Seals the images of `pages` and makes them durable here. Afterwards their homes may be written.
-    pub(crate) fn write(&mut self, pages: &[PageId]) -> std::io::Result<()> {
+    ///
+    /// `promise`: the log is durable up to here. It stands in the header because the newest block of a log promises
+    /// itself to nobody (E20.1): were it damaged later, the log would seem to end before these pages.
+    pub(crate) fn write(&mut self, pages: &[PageId], promise: Lsn) -> std::io::Result<()> {
         self.batch += 1;
         let mut header = [0; PAGE_LEN];
         header[at::MAGIC..at::FORMAT].copy_from_slice(MAGIC);
         header[at::FORMAT..at::COUNT].copy_from_slice(&AREA_FORMAT.to_le_bytes());
         header[at::COUNT..at::BATCH].copy_from_slice(&(pages.len() as u32).to_le_bytes());
         header[at::BATCH..at::CHECKSUM].copy_from_slice(&self.batch.to_le_bytes());
+        header[at::PROMISE..at::ENTRIES].copy_from_slice(&promise.get().to_le_bytes());
         for (index, &page) in pages.iter().enumerate() {
             let image = self.image(index);
             seal(image, page);
@@ -112,9 +118,10 @@ impl DoubleWrite {
     pub(crate) fn restore(&mut self, home: &PageFile) -> Result<u64, PoolError> {
         let failed = |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
         read_exact_at(&*self.media, self.file, 0, &mut self.buffer[..PAGE_LEN]).map_err(failed)?;
-        let Some(entries) = self.header()? else {
+        let Some(Header { batch, entries, .. }) = Header::read(&self.buffer, &self.media.path(self.file))? else {
             return Ok(0);
         };
+        self.batch = batch;
         self.buffer.resize(PAGE_LEN * (1 + entries.len()));
         let images = &mut self.buffer[PAGE_LEN..];
         read_exact_at(&*self.media, self.file, PAGE_LEN as u64, images).map_err(failed)?;
@@ -142,13 +149,42 @@ impl DoubleWrite {
         }
         Ok(restored)
     }
+}
 
-    /// The pages and checksums that the header in the buffer names; None if it is not whole.
-    fn header(&mut self) -> Result<Option<Vec<(PageId, u32)>>, PoolError> {
-        let mut header = [0; PAGE_LEN];
-        header.copy_from_slice(&self.buffer[..PAGE_LEN]);
+/// How far the log is known to be durable, by what was written home: an end of the log before this is damage (E20.5).
+///
+/// Reads one block; changes nothing (R2). Zero where nothing was ever written home.
+///
+/// # Errors
+/// The area cannot be read, or is not one that this program knows.
+pub fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
+    let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
+    let file = match media.open(DOUBLE_WRITE_FILE, OpenMode::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lsn::ZERO),
+        file => file.map_err(failed)?,
+    };
+    if media.len(file).map_err(failed)? < PAGE_LEN as u64 {
+        return Ok(Lsn::ZERO);
+    }
+    let mut block = AlignedBuf::zeroed(PAGE_LEN);
+    read_exact_at(media, file, 0, &mut block).map_err(failed)?;
+    Ok(Header::read(&block, &media.path(file))?.map_or(Lsn::ZERO, |header| header.promise))
+}
+
+/// What the header of the area says.
+struct Header {
+    batch: u64,
+    promise: Lsn,
+    /// Pages, and the checksums that their images carry.
+    entries: Vec<(PageId, u32)>,
+}
+
+impl Header {
+    /// None if the header is not whole.
+    fn read(block: &[u8], file: &str) -> Result<Option<Header>, PoolError> {
+        let mut header: [u8; PAGE_LEN] = block[..PAGE_LEN].try_into().expect("one block");
         let foreign = |offset: usize, what: &str| PoolError::Foreign {
-            file: self.media.path(self.file),
+            file: file.to_owned(),
             offset: offset as u64,
             what: what.to_owned(),
         };
@@ -172,12 +208,15 @@ impl DoubleWrite {
         if count > BATCH_PAGES_MAX {
             return Err(foreign(at::COUNT, "the area names more pages than it can hold"));
         }
-        self.batch = number(&header, at::BATCH);
         let entry = |index| {
             let start = at::ENTRIES + index * ENTRY_LEN;
             (PageId::new(number(&header, start)), number(&header, start + 8) as u32)
         };
-        Ok(Some((0..count).map(entry).collect()))
+        Ok(Some(Header {
+            batch: number(&header, at::BATCH),
+            promise: Lsn::new(number(&header, at::PROMISE)),
+            entries: (0..count).map(entry).collect(),
+        }))
     }
 }
 
@@ -199,6 +238,7 @@ mod tests {
             (at::BATCH, 8),
             (at::CHECKSUM, 4),
             (at::CHECKSUM + 4, 4),
+            (at::PROMISE, 8),
             (at::ENTRIES, 8),
             (at::ENTRIES + 8, 4),
             (at::ENTRIES + 12, 4),

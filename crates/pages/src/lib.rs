@@ -34,7 +34,7 @@ mod view;
 mod write_back;
 
 pub use cleaner::Cleaner;
-pub use double_write::DOUBLE_WRITE_FILE;
+pub use double_write::{DOUBLE_WRITE_FILE, promised};
 pub use error::PoolError;
 pub use file::PAGE_FILE;
 pub use order::LatchRank;

@@ -122,6 +122,11 @@ impl Damaged {
     pub fn wrong_kind(page: PageId) -> Damaged {
         Damaged { page, byte: at::KIND as u16, what: "the page has another layout than its reader expects" }
     }
+
+    /// The page was changed by a record that the log does not have.
+    pub(crate) fn newer_than_log(page: PageId) -> Damaged {
+        Damaged { page, byte: at::LSN as u16, what: "the page is newer than the log, which has lost its end" }
+    }
 }
 
 /// The LSN in the header of `page`.

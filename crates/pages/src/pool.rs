@@ -27,7 +27,7 @@ use crate::evict::Clock;
 use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation};
 use crate::latch::{ExclusiveLatch, Latch};
-use crate::page::{Damaged, PAGE_LEN, PageId};
+use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
 use crate::table::PageTable;
 use crate::view::{LatchedPage, OptimisticPage, PageMut, PageRef};
 use crate::write_back::InFlight;
@@ -274,7 +274,7 @@ impl Pool {
             return Ok(());
         };
         let mut buffer = self.staging_buffer(PAGE_LEN);
-        let read = self.file.read(page, &mut buffer).and_then(|()| self.file.verify(&buffer, page));
+        let read = self.file.read(page, &mut buffer).and_then(|()| self.is_sound(&buffer, page));
         if read.is_ok() {
             // Into the frame by atomic words: a reader that is late may still look at it.
             self.words(page).store(0, &buffer);
@@ -284,6 +284,16 @@ impl Pool {
         }
         self.return_staging_buffer(buffer);
         read
+    }
+
+    /// What was read verifies, and the log has what it was made from: a page that is newer than its log is all that is
+    /// left of records that were lost, and nothing could be redone or undone on it (E20.5).
+    fn is_sound(&self, bytes: &[u8], page: PageId) -> Result<(), PoolError> {
+        self.file.verify(bytes, page)?;
+        if lsn_of(bytes.try_into().expect("one page at a time")) > self.log.current_lsn() {
+            return Err(self.damaged(Damaged::newer_than_log(page)));
+        }
+        Ok(())
     }
 
     /// Reads pages into memory that will be wanted soon, neighbours with one call. Only a hint: pages that cannot be had
@@ -327,7 +337,7 @@ impl Pool {
             {
                 // A damaged page stays out; whoever really wants it is told.
                 if let Some(loading) = loading
-                    && self.file.verify(bytes, page).is_ok()
+                    && self.is_sound(bytes, page).is_ok()
                 {
                     self.words(page).store(0, bytes);
                     frame.fill(page);

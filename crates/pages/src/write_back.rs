@@ -148,8 +148,11 @@ impl Pool {
     }
 
     fn write_batch(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> Result<usize, PoolError> {
+        // From the first copy on, frames count as clean whose changes are nowhere but in the area's buffer.
+        let unfinished = StopUnlessHome(self);
         let (staged, newest) = self.stage(area, pages, patience);
         if staged.is_empty() {
+            std::mem::forget(unfinished);
             return Ok(0);
         }
         let forced = self.force(newest)?;
@@ -162,6 +165,7 @@ impl Pool {
             self.latch(page)?.clear_writing();
         }
         self.in_flight.arrive();
+        std::mem::forget(unfinished);
         Ok(staged.len())
     }
 
@@ -215,7 +219,7 @@ impl Pool {
         if let Some(forced) = forced {
             assert!(newest <= forced.up_to(), "E11.4: a page would reach the disk before its log");
         }
-        area.write(staged)?;
+        area.write(staged, forced.map_or(Lsn::ZERO, |forced| forced.up_to()))?;
         self.write_homes(area, staged)?;
         self.media.sync(self.file.id())
     }
@@ -248,10 +252,22 @@ impl Pool {
             return work();
         }
         thread::scope(|scope| {
-            let helping: Vec<_> = (0..helpers).map(|_| scope.spawn(work)).collect();
+            // A system that has no more threads to give gets fewer writes at once.
+            let spawn = |_| thread::Builder::new().name("cedrat-writes-home".into()).spawn_scoped(scope, work).ok();
+            let helping: Vec<_> = (0..helpers).map_while(spawn).collect();
             let mine = work();
             let theirs = helping.into_iter().map(|helper| helper.join().expect("writing does not panic"));
             theirs.fold(mine, |all, one: io::Result<()>| all.and(one))
         })
+    }
+}
+
+/// Stops the store when dropped: on an error or a panic between the first copy and the last home, or the next batch
+/// would take the place of this one in the area, and the log of its pages would be given back (E11.3, E11.5).
+struct StopUnlessHome<'a>(&'a Pool);
+
+impl Drop for StopUnlessHome<'_> {
+    fn drop(&mut self) {
+        self.0.log.stop("pages on their way home did not all get there");
     }
 }

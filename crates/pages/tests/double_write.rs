@@ -110,6 +110,6 @@ fn an_area_cut_short_is_made_whole_again() {
         disk.set_len(file, len).unwrap();
         let pool = open(&disk).unwrap();
         assert_eq!(pool.read(page(3)).unwrap().body()[0], 7);
-        assert_eq!(disk.image().file(DOUBLE_WRITE_FILE).unwrap().len(), 255 * PAGE_LEN);
+        assert_eq!(disk.image().file(DOUBLE_WRITE_FILE).unwrap().len(), 254 * PAGE_LEN);
     }
 }

@@ -20,7 +20,7 @@ use std::time::Instant;
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::Pool;
 use cedrat_sync::Arc;
-use cedrat_wal::Found;
+use cedrat_wal::{Found, LogError, PartitionId, Position};
 
 use crate::error::Result;
 use crate::options::Options;
@@ -42,6 +42,7 @@ pub(crate) fn recover(
         }
     };
     let began = Instant::now();
+    pages_agree(&*media, &found)?;
     let checkpoint = found.control().checkpoint;
     let known = Numbers::bind(registry, &found.control().names);
     let analysis = analysis::analyse(&found, &known, &tell)?;
@@ -84,4 +85,20 @@ pub(crate) fn recover(
     report.total = began.elapsed();
     store.set_report(report);
     Ok(store)
+}
+
+/// The log reaches as far as pages that went home say it did: else its end was lost, and with it what undoing those
+/// pages takes (E20.5).
+fn pages_agree(media: &dyn Media, found: &Found) -> Result<()> {
+    let promised = cedrat_pages::promised(media)?;
+    if promised < found.end_lsn() {
+        return Ok(());
+    }
+    let end = Position { partition: PartitionId(0), offset: found.ends()[0] };
+    let (file, offset) = found.place(end);
+    let what = format!(
+        "the log ends before LSN {}, but pages went home when it was durable up to LSN {promised}",
+        found.end_lsn()
+    );
+    Err(LogError::Damaged { file, offset, what }.into())
 }
