@@ -52,6 +52,11 @@ impl Resident {
         self.identity.store(if header.live { header.seed } else { 0 }, Ordering::Relaxed);
     }
 
+    /// Whether the copy is what the root page says. The latch is held, so that no split comes between.
+    pub(super) fn is_copy_of(&self, header: &Header) -> bool {
+        header.live && self.identity() == header.seed && self.buckets() == header.buckets
+    }
+
     /// Nobody may use the table any more.
     pub(super) fn bury(&self) {
         self.identity.store(0, Ordering::Relaxed);

@@ -69,13 +69,18 @@ impl RawHashTable {
     /// [`StructureError::WrongRoot`] if the page is not the root of a live hash table.
     pub fn open(store: &Store, root: PageId) -> Result<RawHashTable> {
         let resident = RawHashTable::resident(store, root)?;
-        // A table may have been dropped, and another one have got its root page, since the copy was made.
-        let header = {
-            let _shape = resident.latch.exclusive();
+        let (mut header, is_known) = {
+            let _shape = resident.latch.shared();
             let header = resident::read(&*store.read(root)?)?;
-            resident.set(&header);
-            header
+            let is_known = resident.is_copy_of(&header);
+            (header, is_known)
         };
+        if !is_known {
+            // The table was dropped and that was rolled back, or another one has got its root page, since the copy was made.
+            let _shape = resident.latch.exclusive();
+            header = resident::read(&*store.read(root)?)?;
+            resident.set(&header);
+        }
         if !header.live {
             return Err(StructureError::WrongRoot { page: root, expected: "a live hash table" }.into());
         }

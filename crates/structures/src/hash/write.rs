@@ -194,6 +194,13 @@ impl RawHashTable {
     pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
         let remove = Remove { root: self.root.get(), key: key.into() };
+        {
+            let _shape = self.resident.latch.shared();
+            match attempt(txn, self.resident.page_for(hash), &remove)? {
+                Outcome::Done | Outcome::Absent => return Ok(()),
+                Outcome::Full | Outcome::Present | Outcome::Chained => {}
+            }
+        }
         let _shape = self.resident.latch.exclusive();
         let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
         match self.page_with(txn, &chain, hash, key)? {
