@@ -3,4 +3,6 @@
 use cedrat_tests::hostile;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| hostile::page_reader(input));
+fuzz_target!(|input: &[u8]| {
+    hostile::page_reader(input);
+});

@@ -61,8 +61,10 @@ fn floor(name: &str) -> usize {
 #[test]
 fn lower_rooms_do_not_know_upper_ones() {
     for edge in edges() {
+        // A crate's own tests may build it once more, with its planted faults.
+        let itself = edge.for_tests && edge.to == edge.from;
         assert!(
-            floor(&edge.to) < floor(&edge.from),
+            itself || floor(&edge.to) < floor(&edge.from),
             "{} uses {}: this would be a staircase upwards",
             edge.from,
             edge.to
