@@ -163,7 +163,7 @@ impl Shared {
         Ok(slot)
     }
 
-    /// Writes into the control file that a segment has begun: from now on it is missed if it is gone.
+    /// Writes into the control file that a segment has begun: from now on it is missed if it is gone (W8).
     fn note_segment(
         &self,
         state: &mut ControlState,

@@ -108,7 +108,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
     Ok((in_use.into_iter().map(RwLock::new).collect(), files))
 }
 
-/// A segment's header is durable before its first block is written. So where the first block belongs to what is kept,
+/// A segment's header is durable before its first block is written (W8). So where the first block belongs to what is kept,
 /// a header that does not say so was damaged since.
 fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), LogError> {
     let geometry = Geometry { segment_len: control.segment_len };

@@ -104,7 +104,7 @@ fn kept(found: &Found) -> BTreeMap<u64, Vec<u8>> {
 
 /// Runs a workload once and looks at every crash of it; every `again`th crash state is gone on with, and crashed again
 /// at every moment. Returns how many distinct states were seen.
-fn every_crash(workload: &Workload, losses: &[Loss], again: usize) -> usize {
+fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -> usize {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let log = Log::create(&media, &workload.options, &["a name"]).unwrap();
@@ -113,7 +113,7 @@ fn every_crash(workload: &Workload, losses: &[Loss], again: usize) -> usize {
     work(&log, &sim, workload, &appended, 1);
     drop(log);
     let appended = appended.lock().clone();
-    let (mut seen, mut judged) = (HashSet::new(), HashSet::new());
+    let (mut seen, mut judged, mut tried) = (HashSet::new(), HashSet::new(), 0);
     let mut cursor = sim.journal().cursor();
     cursor.advance_to(created);
     loop {
@@ -129,17 +129,19 @@ fn every_crash(workload: &Workload, losses: &[Loss], again: usize) -> usize {
             let found = judge(&media, before, &appended);
             if judged.len() % again == 0 {
                 let second = Workload { records: 5, threads: 1, options: workload.options.clone(), ..*workload };
-                go_on(&disk, found, before, &second, &mut seen);
+                tried += go_on(&disk, found, before, &second, &mut seen);
             }
         }
         if !cursor.advance() {
+            report_crash_states(name, tried + judged.len(), seen.len());
             return seen.len();
         }
     }
 }
 
-/// Begins again on a disk after a crash, appends a little, and looks at every crash of that.
-fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, seen: &mut HashSet<u64>) {
+/// Begins again on a disk after a crash, appends a little, and looks at every crash of that. Returns how many those were.
+fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, seen: &mut HashSet<u64>) -> usize {
+    let mut tried = 0;
     let mut model = kept(&found);
     if let Ok(log) = found.begin(&["another name"], &workload.options) {
         let appended = Appendeds::default();
@@ -155,19 +157,25 @@ fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, se
             seen.insert(image.hash());
             let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(image));
             judge(&media, acknowledged(cursor.marks()).max(before), &model);
+            tried += 1;
         }
         if !cursor.advance() {
-            return;
+            return tried;
         }
     }
 }
 
-const LOSSES: [Loss; 7] = [
+const LOSSES: [Loss; 12] = [
     Loss::Everything,
     Loss::Nothing,
     Loss::Random(1),
     Loss::Random(2),
+    Loss::Random(11),
+    Loss::Random(12),
+    Loss::Random(13),
+    Loss::Random(14),
     Loss::Whole(3),
+    Loss::Whole(15),
     Loss::TornLast(0b1),
     Loss::TornLast(0b1111_1110),
 ];
@@ -177,12 +185,12 @@ fn one_partition_one_thread() {
     let workload = Workload {
         options: options(1),
         threads: 1,
-        records: 200,
+        records: 560,
         force_one_in: 3,
         body_len: 700,
         checkpoint_one_in: 45,
     };
-    let states = every_crash(&workload, &LOSSES, 9);
+    let states = every_crash("log, one partition", &workload, &LOSSES, 4);
     assert!(states > 250, "{states}");
 }
 
@@ -191,12 +199,12 @@ fn one_partition_several_writes_in_flight() {
     let workload = Workload {
         options: options(1),
         threads: 4,
-        records: 30,
+        records: 60,
         force_one_in: 1,
         body_len: 1500,
         checkpoint_one_in: 14,
     };
-    let states = every_crash(&workload, &LOSSES, 11);
+    let states = every_crash("log, writes in flight", &workload, &LOSSES, 4);
     assert!(states > 250, "{states}");
 }
 
@@ -206,12 +214,12 @@ fn two_and_three_partitions_several_writes_in_flight() {
         let workload = Workload {
             options: options(partitions),
             threads: 4,
-            records: 25,
+            records: 90,
             force_one_in: 2,
             body_len: 1000,
             checkpoint_one_in: 11,
         };
-        let states = every_crash(&workload, &LOSSES, 13);
+        let states = every_crash(&format!("log, {partitions} partitions, writes in flight"), &workload, &LOSSES, 3);
         assert!(states > 250, "{partitions}: {states}");
     }
 }
@@ -221,12 +229,12 @@ fn segments_are_recycled_between_crashes() {
     let workload = Workload {
         options: LogOptions { log_bytes_max: 8 * SEGMENT_LEN_MIN, ..options(1) },
         threads: 1,
-        records: 300,
+        records: 700,
         force_one_in: 5,
         body_len: 2500,
         checkpoint_one_in: 12,
     };
-    let states = every_crash(&workload, &[Loss::Everything, Loss::Random(7), Loss::TornLast(3)], 17);
+    let states = every_crash("log, segments recycled", &workload, &LOSSES, 5);
     assert!(states > 250, "{states}");
 }
 
@@ -303,7 +311,7 @@ fn planted_a_reply_before_the_flush_is_caught() {
         checkpoint_one_in: 1000,
     };
     let caught = caught(|| {
-        every_crash(&workload, &LOSSES, 1000);
+        every_crash("log, planted", &workload, &LOSSES, 1000);
     });
     assert!(caught.contains("W4"), "{caught}");
 }

@@ -136,8 +136,8 @@ fn stale_misdirected_and_missing_pieces_are_refused() {
         let damaged = SimDisk::from_image(sim.image());
         damaged.remove(&name).unwrap();
         match read(&damaged) {
-            Ok(count) => assert_eq!(count, last, "{name} was free"),
-            Err(error) => assert!(matches!(error, LogError::Damaged { .. }), "{error}"),
+            Ok(count) => assert_eq!(count, last, "W8: {name} was free"),
+            Err(error) => assert!(matches!(error, LogError::Damaged { .. }), "W8: {error}"),
         }
     }
 }
@@ -243,6 +243,33 @@ fn a_control_file_older_than_the_log_is_refused() {
     write_all_at(&*sim, file, 0, &old, Durability::Volatile).unwrap();
     let error = Log::look(&media).unwrap_err();
     assert!(error.to_string().contains("epoch"), "E1.6: {error}");
+}
+
+/// A partition commit was acknowledged with its own partition alone: its hole is damage even where no LSN is promised.
+#[test]
+fn a_hole_below_a_partitions_own_promise_is_refused() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).unwrap();
+    let mut reservation = log.reserve_for_test();
+    log.append(PartitionId(0), update(1, None), &[b"never written"], &mut reservation);
+    let mut offsets = Vec::new();
+    for _ in 0..3 {
+        let head = RecordHead { partition_commit: true, ..update(2, None) };
+        let place = log.append(PartitionId(1), head, &[b"acknowledged"], &mut reservation);
+        log.force_partition(Position { partition: PartitionId(1), offset: place.offset }).unwrap();
+        offsets.push(place.offset);
+    }
+    assert_eq!(log.durable_lsn(), Lsn::ZERO);
+    let name = &log_files(&sim).into_iter().find(|name| places(&sim, name).iter().any(|&at| at > 4096)).unwrap();
+    let before = SimDisk::from_image(sim.image());
+    before.corrupt(name, 4096 + offsets[0].get(), Damage::Flip { bit: 0 }).unwrap();
+    let error = read(&before).unwrap_err();
+    assert!(matches!(&error, LogError::Damaged { file, offset: 4096, .. } if file == name), "E8.2: {error}");
+    let newest = SimDisk::from_image(sim.image());
+    newest.corrupt(name, 4096 + offsets[2].get(), Damage::Flip { bit: 0 }).unwrap();
+    let media: Arc<dyn Media> = Arc::new(newest);
+    assert_eq!(lsns(Log::look(&media).unwrap().scan(Lsn::ZERO).unwrap()), [2, 3], "E20.3: the newest block alone");
 }
 
 trait ReserveForTest {

@@ -38,3 +38,13 @@ pub fn lsns(mut scan: Scan) -> Vec<u64> {
     }
     lsns
 }
+
+/// Adds a row to the table of crash states that `./x test` prints: how many were tried, and how many were distinct.
+pub fn report_crash_states(name: &str, tried: usize, distinct: usize) {
+    use std::io::Write;
+    println!("{name}: {tried} crash states tried, {distinct} distinct");
+    if let Some(file) = std::env::var_os("CEDRAT_CRASH_STATES") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).unwrap();
+        writeln!(file, "{name}\t{tried}\t{distinct}").unwrap();
+    }
+}
