@@ -13,9 +13,9 @@ use workout::{Subject, Workout};
 #[track_caller]
 fn schedules<T: Subject>(name: &str, subject: fn() -> T) {
     let mut total: Option<check::Report> = None;
-    for seed in 0..8 {
+    for schedule in 0..25 {
         let workout = Workout { threads: 3, transactions: 5, checkpoint_every: 2, ..Workout::of(subject()) };
-        let seed = check::seed(1) * 100 + seed;
+        let seed = check::seed(1) * 1_000 + schedule;
         let check = check::crashes(name, workout).seed(seed).at_least(300).at_most(400).again(60, 10);
         let report = check.run().unwrap_or_else(|failure| panic!("{failure}"));
         match &mut total {

@@ -15,7 +15,7 @@ fn passes(check: check::Crashes<Bank>) {
 /// W4, R5, E5.3.
 #[test]
 fn a_bank_survives_every_crash() {
-    passes(check::crashes("bank", Bank::default()).at_least(6_500).again(10, 80));
+    passes(check::crashes("bank", Bank::default()).at_least(8_000).again(6, 80));
 }
 
 /// E8.1, E1: records of one page lie in several partitions.
@@ -23,7 +23,7 @@ fn a_bank_survives_every_crash() {
 fn a_bank_on_three_partitions_survives_every_crash() {
     let options = || Options { partitions: 3, ..Options::simulated() };
     let bank = Bank { clerks: 3, options, ..Bank::default() };
-    passes(check::crashes("bank-partitions", bank).at_least(6_500).again(10, 80));
+    passes(check::crashes("bank-partitions", bank).at_least(8_000).again(6, 80));
 }
 
 /// E3.4, E11, W5: the redo point moves while transfers are under way, and log segments come round again.
@@ -31,7 +31,7 @@ fn a_bank_on_three_partitions_survives_every_crash() {
 fn a_bank_with_checkpoints_survives_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
     let bank = Bank { clerks: 2, checkpoint_every: 3, options, ..Bank::default() };
-    passes(check::crashes("bank-checkpoints", bank).at_least(6_500).again(10, 80));
+    passes(check::crashes("bank-checkpoints", bank).at_least(8_000).again(6, 80));
 }
 
 /// E11.4: pages of transactions that have not ended go home.
@@ -39,7 +39,7 @@ fn a_bank_with_checkpoints_survives_every_crash() {
 fn a_bank_with_a_tiny_pool_survives_every_crash() {
     let options = || Options { pool_bytes: 32 * 4096, ..Options::simulated() };
     let bank = Bank { accounts: 160, options, ..Bank::default() };
-    passes(check::crashes("bank-eviction", bank).at_least(6_500).again(10, 80));
+    passes(check::crashes("bank-eviction", bank).at_least(8_000).again(6, 80));
 }
 
 /// W5, E16.1: a log of a few segments.
@@ -47,7 +47,7 @@ fn a_bank_with_a_tiny_pool_survives_every_crash() {
 fn a_bank_with_a_small_log_survives_every_crash() {
     let options = || Options { log_limit_bytes: 8 * 64 * 1024, ..Options::simulated() };
     let bank = Bank { transfers: 60, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
-    passes(check::crashes("bank-small-log", bank).at_least(6_500).again(10, 80));
+    passes(check::crashes("bank-small-log", bank).at_least(8_000).again(6, 80));
 }
 
 /// R5, in full for some states: the second crash comes at every single call of recovery.

@@ -12,7 +12,8 @@ use cedrat_txn::Options;
 #[test]
 fn schedules_of_a_bank_survive_crashes() {
     let mut total: Option<check::Report> = None;
-    for seed in 0..12 {
+    for schedule in 0..60 {
+        let seed = check::seed(1) * 1_000 + schedule;
         let options = || Options { partitions: 2, ..Options::simulated() };
         let bank = Bank { clerks: 3, transfers: 5, checkpoint_every: 2, options, ..Bank::default() };
         let check = check::crashes("bank-schedules", bank).seed(seed).at_least(250).at_most(400).again(50, 10);

@@ -158,6 +158,6 @@ fn in_transaction<R>(store: &Store, work: impl FnOnce(&mut Txn) -> Outcome<R>) -
 /// Runs a check and prints its row.
 #[track_caller]
 pub(crate) fn passes<T: Subject>(name: &str, workout: Workout<T>) {
-    let check = check::crashes(name, workout).seed(check::seed(1)).at_least(6_500).again(10, 80);
+    let check = check::crashes(name, workout).seed(check::seed(1)).at_least(8_000).again(6, 80);
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
