@@ -54,6 +54,8 @@ mod documentation {
     struct FirstSteps;
     #[doc = include_str!("../../../docs/use/operations.md")]
     struct Operations;
+    #[doc = include_str!("../../../docs/use/checking.md")]
+    struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
     struct CommitModes;
 }

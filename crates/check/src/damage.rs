@@ -122,9 +122,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
             let sound = if was_closed { &self.closed } else { &self.crashed };
             let damaged = self.probe.guarded(&case, Fault::Workload, || damage(sound, &self.before, &mut chance))?;
             self.report.faults += 1;
-            self.report.states += 1;
             if self.seen.is_new(damaged.hash()) {
-                self.report.distinct += 1;
                 self.judge(&case, damaged, was_closed)?;
             }
         }

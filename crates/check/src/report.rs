@@ -47,13 +47,16 @@ impl Report {
         self.faults += other.faults;
     }
 
-    /// Prints the row, and appends `name<TAB>states<TAB>distinct` to the file that the environment variable
-    /// [`STATES_VARIABLE`] names, if it is set.
+    /// Prints the row; if it counts crash states, appends `name<TAB>states<TAB>distinct` to the file that the environment
+    /// variable [`STATES_VARIABLE`] names, if it is set.
     ///
     /// # Panics
     /// If that file cannot be written: whoever set the variable relies on the row.
     pub fn print(&self) {
         println!("{self}");
+        if self.states == 0 {
+            return;
+        }
         if let Some(path) = std::env::var_os(STATES_VARIABLE) {
             self.append_to(Path::new(&path))
                 .unwrap_or_else(|error| panic!("{STATES_VARIABLE} names {}: {error}", Path::new(&path).display()));
