@@ -70,7 +70,7 @@ impl<S: Scenario> Probe<S> {
     }
 
     pub(crate) fn failure(&self, case: &Case, fault: Fault, seen: String) -> Failure {
-        Failure { name: self.name.clone(), case: case.clone(), fault, seen }
+        Failure { name: self.name.clone(), case: Box::new(case.clone()), fault, seen }
     }
 }
 

@@ -109,7 +109,7 @@ pub struct Failure {
     /// The check's name.
     pub name: String,
     /// Where it happened: seed, crash point, loss.
-    pub case: Case,
+    pub case: Box<Case>,
     /// What kind of promise was broken.
     pub fault: Fault,
     /// What was seen, for a reader.

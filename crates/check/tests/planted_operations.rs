@@ -133,7 +133,7 @@ wrong_undo!(ShortImage, "planted.short_image", |self, page, at| {
     // A before-image of four of the eight bytes.
     Undo::before_image(page, place(at), 4)
 });
-wrong_undo!(ForgottenUndo, "planted.forgotten_undo", |self, _page, _at| { Ok(Undo::op(Nobody(self.0))) });
+wrong_undo!(ForgottenUndo, "planted.forgotten_undo", |self, _page, _at| Ok(Undo::op(Nobody(self.0))));
 
 /// An operation that nobody registered.
 #[derive(Debug, Serialize, Deserialize)]
