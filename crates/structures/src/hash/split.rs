@@ -13,7 +13,7 @@
 //! step 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
 
 use cedrat_pages::PageId;
-use cedrat_txn::{RecordId, Result, Txn, Undo};
+use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
 use super::header::{BUCKETS_MAX, REGIONS_MAX};
@@ -26,6 +26,11 @@ impl RawHashTable {
     /// Splits the bucket at the split pointer. The latch is held exclusively. False if the table is as wide as it can
     /// be.
     pub(super) fn split(&self, txn: &mut Txn) -> Result<bool> {
+        self.split_watched(txn, &mut |_| ())
+    }
+
+    /// `watch` is called after each step: that is where tests cut the power.
+    fn split_watched(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn)) -> Result<bool> {
         let new = self.resident.buckets();
         if new >= BUCKETS_MAX {
             return Ok(false);
@@ -44,11 +49,11 @@ impl RawHashTable {
             } else {
                 let first = txn.allocate_region(region_pages(region))?;
                 let add = AddRegion { regions: region as u16 + 1, first: Some(first.get()) };
-                txn.update_latched(RecordId::page(self.root), &add)?;
+                step(txn, watch, self.root, &add)?;
                 first
             };
-            self.fill(txn, first.after(offset), moved)?;
-            txn.update_latched(RecordId::page(self.root), &SetBuckets { buckets })?;
+            self.fill(txn, watch, first.after(offset), moved)?;
+            step(txn, watch, self.root, &SetBuckets { buckets })?;
             Ok((first, Undo::none()))
         })?;
         if !known {
@@ -59,9 +64,9 @@ impl RawHashTable {
         // S4: not a moment earlier.
         for &page in &chain {
             let purge = Purge { root: self.root.get(), bucket: old, buckets };
-            txn.update_latched(RecordId::page(page), &purge)?;
+            step(txn, watch, page, &purge)?;
         }
-        self.fold(txn, chain)?;
+        self.fold(txn, watch, chain)?;
         Ok(true)
     }
 
@@ -87,21 +92,21 @@ impl RawHashTable {
     }
 
     /// Makes `first` the first page of a bucket with these entries, and allocates what pages it needs beyond.
-    fn fill(&self, txn: &mut Txn, first: PageId, packages: Vec<Packed>) -> Result<()> {
+    fn fill(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), first: PageId, packages: Vec<Packed>) -> Result<()> {
         let root = self.root.get();
         let mut next = 0;
         let overflow = packages.len() - 1;
         for (n, package) in packages.into_iter().rev().enumerate() {
             let page = if n == overflow { first } else { txn.allocate()? };
             let fill = Fill { root, seed: self.seed, next, entries: package.into_bytes().into() };
-            txn.update_latched(RecordId::page(page), &fill)?;
+            step(txn, watch, page, &fill)?;
             next = page.get();
         }
         Ok(())
     }
 
     /// Moves the entries of chained pages to the pages before them, where they fit, and gives the emptied pages back.
-    fn fold(&self, txn: &mut Txn, chain: Vec<PageId>) -> Result<()> {
+    fn fold(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), chain: Vec<PageId>) -> Result<()> {
         let root = self.root.get();
         let mut chain = chain.into_iter();
         let mut into = chain.next().expect("a bucket has a page");
@@ -122,13 +127,113 @@ impl RawHashTable {
             txn.nested((), |txn| {
                 if package.count() > 0 {
                     let append = Append { root, entries: package.into_bytes().into() };
-                    txn.update_latched(RecordId::page(into), &append)?;
+                    step(txn, watch, into, &append)?;
                 }
-                txn.update_latched(RecordId::page(into), &Link { root, next })?;
+                step(txn, watch, into, &Link { root, next })?;
                 txn.free(page)?;
+                watch(txn);
                 Ok(((), Undo::none()))
             })?;
         }
         Ok(())
+    }
+}
+
+/// One change of one page of a split.
+fn step<O: Operation>(txn: &mut Txn, watch: &mut dyn FnMut(&Txn), page: PageId, operation: &O) -> Result<()> {
+    txn.update_latched(RecordId::page(page), operation)?;
+    watch(txn);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::Arc;
+    use cedrat_txn::{NoLocks, Options, Registry, Store};
+
+    use super::super::ops::Insert;
+    use super::*;
+
+    fn open(disk: &Arc<SimDisk>) -> Store {
+        let media: Arc<dyn Media> = Arc::clone(disk) as Arc<dyn Media>;
+        let options = Options { locks: Arc::new(NoLocks), log_limit_bytes: 64 << 20, ..Options::simulated() };
+        Store::open(media, options, Registry::new().with(crate::register)).unwrap()
+    }
+
+    /// Puts without splitting, so that chains grow.
+    fn put(table: &RawHashTable, txn: &mut Txn, key: u32, value: &[u8]) {
+        let hash = KeyHash::of(&key.to_le_bytes(), table.seed);
+        let key = key.to_le_bytes();
+        let insert = Insert {
+            root: table.root.get(),
+            key: key[..].into(),
+            value: value.into(),
+            hash: Some(hash),
+            chain_known: true,
+        };
+        let _shape = table.resident.latch.exclusive();
+        table.put_anywhere(txn, &insert, hash, 0).unwrap();
+    }
+
+    /// A crash after any step of any split, whatever chains the buckets have, loses nothing that was committed, keeps
+    /// nothing that was not, and leaves a sound table that can be split on (S1, S3, S4).
+    #[test]
+    fn a_crash_between_any_two_steps_of_a_split_is_survived() {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let mut committed = BTreeMap::new();
+        let table = store
+            .transact(|txn| {
+                let table = RawHashTable::create(txn)?;
+                for key in 0..60_u32 {
+                    let value = vec![key as u8; 150 + (key as usize * 67) % 500];
+                    put(&table, txn, key, &value);
+                    committed.insert(key, value);
+                }
+                Ok(table)
+            })
+            .unwrap();
+
+        let mut images = Vec::new();
+        let mut txn = store.begin();
+        for round in 0..12_u32 {
+            // Entries that nobody has committed are moved about with the others.
+            for key in 0..3 {
+                put(&table, &mut txn, 1000 + 3 * round + key, &[1; 200]);
+            }
+            let _shape = table.resident.latch.exclusive();
+            let mut watch = |txn: &Txn| {
+                txn.store().log().force(txn.store().log().current_lsn()).unwrap();
+                images.push(disk.image());
+            };
+            assert!(table.split_watched(&mut txn, &mut watch).unwrap());
+        }
+        txn.rollback().unwrap();
+        store.log().force(store.log().current_lsn()).unwrap();
+        images.push(disk.image());
+
+        assert!(images.len() > 60, "{} steps", images.len());
+        for (n, image) in images.into_iter().enumerate() {
+            let store = open(&Arc::new(SimDisk::from_image(image)));
+            for _ in 0..2 {
+                store
+                    .transact(|txn| {
+                        let table = RawHashTable::open(txn.store(), table.root)?;
+                        let checked = table.check(txn)?;
+                        assert!(checked.is_sound(), "step {n}: {:?}", checked.problems);
+                        let found: BTreeMap<u32, Vec<u8>> = table
+                            .iter(txn)?
+                            .map(|pair| pair.map(|(key, value)| (u32::from_le_bytes(key.try_into().unwrap()), value)))
+                            .collect::<Result<_>>()?;
+                        assert!(found == committed, "step {n}: {:?}", found.keys());
+                        let _shape = table.resident.latch.exclusive();
+                        table.split(txn).map(|_| ())
+                    })
+                    .unwrap();
+            }
+        }
     }
 }

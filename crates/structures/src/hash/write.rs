@@ -67,7 +67,13 @@ impl RawHashTable {
     }
 
     /// Puts under the exclusive latch, whatever it takes.
-    fn put_anywhere(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash, mut splits: usize) -> Result<bool> {
+    pub(super) fn put_anywhere(
+        &self,
+        txn: &mut Txn,
+        insert: &Insert,
+        hash: KeyHash,
+        mut splits: usize,
+    ) -> Result<bool> {
         loop {
             let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
             if let Some(page) = self.page_with(txn, &chain, hash, &insert.key)? {
