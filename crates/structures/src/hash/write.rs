@@ -13,8 +13,10 @@ use crate::error::damaged;
 
 /// Buckets split at the split pointer when an insert finds its page full, before that page gets an overflow page.
 ///
-/// With one split a time, chains grow faster than the pointer moves; with many, pages are emptier than need be.
-const SPLITS_FOR_A_FULL_PAGE: usize = 4;
+/// With few at a time, chains grow faster than the pointer moves, and an insert into a chained bucket needs the exclusive
+/// latch: with 4, one insert in 30 did, with 16 one in 240 (docs/performance.md). With more the table gains nothing,
+/// and the one insert that pays for all of them takes longer.
+const SPLITS_FOR_A_FULL_PAGE: usize = 16;
 
 /// What became of an operation on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
