@@ -484,12 +484,11 @@ impl Tail {
         Next::Wait(Arc::clone(&self.queue[at].block.event), None)
     }
 
-    /// How many committers make a block worth writing. One or two write at once, side by side. A few gather: one write
-    /// for all of them costs as much as one for each. Many go in two groups, so that one group is written while the other one runs.
+    /// How many committers make a block worth writing. A few gather: one write for all of them costs as much as one
+    /// for each. Many go in two groups, so that one group is written while the other one runs.
     fn enough(&self) -> u32 {
         match self.expected {
             _ if PATIENCE.is_none() => 1,
-            0..=2 => 1, // two writes side by side take no longer than one
             few if few <= 2 * GROUP_MIN => few,
             many => many / 2,
         }
