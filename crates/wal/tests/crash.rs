@@ -229,7 +229,7 @@ fn segments_are_recycled_between_crashes() {
     let workload = Workload {
         options: LogOptions { log_bytes_max: 8 * SEGMENT_LEN_MIN, ..options(1) },
         threads: 1,
-        records: 700,
+        records: 400,
         force_one_in: 5,
         body_len: 2500,
         checkpoint_one_in: 12,
