@@ -7,7 +7,7 @@
 //!
 //! Where to read on:
 //!
-//! 1. [`record`](mod@record), `block`, `control`: what lies on the disk;
+//! 1. `record`, `block`, `control`: what lies on the disk;
 //! 2. `clock`: how far the log is durable, without a latch;
 //! 3. `partition`, `force`: the tail of a partition, and group commit;
 //! 4. `look`, `verdict`, `scan`: what a crash left behind;
