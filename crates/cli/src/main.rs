@@ -8,6 +8,7 @@ mod log;
 mod look;
 mod output;
 mod overlay;
+mod retry;
 mod tour;
 mod verify;
 

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cedrat::txn::{Commit, Error, Result, Store, Txn};
+use cedrat::txn::{Commit, Store};
 use cedrat::wal::Ticket;
 
 use super::{Bank, TRANSFERS_IN_ENTRY, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
+use crate::retry::commit;
 
 /// How many tickets one thread may have outstanding.
 const OUTSTANDING_MAX: usize = 256;
@@ -144,18 +145,6 @@ impl Teller<'_> {
         let from = self.random.below(self.accounts);
         let distance = 1 + self.random.below(self.accounts - 1);
         (from, (from + distance) % self.accounts)
-    }
-}
-
-/// Runs `work` in a transaction and commits it in `mode`; runs it again after a deadlock.
-fn commit<T>(store: &Store, mode: Commit, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<(T, Ticket), Error> {
-    loop {
-        let mut txn = store.begin();
-        match work(&mut txn) {
-            Ok(value) => return Ok((value, txn.commit(mode)?)),
-            Err(error) if error.is_worth_retrying() => txn.rollback()?,
-            Err(error) => return Err(error),
-        }
     }
 }
 

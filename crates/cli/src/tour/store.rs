@@ -18,6 +18,7 @@ use cedrat::txn::{Commit, FormatFresh, Operation, Options, RecordId, Refused, Re
 use serde::{Deserialize, Serialize};
 
 use super::plain::Counts;
+use crate::retry::commit;
 
 /// Adds to a counter; a negative amount takes away.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +57,9 @@ type Place = (u64, u16);
 fn record((page, slot): Place) -> RecordId {
     RecordId::new(PageId::new(page), Slot(slot))
 }
+
+/// How many new words get their counters in one transaction, so that others get in between.
+const NAMED_AT_ONCE: usize = 1024;
 
 /// No word: the key under which the place of the counter given last is kept.
 const LAST_GIVEN: &str = "";
@@ -126,25 +130,25 @@ impl WordStore {
     }
 
     /// The counters of some words, in the order of their places, with what is to be added to each.
+    ///
+    /// Nobody waits in a circle: a look at a word holds one lock, and only one thread at a time gives counters.
     fn counters_of(&self, counts: &Counts) -> Result<Vec<(Place, u64)>> {
         let mut counters = Vec::with_capacity(counts.len());
         let mut new = Vec::new();
-        let mut txn = self.store.begin();
         for (word, amount) in counts {
+            let mut txn = self.store.begin();
             match self.words.get(&mut txn, &**word)? {
                 Some(counter) => counters.push((counter, *amount)),
                 None => new.push((&**word, *amount)),
             }
         }
-        txn.rollback()?;
-        if !new.is_empty() {
+        for some in new.chunks(NAMED_AT_ONCE) {
             let _alone = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut txn = self.store.begin();
-            for (word, amount) in new {
-                counters.push((self.name(&mut txn, word)?, amount));
-            }
             // It need not be stable by itself: whoever counts with these counters comes later in the log.
-            txn.commit(Commit::Async)?;
+            let (places, _ticket) = commit(&self.store, Commit::Async, |txn| {
+                some.iter().map(|(word, _)| self.name(txn, word)).collect::<Result<Vec<_>>>()
+            })?;
+            counters.extend(places.into_iter().zip(some.iter().map(|(_, amount)| *amount)));
         }
         counters.sort_unstable();
         Ok(counters)
