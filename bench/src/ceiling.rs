@@ -427,3 +427,39 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn every_strategy_acknowledges_every_commit() {
+        const THREADS: u32 = 8;
+        let dir = std::env::current_exe().unwrap();
+        for strategy in Strategy::for_threads(THREADS) {
+            assert_eq!(Strategy::named(&strategy.name()), Some(strategy));
+            let path = dir.with_file_name(format!("ceiling-{}-{}", std::process::id(), strategy.name()));
+            let group = Arc::new(Loop::new(Ring::create(&path, 64).unwrap(), strategy));
+            let stop = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for _ in 0..group.writers() {
+                    scope.spawn(|| group.write_until(&stop).unwrap());
+                }
+                let committers: Vec<_> = (0..THREADS)
+                    .map(|_| scope.spawn(|| (0..100).for_each(|_| group.commit(&[7; RECORD_LEN]).unwrap())))
+                    .collect();
+                committers.into_iter().for_each(|committer| committer.join().unwrap());
+                stop.store(true, Ordering::Relaxed);
+                group.wake_writers();
+            });
+            if let Loop::Shared(group) = &*group {
+                let state = group.lock();
+                assert_eq!((state.open_len, state.in_flight), (0, 0), "{strategy:?}");
+                assert_eq!(state.prefix.durable, state.open, "{strategy:?}");
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

@@ -48,7 +48,7 @@ struct Row {
 
 /// Measures everything and says which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
-    let (probe, seconds, repetitions) = if settings.quick { (0.2, 0.5, 1) } else { (0.8, 4.0, 3) };
+    let (probe, seconds, repetitions) = if settings.quick { (0.2, 0.5, 1) } else { (0.4, 2.0, 3) };
 
     let mut rows = Vec::new();
     for threads in THREADS {

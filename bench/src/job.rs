@@ -24,8 +24,10 @@ pub(crate) enum Job {
     Ceiling { strategy: String, threads: u32, seconds: f64 },
     /// One insert per durable transaction.
     Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
-    /// Fills a store that is many times larger than its pool with random inserts by several threads, then gets.
-    Large { records: u64, gets: u64, pool_bytes: u64, threads: u32 },
+    /// Fills a store with room for all of it in memory, closes it, and says where its table begins.
+    LargeFill { records: u64 },
+    /// Opens that store with a pool that is a small part of it, inserts more at random places, then gets.
+    LargeUse { root: u64, records: u64, inserts: u64, gets: u64, pool_bytes: u64, threads: u32 },
     /// Fills a store, says where its table begins, and waits for its end by SIGKILL.
     RecoveryFill { records: u64 },
     /// Opens that store and looks; `started` is the time since 1970 when the parent began to wait.
@@ -105,8 +107,10 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::Commit { which, threads, outstanding, seconds } => {
             crate::commit::commits(dir, which, threads, outstanding, seconds)
         }
-        Job::Large { records, gets, pool_bytes, threads } => {
-            crate::load::large(dir, records, gets, pool_bytes, threads)
+        Job::LargeFill { records } => crate::large::fill(dir, records),
+        Job::LargeUse { root, records, inserts, gets, pool_bytes, threads } => {
+            let size = crate::large::Size { records, inserts, gets, pool_bytes };
+            crate::large::measure(dir, root, size, threads)
         }
         Job::RecoveryFill { records } => crate::recovery::fill(dir, records),
         Job::RecoveryOpen { root, records, started } => crate::recovery::open(dir, root, records, started),

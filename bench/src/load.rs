@@ -9,8 +9,7 @@ use crate::Settings;
 use crate::job::{Job, Outcome, Yard, peak_rss_bytes};
 use crate::keys::{Keys, Picks};
 use crate::report::{Goal, Point, Report, median, params};
-use crate::systems::cedrat::{Cedrat, options};
-use crate::systems::{self, Result, Session, Sizing, Which};
+use crate::systems::{self, Result, Sizing, Which};
 
 const POOL_BYTES: u64 = 256 << 20;
 const THREADS: [u32; 2] = [1, 2];
@@ -24,16 +23,8 @@ const ROWS: [(Which, &str, bool); 5] = [
     (Which::Memory, "hash", false),
 ];
 
-/// The store that is larger than its pool: records, random gets, bytes of pool; and the same, small, for `--quick`.
-const LARGE: (u64, u64, u64) = (20_000_000, 500_000, 64 << 20);
-const LARGE_QUICK: (u64, u64, u64) = (1_000_000, 50_000, 8 << 20);
-const LARGE_THREADS: u32 = 16;
-
-/// Inserts of one transaction of the large store.
-const LARGE_BATCH: u64 = 1_000;
-
 /// What a store may take beyond its pool.
-const MEMORY_BESIDE_POOL: u64 = 64 << 20;
+pub(crate) const MEMORY_BESIDE_POOL: u64 = 64 << 20;
 
 /// Measures everything and says which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
@@ -64,19 +55,8 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
         add(1, "log_bytes_per_insert", middle("log_bytes_per_insert"), "B");
         add(1, "peak_rss_bytes", middle("peak_rss_bytes"), "B");
     }
-    let (records, gets, pool_bytes) = if settings.quick { LARGE_QUICK } else { LARGE };
-    settings.tell(&format!("load: {records} records with a pool of {} MiB", pool_bytes >> 20));
-    let outcome = yard.run(&Job::Large { records, gets, pool_bytes, threads: LARGE_THREADS })?;
-    let large = params! {
-        "structure": "hash", "threads": LARGE_THREADS, "records": records, "pool_bytes": pool_bytes
-    };
-    for (metric, unit) in [("inserts_per_s", "1/s"), ("gets_per_s", "1/s"), ("peak_rss_bytes", "B")] {
-        report.points.push(Point::new("load", "cedrat", large.clone(), metric, outcome[metric], unit));
-    }
     goals(&mut report);
-    let memory = report.value("cedrat", "peak_rss_bytes", &large);
-    let wanted = (pool_bytes + MEMORY_BESIDE_POOL) as f64;
-    report.goals.push(Goal::at_most(format!("peak memory of {records} records, bytes"), memory, wanted));
+    crate::large::add(settings, yard, &mut report)?;
     Ok(report)
 }
 
@@ -133,32 +113,4 @@ pub(crate) fn load(
     }
     outcome.insert("peak_rss_bytes".into(), peak_rss_bytes()?);
     Ok(outcome)
-}
-
-/// The child's side of [`Job::Large`].
-pub(crate) fn large(dir: &Path, records: u64, gets: u64, pool_bytes: u64, threads: u32) -> Result<Outcome> {
-    let cedrat = Cedrat::create_with(dir, options(pool_bytes, true))?;
-    let threads = u64::from(threads);
-    let each_thread = |work: &(dyn Fn(u64) -> Result<()> + Sync)| -> Result<f64> {
-        let from = Instant::now();
-        thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads).map(|number| scope.spawn(move || work(number))).collect();
-            handles.into_iter().try_for_each(|handle| handle.join().map_err(|_| "a thread panicked")?)
-        })?;
-        Ok(from.elapsed().as_secs_f64())
-    };
-    let seconds = each_thread(&|number| {
-        let (first, end) = (records * number / threads, records * (number + 1) / threads);
-        for first in (first..end).step_by(LARGE_BATCH as usize) {
-            (&mut &cedrat).load(Keys::new(first, end.min(first + LARGE_BATCH)))?;
-        }
-        Ok(())
-    })?;
-    let inserts_per_s = records as f64 / seconds;
-    let seconds = each_thread(&|number| (&mut &cedrat).get_all(Picks::new(number + 1, gets / threads, records)))?;
-    Ok(Outcome::from([
-        ("inserts_per_s".into(), inserts_per_s),
-        ("gets_per_s".into(), (gets / threads * threads) as f64 / seconds),
-        ("peak_rss_bytes".into(), peak_rss_bytes()?),
-    ]))
 }

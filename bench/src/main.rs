@@ -15,6 +15,7 @@ mod commit;
 mod disk;
 mod job;
 mod keys;
+mod large;
 mod load;
 mod plot;
 mod recovery;

@@ -63,6 +63,12 @@ impl Cedrat {
         Ok(Cedrat { store, table })
     }
 
+    /// Closes it: everything is written home.
+    pub(crate) fn close(self) -> Result<()> {
+        drop(self.table);
+        Ok(self.store.close()?)
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
