@@ -18,9 +18,7 @@ use crate::systems::{Result, Sizing, Which};
 /// What a child is asked to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// 4 KiB direct durable writes, one after the other.
-    RawWrites { seconds: f64 },
-    /// The bare group-commit loop.
+    /// The bare group-commit loop, with raw 4 KiB direct writes before and after it.
     Ceiling { strategy: String, threads: u32, seconds: f64 },
     /// One insert per durable transaction.
     Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
@@ -102,7 +100,6 @@ pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
 /// The child's side.
 pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     match job {
-        Job::RawWrites { seconds } => crate::commit::raw_writes(dir, seconds),
         Job::Ceiling { strategy, threads, seconds } => crate::commit::ceiling(dir, &strategy, threads, seconds),
         Job::Commit { which, threads, outstanding, seconds } => {
             crate::commit::commits(dir, which, threads, outstanding, seconds)
