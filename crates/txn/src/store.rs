@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) next_txn: AtomicU64,
+    /// The newest commit record appended; it may not be durable yet.
+    pub(crate) newest_commit: AtomicU64,
     pub(crate) log_limit_bytes: u64,
     pub(crate) body_len_max: usize,
     pub(crate) no_flush: bool,
@@ -301,6 +303,7 @@ impl Inner {
             space: Space::beyond(tail),
             checkpoints: Checkpoints::default(),
             next_txn: AtomicU64::new(next_txn.max(1)),
+            newest_commit: AtomicU64::new(0),
             log_limit_bytes: options.log_limit_bytes,
             no_flush: options.no_flush,
             attempts: options.attempts.max(1),

@@ -16,6 +16,7 @@ use std::fmt;
 
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{
     ByteLen, Kind, LogFull, LogOffset, Lsn, PartitionId, Position, RecordHead, Reservation, Spending, Ticket, TxnId,
 };
@@ -427,10 +428,16 @@ impl Txn {
                 return Err(self.obey());
             }
             self.head.clear();
-            self.append(Kind::COMMIT, &[])?.lsn
+            let lsn = self.append(Kind::COMMIT, &[])?.lsn;
+            // Before the locks go: who reads what this transaction wrote finds its commit here.
+            self.inner().newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
+            lsn
+        } else if self.seen.get() > Lsn::ZERO {
+            // Nothing was written, but what was read must not be lost after an acknowledgement ("null write"). It was
+            // written below `seen`, and its writer's commit lies somewhere up to the newest one.
+            self.seen.get().max(Lsn::new(self.inner().newest_commit.load(Ordering::Acquire)))
         } else {
-            // Nothing was written, but what was read must not be lost after an acknowledgement ("null write").
-            self.seen.get()
+            Lsn::ZERO
         };
         self.leave();
         self.report_bytes();
