@@ -90,6 +90,9 @@ impl Options {
     /// A small store without threads of its own, whose every run is the same: for simulations and tests.
     pub fn simulated() -> Options {
         let log = LogOptions::small();
+        let mut pool = PoolOptions::default();
+        // Under the seeded scheduler each page's latch word is a large object, and every schedule has its own.
+        pool.pages_max = if cfg!(cedrat_shuttle) { 1 << 12 } else { 1 << 20 };
         Options {
             pool_bytes: 1 << 20,
             log_limit_bytes: log.log_bytes_max,
@@ -98,6 +101,7 @@ impl Options {
             background: false,
             redo_threads: 0,
             log,
+            pool,
             ..Options::default()
         }
     }

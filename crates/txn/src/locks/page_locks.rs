@@ -69,14 +69,16 @@ mod tests {
 
     #[test]
     fn readers_share_and_a_writer_excludes() {
-        let locks = PageLocks::default();
-        locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
-        locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
-        assert_eq!(locks.locked(), 1);
-        locks.ended(TxnId(1));
-        locks.lock(TxnId(2), A, LockMode::Exclusive).unwrap();
-        locks.ended(TxnId(2));
-        assert_eq!(locks.locked(), 0, "nothing is left behind");
+        cedrat_sync::explore(1, 1, || {
+            let locks = PageLocks::default();
+            locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
+            locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
+            assert_eq!(locks.locked(), 1);
+            locks.ended(TxnId(1));
+            locks.lock(TxnId(2), A, LockMode::Exclusive).unwrap();
+            locks.ended(TxnId(2));
+            assert_eq!(locks.locked(), 0, "nothing is left behind");
+        });
     }
 
     /// Each transaction takes two pages in the opposite order. Somebody always gets through, nobody waits for ever.
@@ -126,11 +128,13 @@ mod tests {
 
     #[test]
     fn keys_are_folded_to_a_bounded_number_of_locks() {
-        let locks = PageLocks::with_key_stripes(8);
-        for hash in 0..1000 {
-            let key = Resource::Key { structure: PageId::new(9), hash };
-            locks.lock(TxnId(1), key, LockMode::Exclusive).unwrap();
-        }
-        assert_eq!(locks.locked(), 8);
+        cedrat_sync::explore(1, 1, || {
+            let locks = PageLocks::with_key_stripes(8);
+            for hash in 0..1000 {
+                let key = Resource::Key { structure: PageId::new(9), hash };
+                locks.lock(TxnId(1), key, LockMode::Exclusive).unwrap();
+            }
+            assert_eq!(locks.locked(), 8);
+        });
     }
 }
