@@ -253,7 +253,7 @@ impl Pool {
         }
         thread::scope(|scope| {
             // A system that has no more threads to give gets fewer writes at once.
-            let spawn = |_| thread::Builder::new().name("cedrat-writes-home".into()).spawn_scoped(scope, work).ok();
+            let spawn = |_| thread::spawn_in(scope, "cedrat-writes-home", work).ok();
             let helping: Vec<_> = (0..helpers).map_while(spawn).collect();
             let mine = work();
             let theirs = helping.into_iter().map(|helper| helper.join().expect("writing does not panic"));

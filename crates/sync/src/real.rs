@@ -16,6 +16,18 @@ pub mod thread {
         Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope, spawn,
         yield_now,
     };
+
+    /// Spawns a thread within `scope`, if the system has one to give; plain spawning panics when it has none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn spawn_in<'scope, 'env, T: Send + 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        name: &str,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
+        Builder::new().name(name.into()).spawn_scoped(scope, body)
+    }
 }
 
 /// Says that this thread turns in a loop until another one has done something.

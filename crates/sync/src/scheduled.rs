@@ -21,6 +21,18 @@ pub mod thread {
         Builder, JoinHandle, Result, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope, spawn,
         yield_now,
     };
+
+    /// Spawns a thread within `scope`; the scheduler always has one to give.
+    ///
+    /// # Errors
+    /// None.
+    pub fn spawn_in<'scope, 'env, T: Send + 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        _name: &str,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
+        Ok(scope.spawn(body))
+    }
 }
 
 /// Says that this thread turns in a loop until another one has done something; the scheduler runs another.
