@@ -49,6 +49,18 @@ fn one_file_is_killed_as_often_as_asked() {
 }
 
 #[test]
+fn files_with_the_same_new_words_do_not_wait_in_a_circle() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in 0..8 {
+        // Each file meets the words in another order.
+        let words: Vec<String> = (0..3000).map(|word| format!("w{}", (word * 7 + file * 375) % 3000)).collect();
+        fs::write(folder.path().join(file.to_string()), words.join(" ")).expect("room");
+    }
+    let report = tour(folder.path(), &["--kills", "1", "--threads", "8"]);
+    assert_eq!((&report["words"], &report["distinct_words"]), (&24_000.into(), &3000.into()));
+}
+
+#[test]
 fn strange_text_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let long = format!("{} {}", "x".repeat(3 << 20), "ö日".repeat(100_000));
