@@ -83,6 +83,8 @@ pub(crate) struct Tail {
     expected: u32,
     /// The log stopped: records are dropped.
     stopped: bool,
+    /// The first LSN that was: what it would have said never becomes durable.
+    first_dropped: Option<Lsn>,
 }
 
 /// The block that takes records.
@@ -209,6 +211,7 @@ impl Partition {
             last_sealed: before,
             expected: 1,
             stopped: false,
+            first_dropped: None,
         };
         Partition {
             id,
@@ -363,6 +366,7 @@ impl Tail {
         let open = &mut self.open;
         let offset = LogOffset::new(open.offset.get() + open.used as u64);
         if self.stopped {
+            self.first_dropped.get_or_insert(lsn);
             return (offset, 0);
         }
         let to = &mut open.bytes[open.used..open.room];
@@ -521,11 +525,11 @@ impl Tail {
         (open.committers > 0 && !open.watched && now).then(|| Arc::clone(&open.event))
     }
 
-    /// The smallest LSN here that is not durable.
+    /// The smallest LSN here that is not durable: after a stop, a dropped one is not, though nothing is left to write.
     pub(crate) fn first_unflushed(&self) -> Option<Lsn> {
         let open = (!self.open.is_empty()).then_some(self.open.first_lsn);
         let mut blocks = self.queue.iter().map(|queued| &queued.block.header);
-        blocks.find(|header| !header.is_empty()).map(|header| header.first_lsn).or(open)
+        blocks.find(|header| !header.is_empty()).map(|header| header.first_lsn).or(open).or(self.first_dropped)
     }
 
     /// Whether nothing waits to be sealed or written.
