@@ -14,7 +14,8 @@
 //!
 //! Why it holds: a reader whose clock covers an LSN has seen step 2 of its appender, and so step 1. What it then
 //! reads in `drawing` is that bound, or something later; if step 5 or later, it sees step 4 as well. (Step 2 is a
-//! release, the reader's first step an acquire; later draws by others only lengthen the release sequence.)
+//! release, the reader's first step an acquire; later draws by others only lengthen the release sequence. Steps 1 and 5
+//! are releases both: what the reader meets may be the bound of the *next* draw, which must show step 4 of this one.)
 //! Flushing moves `first_unflushed` forward, under the latch, only after the bytes before it are durable.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -90,7 +91,7 @@ impl Clock {
     pub(crate) fn draw<R>(&self, bounds: &Bounds, steps: Steps, fill: impl FnOnce(Lsn) -> R) -> R {
         if steps == Steps::BoundThenDraw {
             let bound = self.newest.0.load(Ordering::Relaxed) + 1;
-            bounds.drawing.store(bound, Ordering::Relaxed); // E3.1
+            bounds.drawing.store(bound, Ordering::Release); // E3.1
         }
         let lsn = self.newest.0.fetch_add(1, Ordering::AcqRel) + 1;
         if steps == Steps::DrawThenBound {
