@@ -39,7 +39,13 @@ impl Shared {
         if self.fault == Some(crate::Fault::ReplyBeforeFlush) {
             return Ok(Forced::new(up_to));
         }
+        self.write_until_stable(up_to)
+    }
+
+    fn write_until_stable(&self, up_to: Lsn) -> Result<Forced, Stopped> {
         while !self.is_stable(up_to) {
+            // Again each time round: what a stop drops is never stable, and no block holds it that could be waited for.
+            self.check_running()?;
             for partition in &self.partitions {
                 if partition.bounds.lower() <= up_to.get() {
                     // Taking the latch also waits for whoever is just filling a place there.
@@ -204,5 +210,28 @@ impl Shared {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::explore;
+
+    use super::*;
+    use crate::{ByteLen, Kind, Log, LogOptions, RecordHead, TxnId};
+
+    /// The stop comes after `force` has looked for one, and the clock it reads then covers a dropped record: no block
+    /// holds that, so there is nothing to write and nothing to wait for.
+    #[test]
+    fn forcing_a_record_that_a_stop_dropped_ends() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let mut room = log.reserve(ByteLen(100), ByteLen(0)).expect("there is room");
+            log.stop("asked by a test");
+            let dropped = log.append(PartitionId(0), RecordHead::new(Kind::COMMIT, TxnId(1), None), &[b"x"], &mut room);
+            assert!(log.shared().write_until_stable(dropped.lsn).is_err(), "E16.5");
+        });
     }
 }

@@ -79,6 +79,11 @@ impl Log {
         Log { shared }
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Creates the log of a new store and the store's control file, and begins the first epoch.
     ///
     /// `names` get the numbers 0, 1, … in their order. A creation that a crash cut off is simply done again.
