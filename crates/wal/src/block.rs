@@ -67,7 +67,7 @@ impl BlockHeader {
         put_u32(to, at::CRC, crc);
     }
 
-    /// Reads a header whose checksum holds and whose lengths make sense; anything else is `None`.
+    /// Reads a header whose checksum holds and whose lengths and numbers make sense; anything else is `None`.
     ///
     /// Whether its place, epoch and life are the expected ones is the caller's question.
     pub(crate) fn decode(from: &[u8], block_seed: u32) -> Option<BlockHeader> {
@@ -94,7 +94,9 @@ impl BlockHeader {
             && header.used as usize >= BLOCK_HEADER_LEN
             && header.used <= header.len
             && header.used as usize <= BLOCK_USED_MAX
-            && header.first_lsn <= header.last_lsn;
+            && header.first_lsn <= header.last_lsn
+            && header.last_lsn.max(header.promise) < Lsn::LIMIT
+            && header.offset.max(header.own_promise) < LogOffset::LIMIT;
         sensible.then_some(header)
     }
 
@@ -184,11 +186,17 @@ impl SegmentHeader {
         if version != LOG_FORMAT_VERSION {
             return SegmentHead::Version(version);
         }
+        let sequence = get_u64(from, segment_at::SEQUENCE);
+        let segment_len = get_u64(from, segment_at::SEGMENT_LEN);
+        let end = sequence.checked_mul(segment_len).map(LogOffset::new);
+        if sequence != SEQUENCE_NONE && end.is_none_or(|end| end >= LogOffset::LIMIT) {
+            return SegmentHead::Bad;
+        }
         SegmentHead::Whole(SegmentHeader {
             partition: PartitionId(get_u16(from, segment_at::PARTITION)),
             store: from[segment_at::STORE..segment_at::SEQUENCE].try_into().expect("16 bytes"),
-            sequence: get_u64(from, segment_at::SEQUENCE),
-            segment_len: get_u64(from, segment_at::SEGMENT_LEN),
+            sequence,
+            segment_len,
             epoch: get_u32(from, segment_at::EPOCH),
         })
     }
@@ -244,6 +252,27 @@ mod tests {
             segment_len: 1 << 24,
             epoch: 4,
         }
+    }
+
+    /// Numbers and places so large that nothing could follow them are nobody's, whatever the checksum says.
+    #[test]
+    fn headers_beyond_every_log_are_refused() {
+        let too_late = [
+            BlockHeader { last_lsn: Lsn::MAX, ..block() },
+            BlockHeader { promise: Lsn::MAX.previous(), ..block() },
+            BlockHeader { offset: LogOffset::new(u64::MAX - 4095), ..block() },
+            BlockHeader { own_promise: LogOffset::new(u64::MAX - 4095), ..block() },
+        ];
+        for header in too_late {
+            let mut bytes = [0; 4096];
+            header.encode(&mut bytes, 99);
+            assert_eq!(BlockHeader::decode(&bytes, 99), None, "{header:?}");
+        }
+        let mut bytes = [0; 4096];
+        SegmentHeader { sequence: SEQUENCE_NONE - 1, ..segment() }.encode(&mut bytes);
+        assert_eq!(SegmentHeader::decode(&bytes), SegmentHead::Bad);
+        SegmentHeader { sequence: SEQUENCE_NONE, ..segment() }.encode(&mut bytes);
+        assert!(matches!(SegmentHeader::decode(&bytes), SegmentHead::Whole(_)), "ready and not used yet");
     }
 
     #[test]

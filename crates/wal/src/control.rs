@@ -4,8 +4,9 @@
 //! moment one of them is whole; the one with the higher generation counts.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
+use std::collections::HashSet;
 
-use crate::block::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::block::{BLOCK_UNIT, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::checksum::StoreId;
 use crate::epoch::{Epoch, Epochs};
 use crate::{LogError, LogOffset, Lsn};
@@ -199,20 +200,40 @@ impl Control {
         if !crate::options::segment_len_is_possible(segment_len) {
             return Err(SlotFault::Bad(at::SEGMENT_LEN, "the segment length makes no sense"));
         }
+        // A checksum tells what was written, not that it makes sense: what the rest of the log computes with is looked
+        // at here, once.
+        let below_limit = |at: usize| match Lsn::new(get_u64(slot, at)) {
+            lsn if lsn < Lsn::LIMIT => Ok(lsn),
+            _ => Err(SlotFault::Bad(at, "a number is larger than any log's")),
+        };
+        let generation = below_limit(at::GENERATION)?.get();
+        let redo_lsn = below_limit(at::REDO_LSN)?;
+        let scan_lsn = below_limit(at::SCAN_LSN)?;
+        let next_txn = below_limit(at::NEXT_TXN)?.get();
+        let promise = below_limit(at::PROMISE)?;
+        if scan_lsn > redo_lsn {
+            return Err(SlotFault::Bad(at::SCAN_LSN, "the log would be read from behind where redo begins"));
+        }
         let mut partitions = Vec::new();
         for _ in 0..partition_count {
-            let scan_from = LogOffset::new(lists.number()?);
-            let durable_below = LogOffset::new(lists.number()?);
-            let segments_begun = lists.number()?;
-            partitions.push(ControlPartition { scan_from, durable_below, segments_begun });
+            partitions.push(lists.partition(segment_len)?);
         }
         let mut epochs = Epochs::default();
         for _ in 0..get_u32(slot, at::EPOCH_COUNT) {
             epochs.list.push(lists.epoch(partition_count, epochs.newest())?);
         }
+        if epochs.newest().is_none_or(|newest| newest.end != Lsn::MAX) {
+            return Err(SlotFault::Bad(at::EPOCH_COUNT, "no epoch is the newest"));
+        }
         let mut names = Vec::new();
+        let mut known = HashSet::new();
         for _ in 0..get_u32(slot, at::NAME_COUNT) {
-            names.push(lists.name()?);
+            let at = lists.at;
+            let name = lists.name()?;
+            if !known.insert(name) {
+                return Err(SlotFault::Bad(at, "a name has two numbers"));
+            }
+            names.push(name.to_owned());
         }
         if lists.at != used {
             return Err(SlotFault::Bad(lists.at, "bytes are left over"));
@@ -221,13 +242,9 @@ impl Control {
             store: slot[at::STORE..at::GENERATION].try_into().expect("16 bytes"),
             page_len: get_u32(slot, at::PAGE_LEN),
             segment_len,
-            generation: get_u64(slot, at::GENERATION),
-            checkpoint: Checkpoint {
-                redo_lsn: Lsn::new(get_u64(slot, at::REDO_LSN)),
-                scan_lsn: Lsn::new(get_u64(slot, at::SCAN_LSN)),
-                next_txn: get_u64(slot, at::NEXT_TXN),
-            },
-            promise: Lsn::new(get_u64(slot, at::PROMISE)),
+            generation,
+            checkpoint: Checkpoint { redo_lsn, scan_lsn, next_txn },
+            promise,
             partitions,
             epochs,
             names,
@@ -241,7 +258,7 @@ struct Lists<'a> {
     at: usize,
 }
 
-impl Lists<'_> {
+impl<'a> Lists<'a> {
     fn number(&mut self) -> Result<u64, SlotFault> {
         if self.slot.len() - self.at < 8 {
             return Err(SlotFault::Bad(self.at, "a list goes on behind the end"));
@@ -251,6 +268,27 @@ impl Lists<'_> {
         Ok(value)
     }
 
+    /// A place where a block may begin.
+    fn place(&mut self) -> Result<LogOffset, SlotFault> {
+        let at = self.at;
+        let place = LogOffset::new(self.number()?);
+        if place >= LogOffset::LIMIT || !place.get().is_multiple_of(BLOCK_UNIT as u64) {
+            return Err(SlotFault::Bad(at, "no block begins at this place"));
+        }
+        Ok(place)
+    }
+
+    fn partition(&mut self, segment_len: u64) -> Result<ControlPartition, SlotFault> {
+        let at = self.at;
+        let (scan_from, durable_below) = (self.place()?, self.place()?);
+        let segments_begun = self.number()?;
+        let end = segments_begun.checked_mul(segment_len).map(LogOffset::new);
+        if scan_from > durable_below || end.is_none_or(|end| end >= LogOffset::LIMIT) {
+            return Err(SlotFault::Bad(at, "what is said of a partition makes no sense"));
+        }
+        Ok(ControlPartition { scan_from, durable_below, segments_begun })
+    }
+
     fn epoch(&mut self, partitions: u16, before: Option<&Epoch>) -> Result<Epoch, SlotFault> {
         let begin = self.at;
         let number = self.number()?;
@@ -258,32 +296,33 @@ impl Lists<'_> {
         let end = Lsn::new(self.number()?);
         let mut begins = Vec::new();
         for _ in 0..partitions {
-            begins.push(LogOffset::new(self.number()?));
+            begins.push(self.place()?);
         }
-        let number = u32::try_from(number).ok().filter(|&number| number > 0);
+        let number = u32::try_from(number).ok().filter(|&number| number > 0 && number < u32::MAX);
         let follows = |before: &Epoch| {
             number > Some(before.number)
                 && first >= before.end
                 && before.begins.iter().zip(&begins).all(|(before, begin)| before <= begin)
         };
         match number {
-            Some(number) if first <= end && first > Lsn::ZERO && before.is_none_or(follows) => {
+            Some(number) if first <= end && first > Lsn::ZERO && first < Lsn::LIMIT && before.is_none_or(follows) => {
                 Ok(Epoch { number, first, end, begins })
             }
             _ => Err(SlotFault::Bad(begin, "the epochs do not follow each other")),
         }
     }
 
-    fn name(&mut self) -> Result<String, SlotFault> {
+    fn name(&mut self) -> Result<&'a str, SlotFault> {
         let at = self.at;
         let rest = &self.slot[at..];
         let text = (rest.len() >= 2)
             .then(|| rest.get(2..2 + usize::from(get_u16(rest, 0))))
             .flatten()
             .and_then(|bytes| std::str::from_utf8(bytes).ok())
-            .ok_or(SlotFault::Bad(at, "a name is cut off or not text"))?;
+            .filter(|text| text.len() <= NAME_LEN_MAX)
+            .ok_or(SlotFault::Bad(at, "a name is cut off, too long or not text"))?;
         self.at += 2 + text.len();
-        Ok(text.to_owned())
+        Ok(text)
     }
 }
 
@@ -440,6 +479,39 @@ mod tests {
         }
         for len in 0..used {
             assert!(Control::decode(&slot[..len]).is_err(), "length {len}");
+        }
+    }
+
+    /// A checksum only tells what was written, not that it makes sense.
+    #[test]
+    fn content_that_makes_no_sense_is_refused_under_a_good_checksum() {
+        type Change = fn(&mut Control);
+        let changes: &[(&str, Change)] = &[
+            ("no block begins there", |control| control.partitions[0].scan_from = LogOffset::new(100)),
+            ("no block ends there", |control| control.partitions[0].durable_below = LogOffset::new(8191)),
+            ("read from behind its end", |control| control.partitions[0].scan_from = LogOffset::new(12_288)),
+            ("beyond every log", |control| control.partitions[0].durable_below = LogOffset::new(u64::MAX - 4095)),
+            ("so many segments no log has", |control| control.partitions[1].segments_begun = u64::MAX),
+            ("an epoch within a block", |control| control.epochs.list[1].begins[0] = LogOffset::new(4000)),
+            ("an epoch beyond every log", |control| control.epochs.list[1].begins[0] = LogOffset::new(u64::MAX - 4095)),
+            ("the newest epoch has ended", |control| control.epochs.list[1].end = Lsn::new(90)),
+            ("no epoch", |control| control.epochs.list.clear()),
+            ("no epoch can follow", |control| control.epochs.list[1].number = u32::MAX),
+            ("no LSN can follow", |control| control.epochs.list[1].first = Lsn::MAX.previous()),
+            ("no promise can follow", |control| control.promise = Lsn::MAX),
+            ("no write can follow", |control| control.generation = u64::MAX),
+            ("no transaction can follow", |control| control.checkpoint.next_txn = u64::MAX),
+            ("redo before the scan", |control| control.checkpoint.redo_lsn = Lsn::new(19)),
+            ("redo beyond every log", |control| control.checkpoint.redo_lsn = Lsn::MAX),
+            ("one name, two numbers", |control| control.names.push("é".into())),
+            ("a name too long", |control| control.names.push("n".repeat(NAME_LEN_MAX + 1))),
+        ];
+        for (what, change) in changes {
+            let mut control = example();
+            change(&mut control);
+            let mut slot = vec![0; SLOT_LEN];
+            control.encode(&mut slot).unwrap();
+            assert!(matches!(Control::decode(&slot), Err(SlotFault::Bad(..))), "{what}");
         }
     }
 

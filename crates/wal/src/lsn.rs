@@ -13,6 +13,8 @@ impl Lsn {
     pub const ZERO: Lsn = Lsn(0);
     /// Later than every record.
     pub const MAX: Lsn = Lsn(u64::MAX);
+    /// No log draws so many. What claims to lie beyond was never written by one, and nothing could follow it.
+    pub(crate) const LIMIT: Lsn = Lsn(1 << 62);
 
     /// The LSN with this number.
     pub const fn new(number: u64) -> Lsn {
@@ -56,6 +58,8 @@ pub struct LogOffset(u64);
 impl LogOffset {
     /// Where a partition begins.
     pub const ZERO: LogOffset = LogOffset(0);
+    /// No partition gets so long: places can be added to without a look at their sum.
+    pub(crate) const LIMIT: LogOffset = LogOffset(1 << 62);
 
     /// The place so many bytes after the beginning.
     pub const fn new(bytes: u64) -> LogOffset {

@@ -23,6 +23,9 @@ use crate::ticket::Tickets;
 use crate::writer::WriterState;
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
+/// Epochs have 32-bit numbers, which never come again.
+const EPOCHS_MAX: u32 = u32::MAX - 1;
+
 /// What a store's log holds, before anything is written to it.
 #[derive(Debug)]
 pub struct Found {
@@ -156,6 +159,11 @@ impl Found {
         // What was read may lie in a cache that a power cut forgets; the new epoch promises that it stays.
         for slot in in_use.iter().flat_map(|in_use| in_use.read().values().cloned().collect::<Vec<_>>()) {
             media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
+        }
+        let last = control.epochs.newest().map_or(0, |epoch| epoch.number);
+        if last >= EPOCHS_MAX {
+            let what = "openings of this store";
+            return Err(LogError::Limit { what, given: u64::from(last) + 1, limit: u64::from(EPOCHS_MAX) });
         }
         let number = begin_epoch(&mut control, ends, any_epoch(options));
         add_names(&mut control, names)?;

@@ -31,10 +31,14 @@ pub(crate) fn file_name(number: u32) -> String {
     format!("{LOG_DIRECTORY}/{number:06}")
 }
 
+/// No segment file gets this number or a later one, so that there is always a next one.
+const NUMBER_LIMIT: u32 = 1 << 31;
+
 /// The number in the name of a segment file; `None` if it is another file.
 pub(crate) fn file_number(name: &str) -> Option<u32> {
     let all_digits = name.len() >= 6 && name.bytes().all(|byte| byte.is_ascii_digit());
-    name.parse().ok().filter(|&number: &u32| all_digits && format!("{number:06}") == name)
+    let ours = |&number: &u32| all_digits && number < NUMBER_LIMIT && format!("{number:06}") == name;
+    name.parse().ok().filter(ours)
 }
 
 /// A segment file.
@@ -200,7 +204,8 @@ mod tests {
     fn only_our_names_are_segment_files() {
         assert_eq!(file_number("000017"), Some(17));
         assert_eq!(file_number("1000017"), Some(1_000_017));
-        for other in ["17", "0000017", "00001x", "000017.tmp", "+00017", ""] {
+        // A file with a number after which few others come is none that we made.
+        for other in ["17", "0000017", "00001x", "000017.tmp", "+00017", "", "4294967295", "2147483648"] {
             assert_eq!(file_number(other), None, "{other}");
         }
     }
