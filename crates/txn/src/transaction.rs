@@ -56,7 +56,14 @@ pub struct Savepoint {
 }
 
 /// What a transaction does without (L022): each by name, none by accident.
+///
+/// ```
+/// # use cedrat_txn::TxnOptions;
+/// let options = TxnOptions::default().without_isolation().without_durability();
+/// assert!(options.atomicity);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TxnOptions {
     /// Whether it is taken back as a whole if it does not commit. Without, its changes outside of nested top actions are
     /// logged redo-only: less log, and rolling back leaves what was done.
@@ -70,6 +77,23 @@ pub struct TxnOptions {
 impl Default for TxnOptions {
     fn default() -> TxnOptions {
         TxnOptions { atomicity: true, isolation: true, durability: true }
+    }
+}
+
+impl TxnOptions {
+    /// Without [`atomicity`](TxnOptions::atomicity).
+    pub const fn without_atomicity(self) -> TxnOptions {
+        TxnOptions { atomicity: false, ..self }
+    }
+
+    /// Without [`isolation`](TxnOptions::isolation).
+    pub const fn without_isolation(self) -> TxnOptions {
+        TxnOptions { isolation: false, ..self }
+    }
+
+    /// Without [`durability`](TxnOptions::durability).
+    pub const fn without_durability(self) -> TxnOptions {
+        TxnOptions { durability: false, ..self }
     }
 }
 

@@ -8,7 +8,8 @@ use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::{Damaged, LatchRank, PageMut, PageRef, Slot, StructureLatch};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Commit, Error, Finish, LockMode, NoLocks, Operation, Options, Refused, Registry, Resource, Result, Store, Txn, Undo,
+    Commit, Error, Finish, LockMode, NoLocks, Operation, Options, Refused, Registry, Resource, Result, Store, Txn,
+    TxnOptions, Undo,
 };
 use common::*;
 use serde::{Deserialize, Serialize};
@@ -664,15 +665,13 @@ fn atomicity_isolation_and_durability_are_given_up_by_name() {
     let clerk = Arc::new(Clerk::default());
     let (_disk, store, page) = store_with(Options { locks: Arc::<Clerk>::clone(&clerk), ..options() });
     let before = clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed);
-    let without = |atomicity, isolation, durability| {
-        store.begin_with(cedrat_txn::TxnOptions { atomicity, isolation, durability })
-    };
-    let mut txn = without(false, false, false);
+    let neither = TxnOptions::default().without_isolation().without_durability();
+    let mut txn = store.begin_with(neither.without_atomicity());
     add(&mut txn, page, 0, 1).unwrap();
     txn.rollback().unwrap();
     assert_eq!(numbers(&store, page)[0], 1, "no atomicity");
     assert_eq!(clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed), before, "no isolation");
-    let mut txn = without(true, false, false);
+    let mut txn = store.begin_with(neither);
     add(&mut txn, page, 0, 1).unwrap();
     assert!(!txn.commit(Commit::Sync).unwrap().is_stable(), "no durability");
 }
