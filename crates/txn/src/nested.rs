@@ -53,7 +53,8 @@ impl Txn {
     /// Those of `work`, whose changes are then undone; [`Error::Deadlock`].
     pub fn isolated<T>(&mut self, root: PageId, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.lock(Resource::Structure(root), LockMode::Exclusive)?;
-        self.in_sequence(How::Isolated, |txn| Ok((work(txn)?, None)))
+        let stays = self.how == How::Plain && self.gave_up_atomicity();
+        self.in_sequence(How::Isolated, |txn| Ok((work(txn)?, stays.then(Undo::none))))
     }
 
     /// An ordered sequence of redo-only changes behind a check-and-finish undo (LLADD, bucket split; Lemon §6).
@@ -155,6 +156,8 @@ impl Open<'_> {
             return Ok(()); // nothing happened
         }
         self.txn.enter()?;
+        // Its neighbours stay, so it stays too: a table taken back by meaning would leave its name behind.
+        let undo = if self.how == How::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
         let undo_room = undo_room(undo, 0);
         // The steps need no undo of their own any more.
         self.txn.owed = self.owed.max(crate::transaction::END_ROOM);

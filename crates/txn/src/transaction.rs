@@ -65,8 +65,9 @@ pub struct Savepoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TxnOptions {
-    /// Whether it is taken back as a whole if it does not commit. Without, its changes outside of nested top actions are
-    /// logged redo-only: less log, and rolling back leaves what was done.
+    /// Whether it is taken back as a whole if it does not commit. Without, rolling back leaves what was done, and less log
+    /// is written: changes are redo-only. A nested top action, a call of [`Txn::isolated`] or of [`Txn::ordered`] still
+    /// happens as a whole or, if it fails or a crash cuts it short, not at all (or is finished); once it has ended it stays.
     pub atomicity: bool,
     /// Whether the lock manager is asked. Without, it sees what others have not committed, and they see it.
     pub isolation: bool,

@@ -162,7 +162,13 @@ impl Txn {
     /// Whether changes are logged without undo: in an ordered sequence, and where atomicity was given up.
     #[inline]
     fn is_redo_only(&self) -> bool {
-        self.how == How::Ordered || !self.options.atomicity && self.how == How::Plain && !self.undoing
+        self.how == How::Ordered || self.how == How::Plain && self.gave_up_atomicity()
+    }
+
+    /// Whether what is done outermost stays if the transaction rolls back.
+    #[inline]
+    pub(crate) fn gave_up_atomicity(&self) -> bool {
+        !self.options.atomicity && !self.undoing
     }
 
     /// Whether a change may be made now.
