@@ -15,7 +15,8 @@ fn passes(check: check::Crashes<Bank>) {
 /// W4, R5, E5.3.
 #[test]
 fn a_bank_survives_every_crash() {
-    passes(check::crashes("bank", Bank::default()).at_least(8_000).again(6, 80));
+    let bank = Bank { transfers: 120, ..Bank::default() };
+    passes(check::crashes("bank", bank).at_least(8_000).again(6, 80));
 }
 
 /// E8.1, E1: records of one page lie in several partitions.
@@ -53,8 +54,8 @@ fn a_bank_with_a_small_log_survives_every_crash() {
 /// R5, in full for some states: the second crash comes at every single call of recovery.
 #[test]
 fn recovery_survives_a_crash_at_every_call() {
-    let bank = Bank { transfers: 20, ..Bank::default() };
-    passes(check::crashes("bank-recovery", bank).at_least(6_500).again(10, usize::MAX));
+    let bank = Bank { clerks: 2, transfers: 30, memo_len: 2_400, ..Bank::default() };
+    passes(check::crashes("bank-recovery", bank).at_least(3_000).again(4, usize::MAX));
 }
 
 /// E16.4, E16.5, W6.
