@@ -30,7 +30,7 @@ impl Txn {
     /// Fails or panics `work`, its steps are undone page by page before the latches are released (E13.4).
     ///
     /// # Errors
-    /// Those of `work`; [`Error::LogFull`].
+    /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.
     pub fn nested<G, T>(&mut self, latches: G, work: impl FnOnce(&mut Txn) -> Result<(T, Undo)>) -> Result<T> {
         self.alive()?;
         if self.how == How::Ordered {
@@ -64,7 +64,8 @@ impl Txn {
     /// completes it. There is no way back, so pages allocated within it are `finish`'s to find.
     ///
     /// # Errors
-    /// Those of `work`; the sequence has then been finished all the same.
+    /// Those of `work`; the sequence has then been finished all the same. [`Error::LogFull`], [`Error::PinsLog`]: it has not
+    /// begun; after the latter the transaction can only be rolled back.
     pub fn ordered<G, F: Finish, T>(
         &mut self,
         latches: G,
@@ -73,10 +74,12 @@ impl Txn {
     ) -> Result<T> {
         self.alive()?;
         let undo = Undo::finish(finish);
-        self.enter()?;
         let undo_room = undo_room(&undo, 0);
-        self.room_for_records(room_for(undo.arguments().len()), undo_room)?;
         let result = self.in_sequence(How::Ordered, |txn| {
+            // Within: whoever is the victim of a full log outside of what is nested rolls back at once, and its undo would
+            // ask for the latches that are held here.
+            txn.enter()?;
+            txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
             let (shape, call) = txn.inner().shape_of(&undo)?;
             let (number, _) = call.expect("a finish is a call");
             Head(&mut txn.head).undo_only(shape, number);

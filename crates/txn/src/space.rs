@@ -314,6 +314,8 @@ impl Txn {
     ///
     /// # Errors
     /// The page file cannot grow: the disk, or [`cedrat_pages::PoolOptions::pages_max`]; [`Error::LogFull`].
+    /// [`Error::PinsLog`]: the transaction was rolled back. So hold no latch that its undo asks for, except within
+    /// [`nested`](Txn::nested) or [`ordered`](Txn::ordered), where it rolls back later.
     pub fn allocate(&mut self) -> Result<PageId> {
         self.allocate_region(1)
     }
@@ -342,7 +344,8 @@ impl Txn {
     /// Frees a page. It can be allocated again when this transaction has ended (E7.1).
     ///
     /// # Errors
-    /// [`Error::Refused`] if the page is not allocated.
+    /// [`Error::Refused`] if the page is not allocated; [`Error::LogFull`], and [`Error::PinsLog`] as from
+    /// [`allocate`](Txn::allocate).
     pub fn free(&mut self, page: PageId) -> Result<()> {
         self.free_region(page, 1)
     }
@@ -350,7 +353,7 @@ impl Txn {
     /// Frees contiguous pages, as they were allocated or in parts.
     ///
     /// # Errors
-    /// [`Error::Refused`] if one of them is not allocated; nothing is freed then.
+    /// As [`free`](Txn::free); nothing is freed then.
     pub fn free_region(&mut self, first: PageId, pages: u64) -> Result<()> {
         let extent = Extent { first: first.get(), pages };
         let within_a_group = first.get() % GROUP_PAGES + pages <= GROUP_PAGES;

@@ -385,7 +385,9 @@ impl Txn {
     /// transaction's chain, has neither redo nor undo, and is found by [`cedrat_wal::Log::scan`].
     ///
     /// # Errors
-    /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`].
+    /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`]. [`Error::PinsLog`]: the transaction was rolled back.
+    /// So hold no latch that its undo asks for, except within [`nested`](Txn::nested) or [`ordered`](Txn::ordered), where it
+    /// rolls back later.
     pub fn log_record(&mut self, kind: &'static str, bytes: &[u8]) -> Result<Lsn> {
         let number = self
             .inner()
@@ -526,10 +528,10 @@ impl Txn {
 
     // ---- help for the other rooms -----------------------------------------------------------------------------
 
-    /// Whether the transaction may go on.
+    /// Whether the transaction may go on. One that must roll back does so by calls of its own, in its logical undos.
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
-        if self.ended || self.must_roll_back {
+        if self.ended || self.must_roll_back && !self.undoing {
             return Err(self.why_not_alive());
         }
         self.inner().alive()

@@ -3,10 +3,11 @@
 mod common;
 
 use cedrat_media::{Media, SimDisk};
-use cedrat_pages::PageId;
+use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Options, Registry, Store, TxnOptions, Undo};
+use cedrat_txn::{Error, Finish, LogicalUndo, Options, Registry, Result, Store, Txn, TxnOptions, Undo};
 use common::*;
+use serde::{Deserialize, Serialize};
 
 /// A store on a simulated disk, with one page of numbers.
 fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
@@ -45,4 +46,59 @@ fn without_atomicity_nested_and_isolated_changes_stay_too() {
     assert_eq!(numbers(&store, page), [1, 1, 1, 0], "what fails half-way is whole all the same");
     txn.rollback().unwrap();
     assert_eq!(numbers(&store, page), [1, 1, 1, 0]);
+}
+
+/// Asks for the latch that the structure's other operations take, as every undo by meaning does.
+#[derive(Debug, Serialize, Deserialize)]
+struct SubtractUnderLatch {
+    page: u64,
+}
+
+fn latch_of(store: &Store, page: PageId) -> Arc<StructureLatch> {
+    store.resident(page, || Ok(StructureLatch::new(LatchRank(1)))).unwrap()
+}
+
+impl LogicalUndo for SubtractUnderLatch {
+    const NAME: &'static str = "test.subtract_under_latch";
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        let page = PageId::new(self.page);
+        let latch = latch_of(txn.store(), page);
+        let _shape = latch.exclusive();
+        txn.update(at(page, 0), &Add { amount: -1 })
+    }
+}
+
+/// Finishes nothing, at length: its record takes so much log that the log is full when it is announced.
+#[derive(Debug, Serialize, Deserialize)]
+struct FinishNothing {
+    padding: Vec<u8>,
+}
+
+impl Finish for FinishNothing {
+    const NAME: &'static str = "test.finish_nothing";
+
+    fn finish(&self, _: &mut Txn) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The victim of a full log rolls back once its latches are gone: its undo would ask for them (E13.3, E16.3).
+#[test]
+fn an_ordered_sequence_that_finds_the_log_full_rolls_back_without_its_latches() {
+    let registry = registry().logical::<SubtractUnderLatch>().finish::<FinishNothing>();
+    let (store, page) = store_with(options(), registry);
+    let latch = latch_of(&store, page);
+    let mut txn = store.begin();
+    let undo = Undo::logical(&SubtractUnderLatch { page: page.get() });
+    txn.update_logical(at(page, 0), &Add { amount: 1 }, undo).unwrap();
+    let finish = FinishNothing { padding: vec![0; 2000] };
+    let error = loop {
+        if let Err(error) = txn.ordered(latch.exclusive(), &finish, |_| Ok(())) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::PinsLog { .. }), "{error}");
+    txn.rollback().unwrap();
+    assert_eq!(numbers(&store, page), [0; 4]);
 }
