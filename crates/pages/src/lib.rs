@@ -1,4 +1,4 @@
-//! Pages in memory and at home: buffer pool, latches, layouts, write-back (Lemon §3, §4.2; DESIGN §3).
+//! Pages in memory and at home: buffer pool, latches, layouts, write-back (Lemon §3, §4.2).
 //!
 //! A page is 4096 bytes with a number, a home in the page file, and the LSN of the last record that changed it. The
 //! [`Pool`] brings pages into memory and back; a *layout* gives their bytes a meaning.

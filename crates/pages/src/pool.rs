@@ -1,4 +1,4 @@
-//! The buffer pool: pages in memory, found by multiplication (DESIGN §3; vmcache, Leis et al., SIGMOD 2023).
+//! The buffer pool: pages in memory, found by multiplication (vmcache, Leis et al., SIGMOD 2023).
 //!
 //! A page's frame is at `base + id × 4096` of one reserved range, so there is no table to search and no pointer to
 //! follow: a hit is one look at the page's latch word and one at its bytes. What is bounded is not the range but how
@@ -218,7 +218,7 @@ impl Pool {
             .ok_or_else(|| self.damaged(Damaged::in_body(page, 0, "its reader finds no sense in its bytes")))
     }
 
-    /// The page, to be changed, under its exclusive latch. For the one road of an update (STYLE §9) and for redo.
+    /// The page, to be changed, under its exclusive latch. For the one road of an update and for redo.
     ///
     /// # Errors
     /// As [`Pool::read`].

@@ -1,4 +1,4 @@
-//! Looking at everything: what `cedrat verify` does with an open store, and tests at their end (STYLE §11).
+//! Looking at everything: what `cedrat verify` does with an open store, and tests at their end.
 
 use cedrat_pages::layout::Layout;
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef, Slot};

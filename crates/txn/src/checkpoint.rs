@@ -1,4 +1,4 @@
-//! Checkpoints: they bound recovery and the log (DESIGN §3; Lemon §3.4).
+//! Checkpoints: they bound recovery and the log (Lemon §3.4).
 //!
 //! A checkpoint is *fuzzy*: transactions go on while pages are written home. It leaves no record. Its result is two
 //! numbers in the control file:

@@ -1,5 +1,5 @@
 //! Operations, transactions, nested top actions, locks, recovery: what a change is, and that it is whole
-//! (Lemon §3, §4; DESIGN §2, §4, §8).
+//! (Lemon §3, §4).
 //!
 //! | you want to | take |
 //! |---|---|

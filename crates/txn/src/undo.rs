@@ -1,4 +1,4 @@
-//! How a change is taken back: the kinds of undo (DESIGN §2; Lemon §4.2).
+//! How a change is taken back: the kinds of undo (Lemon §4.2).
 
 use std::any::TypeId;
 

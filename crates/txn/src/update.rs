@@ -1,4 +1,4 @@
-//! The one road by which a page changes (STYLE §9; Lemon §3.1: `Tupdate`).
+//! The one road by which a page changes (Lemon §3.1: `Tupdate`).
 //!
 //! | step | what | may say no |
 //! |---|---|---|
@@ -131,10 +131,10 @@ impl Txn {
     }
 
     /// Writes a compensation record of the caller's own making (Lemon §1: "write a compensation record"): `operation` is
-    /// applied and never undone, and rolling back goes on at `next`, past everything since.
+    /// applied and never undone, and rolling back goes on at `next`, past everything since. Savepoints taken since are gone.
     ///
     /// # Errors
-    /// As [`Txn::update`]; [`Error::Misuse`] for a savepoint of another transaction or depth.
+    /// As [`Txn::update`]; [`Error::Misuse`] for a savepoint that [`Txn::rollback_to`] would refuse.
     pub fn update_compensating<O: Operation>(
         &mut self,
         at: RecordId,
@@ -156,6 +156,8 @@ impl Txn {
         operation.prepare(&page.page_ref(), at.slot)?;
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
         let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
+        drop(page);
+        self.forget_savepoints_since(next);
         done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))
     }
 

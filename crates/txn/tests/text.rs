@@ -1,4 +1,4 @@
-//! Conversations with a store: what was said, and below the line what it answered (STYLE §15).
+//! Conversations with a store: what was said, and below the line what it answered.
 //!
 //! Each file in `tests/text/` is a script. `UPDATE=1 cargo test -p cedrat-txn --test text` rewrites what stands below the
 //! lines; read the difference before you keep it.

@@ -22,7 +22,7 @@ use crate::ticket::{Ticket, Tickets};
 use crate::writer::{Writer, WriterState};
 use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position};
 
-/// The write-ahead log of one open store (DESIGN §1; Lemon §3.3, Hathi §4). Cheap to clone; all clones are the same log.
+/// The write-ahead log of one open store (Lemon §3.3, Hathi §4). Cheap to clone; all clones are the same log.
 ///
 /// All methods may be called from any thread at any time.
 #[derive(Clone)]

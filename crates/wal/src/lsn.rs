@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A log sequence number: the one notion of time of a store (DESIGN §1; Hathi §4).
+/// A log sequence number: the one notion of time of a store (Hathi §4).
 ///
 /// The same dense number 1, 2, 3, … orders log records, versions pages and orders commits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
