@@ -17,7 +17,7 @@ use crate::body::{Body, LoggedUndo, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
-use crate::transaction::{END_ROOM, How, Savepoint, Txn};
+use crate::transaction::{END_ROOM, How, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A transaction's records, newest first, as undo walks them.
@@ -291,15 +291,5 @@ impl Txn {
         }
         let _ = offset;
         next
-    }
-
-    pub(crate) fn check_savepoint(&self, savepoint: &Savepoint) -> Result<()> {
-        if savepoint.txn != self.id {
-            return Err(Error::Misuse("the savepoint belongs to another transaction"));
-        }
-        if savepoint.scope != self.scope || savepoint.last > self.last {
-            return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
-        }
-        Ok(())
     }
 }

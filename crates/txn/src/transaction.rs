@@ -53,6 +53,8 @@ pub struct Savepoint {
     pub(crate) last: Option<LogOffset>,
     pub(crate) owed: u64,
     pub(crate) scope: u32,
+    /// Savepoints of the transaction are counted.
+    pub(crate) number: u64,
 }
 
 /// What a transaction does without (L022): each by name, none by accident.
@@ -128,6 +130,10 @@ pub struct Txn {
     /// The innermost of them, and how many there were in all: a savepoint belongs to one.
     pub(crate) scope: u32,
     pub(crate) scopes: u32,
+    /// How many savepoints were taken.
+    savepoints: Cell<u64>,
+    /// Savepoints that were rolled back over: from behind the first of each pair to the second. Ascending, and none touch.
+    gone: Vec<(u64, u64)>,
     pub(crate) options: TxnOptions,
     /// Whether what happens now is undo: it takes no locks (E15.1) and spends what was reserved for it (E16.1).
     pub(crate) undoing: bool,
@@ -177,6 +183,8 @@ impl Txn {
             depth: 0,
             scope: 0,
             scopes: 0,
+            savepoints: Cell::new(0),
+            gone: Vec::new(),
             options: TxnOptions::default(),
             undoing: false,
             room: None,
@@ -405,20 +413,49 @@ impl Txn {
 
     /// Marks a place that [`rollback_to`](Txn::rollback_to) returns to.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope }
+        let number = self.savepoints.get() + 1;
+        self.savepoints.set(number);
+        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number }
+    }
+
+    /// What was done since this savepoint is gone, and so are the savepoints taken since.
+    pub(crate) fn forget_savepoints_since(&mut self, savepoint: Savepoint) {
+        while self.gone.last().is_some_and(|&(behind, _)| behind >= savepoint.number) {
+            self.gone.pop();
+        }
+        let newest = self.savepoints.get();
+        if newest > savepoint.number {
+            self.gone.push((savepoint.number, newest));
+        }
+    }
+
+    pub(crate) fn check_savepoint(&self, savepoint: &Savepoint) -> Result<()> {
+        if savepoint.txn != self.id {
+            return Err(Error::Misuse("the savepoint belongs to another transaction"));
+        }
+        if savepoint.scope != self.scope {
+            return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
+        }
+        // Behind it lies the way back to the older one; to follow it from here would undo more than was asked for.
+        let newer_than = self.gone.partition_point(|&(behind, _)| behind < savepoint.number);
+        if self.gone[..newer_than].last().is_some_and(|&(_, newest)| savepoint.number <= newest) {
+            return Err(Error::Misuse("an older savepoint was rolled back to, and with that this one is gone"));
+        }
+        Ok(())
     }
 
     /// Undoes everything done since `savepoint`; the transaction goes on from there. Locks stay (a lock given back
     /// early could show others what a later undo restores).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the savepoint is another transaction's, or was not taken at this depth of nesting.
-    /// Failure of the undo itself stops the store.
+    /// [`Error::Misuse`] if the savepoint is another transaction's, was not taken at this depth of nesting, or is newer than
+    /// one that was rolled back to since. Failure of the undo itself stops the store.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
         if self.how == How::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
         }
+        self.forget_savepoints_since(savepoint);
         self.undo_back_to(savepoint.last, savepoint.owed)
     }
 
@@ -439,7 +476,7 @@ impl Txn {
     /// Commits, and returns when `mode` says.
     ///
     /// Locks are released when the commit record is appended, before it is durable: others may read on, but cannot be
-    /// durable earlier, since the log is cut at one point (DESIGN §1).
+    /// durable earlier, since the log is cut at one point.
     ///
     /// # Errors
     /// [`Error::Stopped`]: only reopening the store tells whether the commit was kept. With any other error the
