@@ -300,10 +300,7 @@ impl Txn {
     /// [`Error::PinsLog`]: the transaction was rolled back. [`Error::Damaged`], [`Error::Stopped`]: the store stopped.
     #[inline]
     pub fn update<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> {
-        if self.how == How::Plain && !self.undoing {
-            self.alive()?;
-            self.lock_page(at.page, LockMode::Exclusive)?;
-        }
+        self.lock_for_update(at.page)?;
         self.road(at, operation, UndoOf::Own).map(|_| ())
     }
 
@@ -366,6 +363,16 @@ impl Txn {
         self.inner().locks.lock(self.id, resource, mode)?;
         if let Some(root) = structure {
             self.locked_structure.set(Some((root, mode)));
+        }
+        Ok(())
+    }
+
+    /// Asks for the page, where changes of it are isolated by its lock.
+    #[inline]
+    pub(crate) fn lock_for_update(&self, page: PageId) -> Result<()> {
+        if self.how == How::Plain && !self.undoing {
+            self.alive()?;
+            self.lock_page(page, LockMode::Exclusive)?;
         }
         Ok(())
     }

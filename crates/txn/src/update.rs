@@ -132,6 +132,7 @@ impl Txn {
 
     /// Writes a compensation record of the caller's own making (Lemon §1: "write a compensation record"): `operation` is
     /// applied and never undone, and rolling back goes on at `next`, past everything since. Savepoints taken since are gone.
+    /// The page is locked as by [`Txn::update`].
     ///
     /// # Errors
     /// As [`Txn::update`]; [`Error::Misuse`] for a savepoint that [`Txn::rollback_to`] would refuse.
@@ -142,6 +143,7 @@ impl Txn {
         next: crate::Savepoint,
     ) -> Result<()> {
         self.check_savepoint(&next)?;
+        self.lock_for_update(at.page)?;
         self.may_change()?;
         self.enter()?;
         let number = self.inner().number_of::<O>()?;

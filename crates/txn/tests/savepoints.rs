@@ -5,7 +5,8 @@ mod common;
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Options, Registry, Store, Txn};
+use cedrat_sync::atomic::{AtomicUsize, Ordering};
+use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Registry, Resource, Result, Store, Txn, Undo};
 use common::*;
 
 /// A store on a simulated disk, with one page of numbers.
@@ -47,4 +48,38 @@ fn a_savepoint_that_was_rolled_back_over_is_refused() {
     txn.rollback_to(first).unwrap();
     assert!(matches!(txn.rollback_to(third), Err(Error::Misuse(_))));
     assert_eq!(numbers(&store, page), [1, 1, 0, 0]);
+}
+
+/// Counts the pages that it is asked for.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl LockManager for Counting {
+    fn lock(&self, _: cedrat_wal::TxnId, resource: Resource, _: LockMode) -> Result<(), Deadlock> {
+        if matches!(resource, Resource::Page(_)) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn ended(&self, _: cedrat_wal::TxnId) {}
+}
+
+#[test]
+fn a_compensation_of_ones_own_locks_its_page() {
+    let locks = Arc::new(Counting::default());
+    let (store, page) = store_with(Options { locks: Arc::<Counting>::clone(&locks), ..options() }, registry());
+    let asked = || locks.0.load(Ordering::Relaxed);
+    let before = asked();
+    let mut txn = store.begin();
+    let here = txn.savepoint();
+    txn.update_compensating(at(page, 0), &Add { amount: 1 }, here).unwrap();
+    assert_eq!(asked(), before + 1, "another transaction could have changed the page, and rolled back");
+    txn.nested((), |txn| {
+        let here = txn.savepoint();
+        txn.update_compensating(at(page, 0), &Add { amount: 1 }, here)?;
+        Ok(((), Undo::none()))
+    })
+    .unwrap();
+    assert_eq!(asked(), before + 1, "E15.3");
 }
