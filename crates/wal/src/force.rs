@@ -5,7 +5,6 @@
 //! waits with the open block, which fills meanwhile. Whoever finishes a write wakes those whose blocks became durable
 //! by it, and asks one of those who wait with the next block to write it.
 
-use cedrat_media::{Durability, write_all_at};
 use cedrat_sync::Arc;
 use std::io;
 
@@ -13,22 +12,8 @@ use crate::error::{StopReason, Stopped};
 use crate::log::{ControlState, Forced, Shared};
 use crate::partition::{Block, Next, Partition, Step};
 use crate::segment::Slot;
-use crate::sink::{Local, Piece};
+use crate::sink::{InFile, Piece};
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position};
-
-/// The place of a piece in the store's own segments.
-struct InSegment<'a> {
-    shared: &'a Shared,
-    slot: &'a Slot,
-    offset: u64,
-    bytes: &'a [u8],
-}
-
-impl Local for InSegment<'_> {
-    fn write(&self, durability: Durability) -> io::Result<()> {
-        write_all_at(&*self.shared.media, self.slot.file, self.offset, self.bytes, durability)
-    }
-}
 
 impl Shared {
     /// Returns when every record up to `up_to` is durable.
@@ -132,19 +117,33 @@ impl Shared {
     }
 
     fn stabilise(&self, slot: &Slot, piece: Piece<'_>) -> Result<(), (String, io::Error)> {
-        let local = InSegment { shared: self, slot, offset: piece.offset, bytes: piece.bytes };
+        let local = InFile { media: &*self.media, file: slot.file, offset: piece.offset, bytes: piece.bytes };
         self.options.sink.stabilise(piece, &local).map_err(|error| (self.media.path(slot.file), error))
     }
 
-    /// The segment file that holds the place; takes one, and writes its header, if the partition has just got there.
+    /// The segment file that holds the place; begins the segment if the partition has just got there.
     fn segment_for(&self, position: Position) -> Result<Arc<Slot>, (String, io::Error)> {
         if let Some(slot) = self.reader.slot(position.partition, position.offset) {
             return Ok(slot);
         }
-        let sequence = self.reader.geometry.sequence(position.offset);
+        let wanted = self.reader.geometry.sequence(position.offset);
         let mut state = self.control.lock();
-        if let Some(slot) = self.reader.slot(position.partition, position.offset) {
-            return Ok(slot); // somebody was faster
+        // In their order: the control file says how many have begun, and misses each of them that is not there (W8).
+        for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
+            self.begin_segment(&mut state, position.partition, before)?;
+        }
+        self.begin_segment(&mut state, position.partition, wanted)
+    }
+
+    fn begin_segment(
+        &self,
+        state: &mut ControlState,
+        partition: PartitionId,
+        sequence: u64,
+    ) -> Result<Arc<Slot>, (String, io::Error)> {
+        let in_use = &self.reader.in_use[partition.index()];
+        if let Some(slot) = in_use.read().get(&sequence) {
+            return Ok(Arc::clone(slot)); // somebody was faster
         }
         let slot = loop {
             match self.pool.take() {
@@ -153,19 +152,18 @@ impl Shared {
                 None => self.prepare_segment().map_err(|error| ("a new log segment".into(), error))?,
             }
         };
-        let header = self.pool.header(position.partition, sequence, self.epoch);
-        let begin = self.reader.geometry.begin(sequence);
+        let header = self.pool.header(partition, sequence, self.epoch);
         let piece = Piece {
             file: &slot.name,
             offset: 0,
             bytes: &header,
-            position: Position { partition: position.partition, offset: begin },
+            position: Position { partition, offset: self.reader.geometry.begin(sequence) },
             first_lsn: Lsn::ZERO,
             last_lsn: Lsn::ZERO,
         };
         self.stabilise(&slot, piece)?;
-        self.note_segment(&mut state, position.partition, sequence)?;
-        self.reader.in_use[position.partition.index()].write().insert(sequence, Arc::clone(&slot));
+        self.note_segment(state, partition, sequence)?;
+        in_use.write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
     }
 
@@ -232,6 +230,22 @@ mod tests {
             log.stop("asked by a test");
             let dropped = log.append(PartitionId(0), RecordHead::new(Kind::COMMIT, TxnId(1), None), &[b"x"], &mut room);
             assert!(log.shared().write_until_stable(dropped.lsn).is_err(), "E16.5");
+        });
+    }
+
+    /// With several writes in flight, a block of a later segment may be the first to ask for its file. The control file then
+    /// says that all before it have begun too.
+    #[test]
+    fn a_segment_begins_only_after_those_before_it() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let shared = log.shared();
+            let third = Position { partition: PartitionId(0), offset: shared.reader.geometry.begin(2) };
+            shared.segment_for(third).expect("there is room");
+            assert_eq!(log.control().partitions[0].segments_begun, 3);
+            // As after a crash at this moment: nothing was written yet.
+            Log::look(&media).expect("W8: a segment that the control file knows is there");
         });
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::io;
 
-use cedrat_media::Durability;
+use cedrat_media::{Durability, FileId, Media, write_all_at};
 
 use crate::{Lsn, Position};
 
-/// A piece of the log on its way to stability: a block, or the header of a segment that begins.
+/// A piece of the log on its way to stability: a block, or the header of a segment that begins another life or waits for one.
 ///
 /// Its bytes lie in the store's directory at `offset` of `file`; written there, they are the log that recovery
 /// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to build the log again.
@@ -31,6 +31,20 @@ pub struct Piece<'a> {
 pub trait Local {
     /// Writes the piece where it belongs. With [`Durability::Durable`], it is durable on return.
     fn write(&self, durability: Durability) -> io::Result<()>;
+}
+
+/// The place of a piece in a segment file.
+pub(crate) struct InFile<'a> {
+    pub(crate) media: &'a dyn Media,
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Local for InFile<'_> {
+    fn write(&self, durability: Durability) -> io::Result<()> {
+        write_all_at(self.media, self.file, self.offset, self.bytes, durability)
+    }
 }
 
 /// Decides when a piece of the log is stable.
