@@ -292,6 +292,10 @@ fn put_undo_next(bytes: &mut Vec<u8>, undo_next: Option<LogOffset>) {
 /// The most bytes that stand before the arguments of any body.
 const HEAD_LEN_MAX: u64 = 1 + 10 + 5 + 10 + 3 + 5 + 3 + 5;
 
+/// How much longer than the body of an update that of its compensation may be: what is next to undo, another operation's
+/// number, another slot.
+pub(crate) const COMPENSATION_LONGER_MAX: usize = 10 + 5 + 3;
+
 /// The most log that a record takes whose arguments have `arguments` bytes in all.
 #[inline]
 pub(crate) const fn room_for(arguments: usize) -> u64 {

@@ -19,7 +19,7 @@ use std::any::TypeId;
 use cedrat_pages::{Damaged, Exclusive, PoolError, Slot};
 use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending};
 
-use crate::body::{Head, UndoShape, room_for};
+use crate::body::{COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
 use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId};
 use crate::registry::Misfit;
@@ -83,7 +83,9 @@ impl Txn {
                 continue;
             }
             Head(&mut self.head).update(number, at, shape, call, self.arguments.len());
-            self.store.inner.check_len(self.head.len() + self.arguments.len() + undo_len)?;
+            // With room for the compensation: what is logged can be taken back.
+            let body_len = self.head.len() + self.arguments.len() + undo_len;
+            self.store.inner.check_len(body_len + COMPENSATION_LONGER_MAX)?;
 
             // From here nothing can fail.
             self.owed += undo_room;
