@@ -1,10 +1,11 @@
 //! Creating a log, looking at one, and beginning a new epoch in it.
 
-use cedrat_media::{Media, OpenMode};
+use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, write_all_at};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex};
 
 use crate::backwards::Backwards;
+use crate::block::{BLOCK_UNIT, SEQUENCE_NONE};
 use crate::checksum::StoreId;
 use crate::clock::Clock;
 use crate::control::{CONTROL_FILE, Checkpoint, Control, ControlFile, ControlPartition};
@@ -17,7 +18,8 @@ use crate::partition::{Constants, Partition};
 use crate::read::Reader;
 use crate::record::Record;
 use crate::scan::{self, Scan};
-use crate::segment::{Geometry, LOG_DIRECTORY, Pool, Slot, file_name};
+use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot, file_name};
+use crate::sink::{InFile, Piece};
 use crate::space::Space;
 use crate::ticket::Tickets;
 use crate::writer::WriterState;
@@ -155,7 +157,7 @@ impl Found {
             let what = "somebody else has changed the control file since it was looked at";
             return Err(LogError::Options { option: "control", what: what.into() });
         }
-        let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
+        let (in_use, mut files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
         // What was read may lie in a cache that a power cut forgets; the new epoch promises that it stays.
         for slot in in_use.iter().flat_map(|in_use| in_use.read().values().cloned().collect::<Vec<_>>()) {
             media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
@@ -170,6 +172,7 @@ impl Found {
         control.generation += 1;
         file.write(&**media, &control)?;
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
+        give_back_behind(&**media, options, &control, ends, &in_use, &mut files)?;
         let reader = Arc::new(look::reader(media, &control, in_use, any_epoch(options)));
         build(media, options, ControlState { file, control }, reader, files, ends)
     }
@@ -188,10 +191,51 @@ fn begin_epoch(control: &mut Control, ends: &Ends, fault: bool) -> u32 {
     }
     epochs.push(Epoch { number, first, end: Lsn::MAX, begins: ends.stops.clone() });
     control.promise = first.previous();
+    let geometry = Geometry { segment_len: control.segment_len };
     for (known, &stop) in control.partitions.iter_mut().zip(&ends.stops) {
         known.durable_below = stop;
+        known.segments_begun = known.segments_begun.min(geometry.sequence(stop) + 1); // see `give_back_behind`
     }
     number
+}
+
+/// Makes segments behind the end of their partition ready for another life.
+///
+/// Nothing in them counts, but as they are only their own partition could go on in them, and room that is promised must do
+/// for every partition (E16.1). It comes after the new epoch, which begins above every LSN seen in them (E1.2); where a
+/// crash cuts it short the next opening finds them behind the end again.
+fn give_back_behind(
+    media: &dyn Media,
+    options: &LogOptions,
+    control: &Control,
+    ends: &Ends,
+    in_use: &[InUse],
+    files: &mut Files,
+) -> Result<(), LogError> {
+    let geometry = Geometry { segment_len: control.segment_len };
+    let pool = Pool::new(geometry, control.store);
+    let header = pool.header(PartitionId(0), SEQUENCE_NONE, 0);
+    let zeros = AlignedBuf::zeroed(BLOCK_UNIT);
+    for (index, (in_use, &stop)) in in_use.iter().zip(&ends.stops).enumerate() {
+        let behind = in_use.write().split_off(&(geometry.sequence(stop) + 1));
+        for (sequence, slot) in behind {
+            let io = |error| LogError::io(format!("giving back {}", slot.name), error);
+            // The first block goes before the header: behind a header that says nothing it would look like a loss (W8).
+            write_all_at(media, slot.file, SEGMENT_HEADER_LEN, &zeros, Durability::Durable).map_err(io)?;
+            let piece = Piece {
+                file: &slot.name,
+                offset: 0,
+                bytes: &header,
+                position: Position { partition: PartitionId(index as u16), offset: geometry.begin(sequence) },
+                first_lsn: Lsn::ZERO,
+                last_lsn: Lsn::ZERO,
+            };
+            let local = InFile { media, file: slot.file, offset: 0, bytes: &header };
+            options.sink.stabilise(piece, &local).map_err(io)?;
+            files.free.push(slot.number);
+        }
+    }
+    Ok(())
 }
 
 /// Puts an open log together.

@@ -1,52 +1,11 @@
 //! What a log says after it has stopped: less than it knows, never more (E16.5).
 
-use cedrat_media::{Durability, Media, SimDisk};
-use cedrat_sync::{Arc, Condvar, Mutex, thread};
+mod common;
+
+use cedrat_media::{Media, SimDisk};
+use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
-
-/// Holds back the first write of records until it is let through.
-#[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct GateState {
-    reached: bool,
-    open: bool,
-}
-
-impl Gate {
-    fn wait_until_reached(&self) {
-        let mut state = self.state.lock();
-        while !state.reached {
-            self.changed.wait(&mut state);
-        }
-    }
-
-    fn open(&self) {
-        self.state.lock().open = true;
-        self.changed.notify_all();
-    }
-}
-
-#[derive(Debug)]
-struct Gated(Arc<Gate>);
-
-impl Sink for Gated {
-    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> std::io::Result<()> {
-        if piece.first_lsn > Lsn::ZERO {
-            let mut state = self.0.state.lock();
-            state.reached = true;
-            self.0.changed.notify_all();
-            while !state.open {
-                self.0.changed.wait(&mut state);
-            }
-        }
-        local.write(Durability::Durable)
-    }
-}
+use common::*;
 
 /// A stop drops what is appended after it. The write that was in flight succeeds all the same, and then everything that
 /// the partition *has* is durable: the dropped record must not be taken for a part of that (W4).
@@ -63,7 +22,7 @@ fn a_record_dropped_after_the_stop_is_never_called_stable() {
         let log = log.clone();
         thread::spawn(move || log.force(kept.lsn).map(|_| ()))
     };
-    gate.wait_until_reached();
+    gate.wait_until_reached(Lsn::new(1));
     log.stop("as if the control file could not be written");
     let dropped = log.append(PartitionId(0), commit(2), &[b"y"], &mut room);
     let ticket = log.ticket(dropped.lsn);

@@ -1,8 +1,8 @@
 //! What several tests need.
 #![allow(dead_code, unreachable_pub)] // each test uses some of it
 
-use cedrat_media::Media;
-use cedrat_sync::Arc;
+use cedrat_media::{Durability, Media};
+use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::*;
 
 /// The head of a change.
@@ -46,5 +46,56 @@ pub fn report_crash_states(name: &str, tried: usize, distinct: usize) {
     if let Some(file) = std::env::var_os("CEDRAT_CRASH_STATES") {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).unwrap();
         writeln!(file, "{name}\t{tried}\t{distinct}").unwrap();
+    }
+}
+
+/// Holds back the first write of records until it is let through; all others pass.
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    /// The newest LSN that is being written or was.
+    reached: Lsn,
+    open: bool,
+}
+
+impl Gate {
+    /// Returns when a write with this LSN has begun, and all others with older ones that are not held back have ended.
+    pub fn wait_until_reached(&self, lsn: Lsn) {
+        let mut state = self.state.lock();
+        while state.reached < lsn {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    pub fn open(&self) {
+        self.state.lock().open = true;
+        self.changed.notify_all();
+    }
+}
+
+/// A sink with a gate.
+#[derive(Debug)]
+pub struct Gated(pub Arc<Gate>);
+
+impl Sink for Gated {
+    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> std::io::Result<()> {
+        let gate = &self.0;
+        let first = piece.first_lsn == Lsn::new(1);
+        if !first {
+            local.write(Durability::Durable)?;
+        }
+        let mut state = gate.state.lock();
+        state.reached = state.reached.max(piece.last_lsn);
+        gate.changed.notify_all();
+        while first && !state.open {
+            gate.changed.wait(&mut state);
+        }
+        drop(state);
+        if first { local.write(Durability::Durable) } else { Ok(()) }
     }
 }
