@@ -137,7 +137,8 @@ impl Store {
     /// Runs `work` in a transaction, and commits it durably.
     ///
     /// **Promise:** when this returns `Ok`, the changes survive a power failure (unless the store was opened in no-flush
-    /// mode). When `work` fails, nothing of it remains.
+    /// mode). When `work` fails, nothing of it remains: should the rollback be cut short because the store stops, the next
+    /// opening completes it. The error is that of `work` all the same, for it says why; the store's is met by the next call.
     ///
     /// **Again:** `work` is run again after a deadlock, so it should touch nothing but the store.
     ///
@@ -155,8 +156,13 @@ impl Store {
                     return Ok(value);
                 }
                 Err(error) => {
-                    txn.rollback()?;
-                    if !error.is_worth_retrying() || attempts_left == 0 {
+                    let rolled_back = txn.rollback();
+                    if !error.is_worth_retrying() {
+                        return Err(error);
+                    }
+                    // A store that has stopped would be asked in vain.
+                    rolled_back?;
+                    if attempts_left == 0 {
                         return Err(error);
                     }
                 }

@@ -5,7 +5,9 @@ mod common;
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Operation, Options, Refused, Registry, SmallBytes, Store, Undo};
+use cedrat_txn::{
+    Deadlock, Error, Operation, Options, Refused, Registry, Resource, Result, SmallBytes, Store, Txn, Undo,
+};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -54,4 +56,50 @@ fn the_longest_change_that_is_accepted_can_be_taken_back() {
     }
     txn.rollback().unwrap();
     store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
+}
+
+/// Its redo finds damage, which stops the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct FindDamage;
+
+impl Operation for FindDamage {
+    const NAME: &'static str = "test.find_damage";
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        Err(Damaged::in_body(page.id(), 0, "planted"))
+    }
+}
+
+#[test]
+fn transact_returns_the_error_of_the_work_not_that_of_the_rollback() {
+    let (store, page) = store_with(options(), registry().operation::<FindDamage>());
+    let error = store.transact(|txn| txn.update(at(page, 0), &FindDamage)).unwrap_err();
+    assert!(matches!(error, Error::Pages(_)), "it names page and file: {error}");
+
+    // Nor does a stop that has nothing to do with it hide the application's reason; who calls next hears of it (E16.5).
+    let (store, _) = store_with(options(), registry());
+    let error = store.transact(|txn| refuse_on_a_stopped_store(txn, Error::user("not enough"))).unwrap_err();
+    assert_eq!(error.to_string(), "not enough");
+    assert!(matches!(store.checkpoint(), Err(Error::Stopped(_))), "E16.5");
+
+    // "Run it again" would be no answer.
+    let (store, page) = store_with(options(), registry());
+    let mut runs = 0;
+    let error = store.transact(|txn| {
+        runs += 1;
+        let deadlock = Deadlock { txn: txn.id(), resource: Resource::Page(page) };
+        refuse_on_a_stopped_store(txn, deadlock.into())
+    });
+    assert!(matches!(error, Err(Error::Stopped(_))) && runs == 1, "{error:?} after {runs} runs");
+}
+
+fn refuse_on_a_stopped_store(txn: &mut Txn, error: Error) -> Result<()> {
+    let page = page_with_zeros(txn)?;
+    txn.update(at(page, 0), &Add { amount: 1 })?;
+    txn.store().log().stop("for the test");
+    Err(error)
 }
