@@ -88,6 +88,10 @@ impl Store {
     /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written (R2).
     pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
         registry.check()?;
+        if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {
+            // Before the lock, which would leave its file behind (R2).
+            return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());
+        }
         let lock = lock(&media)?;
         let store = match Log::look(&media) {
             Ok(found) => recovery::recover(media, found, lock, &options, &registry)?,
@@ -361,9 +365,12 @@ fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
     })
 }
 
+fn names(media: &Arc<dyn Media>) -> Result<Vec<String>> {
+    media.list("").map_err(|error| Error::io("listing the store's directory", error))
+}
+
 fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &Registry) -> Result<Store> {
-    let files = media.list("").map_err(|error| Error::io("listing the store's directory", error))?;
-    if files.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
+    if names(&media)?.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
         // Pages without a log: to create a store over them would lose them for good.
         let file = CONTROL_FILE.to_owned();
         let what = format!("it is missing, but there is a page file ({})", cedrat_pages::PAGE_FILE);
