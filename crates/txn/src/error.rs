@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cedrat_pages::{Damaged, PageId, PoolError};
+use cedrat_pages::{Damaged, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 
 use crate::locks::Deadlock;
@@ -100,12 +100,6 @@ pub enum Error {
         pages: u64,
         /// The most that is possible.
         limit: u64,
-    },
-    /// A page was freed, or changed, that is not allocated.
-    #[error("page {page} is not allocated, or was freed already")]
-    NotAllocated {
-        /// The page.
-        page: PageId,
     },
     /// `Partition` was asked for at the commit of a page transaction (E8.3).
     #[error(
