@@ -19,6 +19,7 @@ mod cleaner;
 mod double_write;
 mod error;
 mod evict;
+mod exclusive;
 mod file;
 #[allow(unsafe_code)]
 mod frames;
@@ -36,12 +37,13 @@ mod write_back;
 pub use cleaner::Cleaner;
 pub use double_write::{DOUBLE_WRITE_FILE, promised};
 pub use error::PoolError;
+pub use exclusive::Exclusive;
 pub use file::PAGE_FILE;
 pub use order::LatchRank;
 pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slot, verify};
 #[cfg(feature = "planted-faults")]
 pub use pool::Fault;
-pub use pool::{Exclusive, Pool, PoolOptions, PoolStats};
+pub use pool::{Pool, PoolOptions, PoolStats};
 pub use structure_latch::{
     ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, SharedStructure, Stamp, StructureLatch,
 };

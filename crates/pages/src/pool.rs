@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `frames`, `view` | bytes of pages, and who may see them how |
 //! | `table`, `latch` | one word a page: where it is, who holds it |
+//! | `exclusive` | how a page is changed |
 //! | `evict` | who has to go |
 //! | `write_back`, `double_write` | how changes get home |
 //! | `file` | home |
@@ -18,18 +19,19 @@ use cedrat_media::{AlignedBuf, Media};
 use cedrat_sync::Arc;
 use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_wal::{Log, Lsn};
+use cedrat_wal::Log;
 
 use crate::cleaner::Bell;
 use crate::double_write::DoubleWrite;
 use crate::error::PoolError;
 use crate::evict::Clock;
+use crate::exclusive::Exclusive;
 use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation};
-use crate::latch::{ExclusiveLatch, Latch};
+use crate::latch::Latch;
 use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
 use crate::table::PageTable;
-use crate::view::{LatchedPage, OptimisticPage, PageMut, PageRef};
+use crate::view::{LatchedPage, OptimisticPage};
 use crate::write_back::InFlight;
 
 /// Pages of a read-ahead that are read with one call: 128 KiB.
@@ -226,14 +228,14 @@ impl Pool {
     pub fn exclusive(&self, page: PageId) -> Result<Exclusive<'_>, PoolError> {
         loop {
             if let Some(latch) = self.latch(page)?.exclusive() {
-                return Ok(self.exclusive_page(latch, None));
+                return Ok(Exclusive::new(self, latch, None));
             }
             self.load(page)?;
         }
     }
 
     /// As [`Pool::exclusive`], for a caller that will format the page from scratch: a page that is not in memory is not
-    /// read, it appears as never written, with [`Lsn::ZERO`].
+    /// read, it appears as never written, with [`Lsn::ZERO`](cedrat_wal::Lsn::ZERO).
     ///
     /// For a newly allocated page, or for redo of a record that formats: all later records of the page follow in the
     /// log, so what lies at home is not needed. If the page is then not changed it is forgotten again.
@@ -243,24 +245,14 @@ impl Pool {
     pub fn exclusive_fresh(&self, page: PageId) -> Result<Exclusive<'_>, PoolError> {
         loop {
             if let Some(latch) = self.latch(page)?.exclusive() {
-                return Ok(self.exclusive_page(latch, None));
+                return Ok(Exclusive::new(self, latch, None));
             }
             self.file.check(page)?;
             let frame = self.free_frame()?;
             if let Some(loading) = self.latch(page)?.begin_load() {
                 let frame = frame.fill(page);
-                return Ok(self.exclusive_page(loading.finish_exclusive(), Some(frame)));
+                return Ok(Exclusive::new(self, loading.finish_exclusive(), Some(frame)));
             }
-        }
-    }
-
-    fn exclusive_page<'a>(&'a self, latch: ExclusiveLatch<'a>, fresh: Option<usize>) -> Exclusive<'a> {
-        Exclusive {
-            words: self.words(latch.page()),
-            recovery_lsn: self.table.recovery_lsn(latch.page()),
-            pool: self,
-            fresh,
-            latch,
         }
     }
 
@@ -436,96 +428,5 @@ impl Pool {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("options", &self.options).field("file", &self.file).finish_non_exhaustive()
-    }
-}
-
-/// A page that may be changed, under its exclusive latch.
-///
-/// The order of a change is part of the protocol E3:
-/// [`page_ref`](Exclusive::page_ref) to ask whether it may be done; [`will_change`](Exclusive::will_change) *before* the LSN is drawn;
-/// the draw; [`change`](Exclusive::change). Nothing that waits may be called while this is held (docs/inside/latches.md).
-pub struct Exclusive<'a> {
-    words: &'a PageWords,
-    recovery_lsn: &'a AtomicU64,
-    pool: &'a Pool,
-    /// The frame of a page that was not read and has not been formatted yet.
-    fresh: Option<usize>,
-    latch: ExclusiveLatch<'a>,
-}
-
-impl Exclusive<'_> {
-    /// The number of the page.
-    pub fn id(&self) -> PageId {
-        self.latch.page()
-    }
-
-    /// The page as it is now.
-    pub fn page_ref(&self) -> PageRef<'_> {
-        PageRef::within(self.words, &self.latch)
-    }
-
-    /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page (E3.3).
-    ///
-    /// `recovery_lsn` is one more than the newest LSN drawn, read now; or in redo the record's own LSN. An older one
-    /// that is already published stays.
-    pub fn will_change(&mut self, recovery_lsn: Lsn) {
-        assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
-        #[cfg(feature = "planted-faults")]
-        if self.pool.has_fault(Fault::RecoveryLsnLate) {
-            return;
-        }
-        if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
-            // Before the draw, which every reader of the clock sees together with what came before it.
-            self.recovery_lsn.store(recovery_lsn.get(), Ordering::SeqCst);
-        }
-    }
-
-    /// Changes the page as record `lsn` says, and stamps it with that LSN.
-    ///
-    /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
-    pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
-        #[cfg(feature = "planted-faults")]
-        if self.pool.has_fault(Fault::RecoveryLsnLate) && self.recovery_lsn.load(Ordering::Relaxed) == 0 {
-            self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
-        }
-        let recovery_lsn = self.recovery_lsn.load(Ordering::Relaxed);
-        #[cfg(not(feature = "planted-faults"))]
-        assert!(recovery_lsn != 0 && recovery_lsn <= lsn.get(), "E3.3: record {lsn} was drawn before it was announced");
-        let _ = recovery_lsn;
-        self.latch.will_change();
-        self.fresh = None;
-        let unfinished = StopOnPanic(self.pool, self.latch.page());
-        let mut page = PageMut::under(self.words, &mut self.latch, lsn);
-        let result = change(&mut page);
-        page.stamp();
-        std::mem::forget(unfinished);
-        result
-    }
-}
-
-impl Drop for Exclusive<'_> {
-    fn drop(&mut self) {
-        if let Some(frame) = self.fresh.take() {
-            // Never read, never changed: what lies at home is the truth.
-            self.recovery_lsn.store(0, Ordering::Release);
-            self.latch.leave_out();
-            self.pool.clock.vacate(frame);
-        }
-    }
-}
-
-impl fmt::Debug for Exclusive<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Exclusive").field(&self.page_ref()).finish()
-    }
-}
-
-/// Stops the store when dropped, which happens only when a change panics.
-struct StopOnPanic<'a>(&'a Pool, PageId);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.log.stop(format!("the change of page {} panicked half-way", self.1));
     }
 }

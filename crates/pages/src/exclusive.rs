@@ -1,0 +1,113 @@
+//! How a page is changed: the order of its steps is part of the protocol E3.
+
+use std::fmt;
+
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_wal::Lsn;
+
+use crate::frames::PageWords;
+use crate::latch::ExclusiveLatch;
+use crate::page::PageId;
+#[cfg(feature = "planted-faults")]
+use crate::pool::Fault;
+use crate::pool::Pool;
+use crate::view::{PageMut, PageRef};
+
+/// A page that may be changed, under its exclusive latch.
+///
+/// The order of a change is part of the protocol E3:
+/// [`page_ref`](Exclusive::page_ref) to ask whether it may be done; [`will_change`](Exclusive::will_change) *before* the LSN is drawn;
+/// the draw; [`change`](Exclusive::change). Nothing that waits may be called while this is held (docs/inside/latches.md).
+pub struct Exclusive<'a> {
+    words: &'a PageWords,
+    recovery_lsn: &'a AtomicU64,
+    pool: &'a Pool,
+    /// The frame of a page that was not read and has not been formatted yet.
+    fresh: Option<usize>,
+    latch: ExclusiveLatch<'a>,
+}
+
+impl<'a> Exclusive<'a> {
+    /// `fresh`: the frame of a page that was not read.
+    pub(crate) fn new(pool: &'a Pool, latch: ExclusiveLatch<'a>, fresh: Option<usize>) -> Exclusive<'a> {
+        let page = latch.page();
+        Exclusive { words: pool.words(page), recovery_lsn: pool.table.recovery_lsn(page), pool, fresh, latch }
+    }
+}
+
+impl Exclusive<'_> {
+    /// The number of the page.
+    pub fn id(&self) -> PageId {
+        self.latch.page()
+    }
+
+    /// The page as it is now.
+    pub fn page_ref(&self) -> PageRef<'_> {
+        PageRef::within(self.words, &self.latch)
+    }
+
+    /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page (E3.3).
+    ///
+    /// `recovery_lsn` is one more than the newest LSN drawn, read now; or in redo the record's own LSN. An older one
+    /// that is already published stays.
+    pub fn will_change(&mut self, recovery_lsn: Lsn) {
+        assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
+        #[cfg(feature = "planted-faults")]
+        if self.pool.has_fault(Fault::RecoveryLsnLate) {
+            return;
+        }
+        if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+            // Before the draw, which every reader of the clock sees together with what came before it.
+            self.recovery_lsn.store(recovery_lsn.get(), Ordering::SeqCst);
+        }
+    }
+
+    /// Changes the page as record `lsn` says, and stamps it with that LSN.
+    ///
+    /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
+    pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
+        #[cfg(feature = "planted-faults")]
+        if self.pool.has_fault(Fault::RecoveryLsnLate) && self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+            self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
+        }
+        let recovery_lsn = self.recovery_lsn.load(Ordering::Relaxed);
+        #[cfg(not(feature = "planted-faults"))]
+        assert!(recovery_lsn != 0 && recovery_lsn <= lsn.get(), "E3.3: record {lsn} was drawn before it was announced");
+        let _ = recovery_lsn;
+        self.latch.will_change();
+        self.fresh = None;
+        let unfinished = StopOnPanic(self.pool, self.latch.page());
+        let mut page = PageMut::under(self.words, &mut self.latch, lsn);
+        let result = change(&mut page);
+        page.stamp();
+        std::mem::forget(unfinished);
+        result
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        if let Some(frame) = self.fresh.take() {
+            // Never read, never changed: what lies at home is the truth.
+            self.recovery_lsn.store(0, Ordering::Release);
+            self.latch.leave_out();
+            self.pool.clock.vacate(frame);
+        }
+    }
+}
+
+impl fmt::Debug for Exclusive<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Exclusive").field(&self.page_ref()).finish()
+    }
+}
+
+/// Stops the store when dropped, which happens only when a change panics.
+struct StopOnPanic<'a>(&'a Pool, PageId);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.log.stop(format!("the change of page {} panicked half-way", self.1));
+    }
+}
