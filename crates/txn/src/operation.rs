@@ -92,6 +92,10 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
 /// It runs as a nested top action inside the rolling transaction (E5): its page steps carry ordinary undo, and
 /// only its end says that the next record is to be undone. It asks for no lock (E15.1); it takes the latches
 /// that the structure's other operations take. It must succeed: an error stops the store.
+///
+/// Cut short by a crash, it runs again. Its own steps are taken back first; but a nested top action that it has itself
+/// ended with [`Undo::none`] stays, and is met by the second run. So either leave all steps to the undo's own action, or be
+/// idempotent: "remove this key, if it is there". The same goes for [`Finish`], whose steps are never taken back.
 pub trait LogicalUndo: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
     /// The name under which a store knows it for ever.
     const NAME: &'static str;

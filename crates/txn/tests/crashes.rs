@@ -287,7 +287,9 @@ fn threads_are_told_the_truth() {
             );
         }
     });
-    assert!(states > 100, "{states}");
+    // Each commit of one thread is acknowledged by a write that ended after its commit before was acknowledged: so the
+    // thread's marks alone lie in as many places. How many states there are beyond that is for the schedule to say.
+    assert!(states as u64 > ROUNDS, "{states}");
 }
 
 /// The checks can see: with a compensation that names what it compensated as next, something is undone twice.
