@@ -8,8 +8,6 @@ use cedrat_wal::Lsn;
 use crate::frames::PageWords;
 use crate::latch::ExclusiveLatch;
 use crate::page::PageId;
-#[cfg(feature = "planted-faults")]
-use crate::pool::Fault;
 use crate::pool::Pool;
 use crate::view::{PageMut, PageRef};
 
@@ -52,8 +50,7 @@ impl Exclusive<'_> {
     /// that is already published stays.
     pub fn will_change(&mut self, recovery_lsn: Lsn) {
         assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
-        #[cfg(feature = "planted-faults")]
-        if self.pool.has_fault(Fault::RecoveryLsnLate) {
+        if self.is_announced_late() {
             return;
         }
         if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
@@ -62,19 +59,29 @@ impl Exclusive<'_> {
         }
     }
 
+    /// Whether a planted fault makes the page count as dirty only from its first change on.
+    #[inline]
+    fn is_announced_late(&self) -> bool {
+        #[cfg(feature = "planted-faults")]
+        return self.pool.has_fault(crate::pool::Fault::RecoveryLsnLate);
+        #[cfg(not(feature = "planted-faults"))]
+        false
+    }
+
     /// Changes the page as record `lsn` says, and stamps it with that LSN.
     ///
     /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
-        #[cfg(feature = "planted-faults")]
-        if self.pool.has_fault(Fault::RecoveryLsnLate) && self.recovery_lsn.load(Ordering::Relaxed) == 0 {
-            self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
+        if self.is_announced_late() {
+            if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+                self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
+            }
+        } else {
+            let recovery_lsn = self.recovery_lsn.load(Ordering::Relaxed);
+            let announced = recovery_lsn != 0 && recovery_lsn <= lsn.get();
+            assert!(announced, "E3.3: record {lsn} was drawn before it was announced");
         }
-        let recovery_lsn = self.recovery_lsn.load(Ordering::Relaxed);
-        #[cfg(not(feature = "planted-faults"))]
-        assert!(recovery_lsn != 0 && recovery_lsn <= lsn.get(), "E3.3: record {lsn} was drawn before it was announced");
-        let _ = recovery_lsn;
         self.latch.will_change();
         self.fresh = None;
         let unfinished = StopOnPanic(self.pool, self.latch.page());

@@ -19,6 +19,16 @@ fn a_page_never_written_reads_as_zero() {
     assert!(read.bytes().iter().all(|&byte| byte == 0));
 }
 
+/// Also where faults can be planted, as long as none is.
+#[test]
+#[should_panic(expected = "E3.3")]
+fn a_change_that_was_not_announced_is_noticed() {
+    let (_disk, yard) = Yard::simulated(options(8), 10);
+    let mut exclusive = yard.pool.exclusive(page(3)).unwrap();
+    let lsn = yard.append(page(3), 0, 1);
+    exclusive.change(lsn, |_| ());
+}
+
 #[test]
 fn a_pool_of_eight_pages_holds_a_hundred_by_turns() {
     let (_disk, yard) = Yard::simulated(options(8), 100);
