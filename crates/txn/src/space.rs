@@ -111,7 +111,9 @@ impl Space {
         for map in (0..pool.len_pages()).step_by(GROUP_PAGES as usize) {
             used_from_map(pool, PageId::new(map), |used| {
                 if used >= used_before {
-                    free.insert(Extent { first: used_before, pages: used - used_before });
+                    for extent in between_maps(used_before, used) {
+                        free.insert(extent);
+                    }
                     used_before = used + 1;
                 }
             })?;
@@ -252,6 +254,15 @@ impl Free {
         }
         taken
     }
+}
+
+/// The pages from `first` up to `end` without the places of space maps, of which a group that was passed over has none yet.
+fn between_maps(first: u64, end: u64) -> Vec<Extent> {
+    let maps: Vec<Extent> = (first.next_multiple_of(GROUP_PAGES)..end)
+        .step_by(GROUP_PAGES as usize)
+        .map(|first| Extent { first, pages: 1 })
+        .collect();
+    without(Extent { first, pages: end - first }, &maps)
 }
 
 /// The same pages in as few extents as possible, ascending.
