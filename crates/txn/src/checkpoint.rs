@@ -109,7 +109,8 @@ impl Inner {
         self.log.force(self.log.current_lsn())?;
         self.log.checkpoint_control(&Checkpoint { redo_lsn, scan_lsn, next_txn })?;
         self.log.truncate(scan_lsn);
-        self.space.punch(&self.pool, redo_lsn)
+        self.space.punch(&self.pool, redo_lsn);
+        Ok(())
     }
 
     /// The log is full: makes room if a checkpoint can. What stops it will be met by whoever tries again.
@@ -135,8 +136,9 @@ impl Checkpointer {
             .name("cedrat-checkpoints".into())
             .spawn(move || {
                 while inner.checkpoints.wish.hear() == What::Checkpoint {
-                    if inner.checkpoint().is_err() {
-                        return; // the store has stopped
+                    // Another failure may pass: without checkpoints the log would fill up, and nobody would know why.
+                    if inner.checkpoint().is_err() && inner.alive().is_err() {
+                        return;
                     }
                 }
             })

@@ -154,7 +154,9 @@ impl Space {
     }
 
     /// Gives the space of pages freed before `redo_point` back to the file system, while they are free (E7.2).
-    pub(crate) fn punch(&self, pool: &Pool, redo_point: Lsn) -> Result<()> {
+    ///
+    /// What the file system refuses stays noted, for the next time: space is lost to others meanwhile, and nothing else.
+    pub(crate) fn punch(&self, pool: &Pool, redo_point: Lsn) {
         let ready: Vec<Extent> = {
             let mut free = self.free.lock();
             let (passed, waiting): (Vec<Freed>, Vec<Freed>) =
@@ -169,14 +171,17 @@ impl Space {
                 .flat_map(|extent| free.take_what_is_free_of(extent))
                 .collect()
         };
-        let mut result = Ok(());
+        let mut refused = false;
         for extent in joined(ready) {
-            if extent.pages >= PUNCH_PAGES_MIN && result.is_ok() {
-                result = pool.punch(extent.first_page(), extent.pages).map_err(Error::from);
+            if extent.pages >= PUNCH_PAGES_MIN {
+                refused = refused || pool.punch(extent.first_page(), extent.pages).is_err();
+                if refused {
+                    // The redo point has passed it already.
+                    self.free.lock().unpunched.push(Freed { extent, lsn: Lsn::ZERO });
+                }
             }
             self.give(extent);
         }
-        result
     }
 
     /// Free pages before the tail, and the tail.
