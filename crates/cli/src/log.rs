@@ -1,5 +1,7 @@
 //! `cedrat log`: the records of a store, as text or JSON.
 
+use std::io;
+
 use cedrat::txn::Explainer;
 use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
@@ -100,6 +102,7 @@ pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
     let explainer = Explainer::new(&crate::registry(), &found.control().names);
     let from = Lsn::new(arguments.from.unwrap_or(0));
     let mut scan = found.scan(from)?;
+    let mut printed = 0_u64;
     while let Some(scanned) = scan.next()? {
         let record = &scanned.record;
         if arguments.to.is_some_and(|to| record.lsn.get() > to) {
@@ -112,11 +115,20 @@ pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
         if arguments.page.is_some() && line.page != arguments.page {
             continue;
         }
-        if arguments.json {
-            output::json(&line)?;
-        } else {
-            output::line(line.text())?;
+        let text = if arguments.json { serde_json::to_string(&line)? } else { line.text() };
+        match output::line(text) {
+            Ok(()) => printed += 1,
+            // `cedrat log DIR | head`: the reader has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
+    }
+    if printed == 0 {
+        let begin = found.control().checkpoint.scan_lsn;
+        eprintln!(
+            "no such record: the log goes from LSN {begin} to before LSN {}, and what came earlier is in the pages",
+            found.end_lsn()
+        );
     }
     Ok(())
 }

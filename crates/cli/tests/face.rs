@@ -5,8 +5,9 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
-use common::{cedrat, errors, files, json, printed, text};
+use common::{cedrat, command, errors, files, json, printed, text};
 use serde_json::Value;
 
 const SUBCOMMANDS: [&[&str]; 7] =
@@ -96,6 +97,22 @@ fn the_log_is_filtered() {
     }
     let (from, to) = (all[10]["lsn"].to_string(), all[20]["lsn"].to_string());
     assert_eq!(log(&["--from", &from, "--to", &to]), all[10..=20]);
+
+    let nothing = cedrat(&["log", text(&store), "--transaction", "18446744073709551615"]);
+    assert_eq!(printed(&nothing), "");
+    assert!(errors(&nothing).contains("no such record: the log goes from LSN 1 "), "{}", errors(&nothing));
+}
+
+#[test]
+fn a_reader_of_the_log_may_go_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    killed_bank(&store);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let child = command().args(["log", text(&store)]).stdout(writer).stderr(Stdio::piped()).spawn();
+    let output = child.and_then(|child| child.wait_with_output()).expect("cedrat runs");
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
 }
 
 #[test]
