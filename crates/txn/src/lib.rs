@@ -54,7 +54,7 @@ pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport};
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};
-pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SPACE_MAP};
+pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SPACE_MAP, UNDO_PAGES};
 pub use store::{CATALOGUE, LOCK_FILE, Store};
 pub use transaction::{Commit, Savepoint, Txn, TxnOptions};
 pub use undo::Undo;

@@ -9,8 +9,11 @@
 //! what *may* be taken:
 //!
 //! - a page freed by a transaction comes in when that transaction has ended (E7.1), for its free might be undone;
-//! - while recovery undoes losers, the cache is not used at all: pages come from beyond every page that was ever in
-//!   use (E7.3), for a loser's free might still be undone.
+//! - while recovery undoes losers, the cache is not used at all: pages come from beyond every page in use and every page
+//!   that a loser may have freed (E7.3), for its free might still be undone.
+//!
+//! The last [`UNDO_PAGES`] pages of the page file are for undo: forward work does not take a page without as many behind
+//! it, so that a full disk fails the change that needs a page and not the rollback that does (E16.6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,12 @@ pub const GROUP_PAGES: u64 = BODY_LEN as u64 * 8;
 
 /// The longest possible region of contiguous pages: a group without its space map.
 pub const REGION_PAGES_MAX: u64 = GROUP_PAGES - 1;
+
+/// Pages at the end of the page file that only undo takes (E16.6): 256 KiB.
+///
+/// A structure whose old place was taken by others may need a page to put something back. Log is reserved by each change
+/// for its own undo (E16.1); of pages few undos need any, so that all share these.
+pub const UNDO_PAGES: u64 = 64;
 
 /// The layout of space maps.
 pub const SPACE_MAP: LayoutKind = LayoutKind(8);
@@ -122,11 +131,20 @@ impl Space {
         Ok(())
     }
 
-    /// Takes contiguous pages within one group.
-    fn take(&self, pages: u64) -> Extent {
+    /// For recovery, once history is repeated and before anything is undone: what is in use is left alone, too.
+    pub(crate) fn leave_alone_what_is_used(&self, pool: &Pool) -> Result<()> {
+        let mut free = self.free.lock();
+        for map in (0..pool.len_pages()).step_by(GROUP_PAGES as usize) {
+            used_from_map(pool, PageId::new(map), |used| free.tail = free.tail.max(used + 1))?;
+        }
+        Ok(())
+    }
+
+    /// Takes contiguous pages within one group, if possible such as end before `end`, where they are to be had at once.
+    fn take(&self, pages: u64, end: u64) -> Extent {
         let mut free = self.free.lock();
         if !free.tail_only
-            && let Some(&(len, first)) = free.by_len.range((pages, 0)..).next()
+            && let Some((len, first)) = free.smallest(pages, end)
         {
             free.remove(Extent { first, pages: len });
             let taken = Extent { first, pages };
@@ -203,6 +221,13 @@ impl Free {
     fn remove(&mut self, extent: Extent) {
         self.by_first.remove(&extent.first);
         self.by_len.remove(&(extent.pages, extent.first));
+    }
+
+    /// The smallest free extent of at least so many pages whose first `pages` end before `end`; else the smallest.
+    fn smallest(&self, pages: u64, end: u64) -> Option<(u64, u64)> {
+        let mut large_enough = self.by_len.range((pages, 0)..);
+        let smallest = large_enough.clone().next();
+        large_enough.find(|(_, first)| first + pages <= end).or(smallest).copied()
     }
 
     fn take_tail(&mut self, pages: u64) -> Extent {
@@ -345,8 +370,10 @@ impl Txn {
             return Err(Error::RegionLength { pages, limit: REGION_PAGES_MAX });
         }
         self.alive()?;
-        let extent = self.inner().space.take(pages);
-        let allocated = self.inner().pool.ensure_len(extent.end()).map_err(Error::from);
+        let pool = &self.inner().pool;
+        let left_to_undo = if self.undoing { 0 } else { UNDO_PAGES };
+        let extent = self.inner().space.take(pages, pool.len_pages().saturating_sub(left_to_undo));
+        let allocated = pool.ensure_len(extent.end() + left_to_undo).map_err(Error::from);
         let allocated = allocated.and_then(|()| self.set_space(extent, true));
         match allocated {
             Ok(_) => Ok(extent.first_page()),
@@ -419,19 +446,19 @@ mod tests {
     #[test]
     fn a_region_never_spans_a_space_map() {
         let space = space();
-        let first = space.take(GROUP_PAGES - 10);
+        let first = space.take(GROUP_PAGES - 10, u64::MAX);
         assert_eq!(first.first, 2);
-        let second = space.take(20);
+        let second = space.take(20, u64::MAX);
         assert_eq!(second.first, GROUP_PAGES + 1, "the first group has only eight pages left");
-        assert_eq!(space.take(8).first, GROUP_PAGES - 8, "which were not lost");
-        assert_eq!(space.take(REGION_PAGES_MAX).first, 2 * GROUP_PAGES + 1);
+        assert_eq!(space.take(8, u64::MAX).first, GROUP_PAGES - 8, "which were not lost");
+        assert_eq!(space.take(REGION_PAGES_MAX, u64::MAX).first, 2 * GROUP_PAGES + 1);
     }
 
     #[test]
     fn recovery_takes_only_from_beyond() {
         let space = Space::beyond(100);
         space.release(Freed { extent: Extent { first: 5, pages: 3 }, lsn: Lsn::new(1) });
-        assert_eq!(space.take(2), Extent { first: 100, pages: 2 }, "E7.3");
+        assert_eq!(space.take(2, u64::MAX), Extent { first: 100, pages: 2 }, "E7.3");
     }
 
     proptest! {
@@ -445,7 +472,7 @@ mod tests {
                     let extent = taken.swap_remove(usize::from(which) % taken.len());
                     space.give(extent);
                 } else {
-                    let extent = space.take(pages);
+                    let extent = space.take(pages, u64::MAX);
                     prop_assert_eq!(extent.pages, pages);
                     for other in &taken {
                         prop_assert!(other.end() <= extent.first || extent.end() <= other.first);
@@ -466,9 +493,9 @@ mod tests {
     #[test]
     fn only_what_is_still_free_is_punched() {
         let space = space();
-        let extent = space.take(100);
+        let extent = space.take(100, u64::MAX);
         space.give(extent);
-        let again = space.take(10);
+        let again = space.take(10, u64::MAX);
         assert_eq!(again.first, 2);
         let taken = space.free.lock().take_what_is_free_of(extent);
         assert_eq!(taken, [Extent { first: 12, pages: 90 }], "E7.2");

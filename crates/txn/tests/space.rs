@@ -4,10 +4,14 @@ mod common;
 
 use std::io::ErrorKind;
 
-use cedrat_media::{Call, Fault, SimDisk};
+use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
+use cedrat_pages::{LayoutKind, PageId, PoolError};
 use cedrat_sync::Arc;
-use cedrat_txn::{FormatFresh, GROUP_PAGES, REGION_PAGES_MAX, RecordId};
+use cedrat_txn::{
+    Error, FormatFresh, GROUP_PAGES, LogicalUndo, REGION_PAGES_MAX, RecordId, Result, Store, Txn, UNDO_PAGES, Undo,
+};
 use common::*;
+use serde::{Deserialize, Serialize};
 
 /// A group that was passed over has no space map of its own yet; what is free before and behind its place is (E7).
 #[test]
@@ -36,7 +40,7 @@ fn space_that_was_not_given_back_is_given_back_later() {
         .transact(|txn| {
             let region = txn.allocate_region(64)?;
             for page in 0..64 {
-                txn.update(RecordId::page(region.after(page)), &FormatFresh::new(cedrat_pages::LayoutKind::RAW))?;
+                txn.update(RecordId::page(region.after(page)), &FormatFresh::new(LayoutKind::RAW))?;
             }
             Ok(region)
         })
@@ -50,4 +54,113 @@ fn space_that_was_not_given_back_is_given_back_later() {
     store.checkpoint().unwrap();
     assert!(full - disk.space() >= 64 * 4096, "{full} before, {} after", disk.space());
     assert_eq!(store.transact(|txn| txn.allocate_region(64)).unwrap(), region);
+}
+
+/// Needs a page to take a change back, as a structure does whose old place is others' by now.
+#[derive(Debug, Serialize, Deserialize)]
+struct SubtractElsewhere {
+    page: u64,
+    slot: u16,
+}
+
+impl LogicalUndo for SubtractElsewhere {
+    const NAME: &'static str = "test.subtract_elsewhere";
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        let page = page_with_zeros(txn)?;
+        txn.update(at(page, 0), &Add { amount: 7 })?;
+        txn.update(at(PageId::new(self.page), self.slot), &Add { amount: -1 })
+    }
+}
+
+fn open_elsewhere(disk: &Arc<SimDisk>) -> Result<Store> {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options(), registry().logical::<SubtractElsewhere>())
+}
+
+/// Takes all pages that forward work can have.
+fn fill(store: &Store) -> u64 {
+    let mut taken = 0;
+    loop {
+        match store.transact(|txn| txn.allocate()) {
+            Ok(_) => taken += 1,
+            Err(Error::Pages(PoolError::DiskFull { .. })) => return taken,
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// Changes that take `pages` pages to undo, durable but not committed.
+fn begin_what_takes_pages_to_undo(store: &Store, page: PageId, pages: u64) -> Txn {
+    let mut txn = store.begin();
+    for n in 0..pages {
+        let slot = (n % 100) as u16;
+        let undo = Undo::logical(&SubtractElsewhere { page: page.get(), slot });
+        txn.update_logical(at(page, slot), &Add { amount: 1 }, undo).unwrap();
+    }
+    store.log().force(store.log().current_lsn()).unwrap();
+    txn
+}
+
+/// Undo finds pages where forward work finds none: on a full disk, while the store runs and at recovery (E16.6).
+#[test]
+fn undo_finds_pages_on_a_full_disk() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_elsewhere(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    disk.set_capacity(Some(disk.space() + (2 << 20)));
+    assert!(fill(&store) > 0);
+    assert_eq!(fill(&store), 0);
+    begin_what_takes_pages_to_undo(&store, page, UNDO_PAGES / 2).rollback().unwrap();
+    assert_eq!(fill(&store), 0, "E16.2");
+
+    // The power fails; the log may grow, but not the page file.
+    let txn = begin_what_takes_pages_to_undo(&store, page, UNDO_PAGES / 2);
+    let crashed = Arc::new(disk.cut_power(Loss::Everything));
+    drop(txn);
+    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    let store = open_elsewhere(&crashed).unwrap();
+    assert_eq!(read_number(&store, at(page, 0)).unwrap(), 0);
+    let report = store.check().unwrap();
+    assert_eq!(fill(&store), 0, "E16.2");
+
+    // With room again the reserve is made whole before anything else.
+    crashed.clear_faults();
+    store.transact(|txn| txn.allocate()).unwrap();
+    assert!(store.pool().len_pages() >= report.pages_allocated + 1 + UNDO_PAGES);
+    store.check().unwrap();
+}
+
+/// What was freed near the end of a full disk's page file is used again, and what lies before it first.
+#[test]
+fn a_full_disk_s_free_pages_are_used_again() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    disk.set_capacity(Some(disk.space() + (2 << 20)));
+    let taken = fill(&store);
+    let pages: Vec<PageId> = (0..taken).map(|n| PageId::new(2 + n)).collect();
+    store.transact(|txn| pages.iter().try_for_each(|&page| txn.free(page))).unwrap();
+    assert!(fill(&store) >= taken);
+}
+
+/// A page that a loser has freed is its own again when recovery has ended: no undo may take it meanwhile, though the
+/// space map calls it free and nothing behind it is in use (E7.3).
+#[test]
+fn undo_in_recovery_takes_no_page_that_a_loser_has_freed() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_elsewhere(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let last = store.transact(page_with_zeros).unwrap();
+    store.transact(|txn| txn.update(at(last, 0), &Add { amount: 5 })).unwrap();
+    store.checkpoint().unwrap();
+    let mut loser = store.begin();
+    loser.free(last).unwrap();
+    let undo = Undo::logical(&SubtractElsewhere { page: page.get(), slot: 0 });
+    loser.update_logical(at(page, 0), &Add { amount: 1 }, undo).unwrap();
+    store.log().force(store.log().current_lsn()).unwrap();
+    let crashed = Arc::new(disk.cut_power(Loss::Everything));
+    drop(loser);
+    let store = open_elsewhere(&crashed).unwrap();
+    assert_eq!(read_number(&store, at(last, 0)).unwrap(), 5);
+    assert_eq!(store.check().unwrap().pages_allocated, 2 + 3);
 }

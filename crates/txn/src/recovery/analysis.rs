@@ -1,10 +1,12 @@
 //! The first pass: reads, verifies, judges, and changes nothing.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 
 use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, TxnId};
 
-use crate::body::{Body, LoggedUndo};
+use crate::body::{Body, LoggedUndo, Redo};
+use crate::builtin::SetSpace;
 use crate::error::{Error, Result};
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
@@ -28,7 +30,7 @@ pub(crate) struct Analysis {
     pub(crate) rolled_back: u64,
     pub(crate) records: u64,
     pub(crate) log_bytes: u64,
-    /// The first page behind every page that a record names.
+    /// The first page behind every page that a record changes, allocates or frees.
     pub(crate) pages_end: u64,
     /// The first transaction number that no record has.
     pub(crate) next_txn: u64,
@@ -42,6 +44,7 @@ pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -
     let mut running: HashMap<TxnId, Loser> = HashMap::new();
     // Most records follow one of their own transaction; the map is asked only where it changes.
     let mut current: Option<Loser> = None;
+    let set_space = known.of_type(TypeId::of::<SetSpace>());
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
@@ -50,6 +53,11 @@ pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -
         is_registered(&body, known)?;
         if let Some(redo) = body.redo() {
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
+            if Some(redo.operation) == set_space {
+                let behind =
+                    space_end(redo).ok_or_else(|| Error::bad_record(record.lsn, "it makes no sense of space"))?;
+                analysis.pages_end = analysis.pages_end.max(behind);
+            }
         }
         let id = record.head.txn;
         analysis.next_txn = analysis.next_txn.max(id.0.saturating_add(1));
@@ -98,6 +106,12 @@ pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -
     analysis.losers = running.into_values().chain(current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
     Ok(analysis)
+}
+
+/// The first page behind those that a record allocates or frees.
+fn space_end(redo: &Redo<'_>) -> Option<u64> {
+    let change: SetSpace = postcard::from_bytes(redo.arguments).ok()?;
+    redo.at.page.get().checked_add(u64::from(change.first) + u64::from(change.pages))
 }
 
 /// R3: whatever stands in the log can be repeated and taken back by this program.
