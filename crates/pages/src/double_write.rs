@@ -151,13 +151,8 @@ impl DoubleWrite {
     }
 }
 
-/// How far the log is known to be durable, by what was written home: an end of the log before this is damage (E20.5).
-///
-/// Reads one block; changes nothing (R2). Zero where nothing was ever written home.
-///
-/// # Errors
-/// The area cannot be read, or is not one that this program knows.
-pub fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
+/// How far the log was durable by the header of the area; refuses one that this program does not know.
+pub(crate) fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
     let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
     let file = match media.open(DOUBLE_WRITE_FILE, OpenMode::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lsn::ZERO),

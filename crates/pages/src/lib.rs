@@ -23,6 +23,7 @@ mod exclusive;
 mod file;
 #[allow(unsafe_code)]
 mod frames;
+mod home;
 mod latch;
 pub mod layout;
 mod order;
@@ -35,10 +36,11 @@ mod view;
 mod write_back;
 
 pub use cleaner::Cleaner;
-pub use double_write::{DOUBLE_WRITE_FILE, promised};
+pub use double_write::DOUBLE_WRITE_FILE;
 pub use error::PoolError;
 pub use exclusive::Exclusive;
 pub use file::PAGE_FILE;
+pub use home::Home;
 pub use order::LatchRank;
 pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slot, verify};
 #[cfg(feature = "planted-faults")]

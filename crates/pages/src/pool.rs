@@ -11,7 +11,7 @@
 //! | `exclusive` | how a page is changed |
 //! | `evict` | who has to go |
 //! | `write_back`, `double_write` | how changes get home |
-//! | `file` | home |
+//! | `file`, `home` | home; and a look at it before the log may be written |
 
 use std::fmt;
 
@@ -64,6 +64,21 @@ impl Default for PoolOptions {
             #[cfg(feature = "planted-faults")]
             fault: None,
         }
+    }
+}
+
+impl PoolOptions {
+    /// Whether they make sense; and the bytes of address space that the frames take.
+    pub(crate) fn check(&self) -> Result<usize, PoolError> {
+        if self.capacity_pages < 8 {
+            let what = format!("{} pages; at least 8 are needed", self.capacity_pages);
+            return Err(PoolError::Options { option: "capacity_pages", what });
+        }
+        let frames_len = usize::try_from(self.pages_max).ok().and_then(|pages| pages.checked_mul(PAGE_LEN));
+        frames_len.filter(|&len| len > 0 && len <= isize::MAX as usize).ok_or_else(|| {
+            let what = format!("{} pages do not fit an address space", self.pages_max);
+            PoolError::Options { option: "pages_max", what }
+        })
     }
 }
 
@@ -133,15 +148,7 @@ impl Pool {
     /// # Errors
     /// The files cannot be opened or are not Cedrat's; an option makes no sense.
     pub fn open(media: Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Pool, PoolError> {
-        if options.capacity_pages < 8 {
-            let what = format!("{} pages; at least 8 are needed", options.capacity_pages);
-            return Err(PoolError::Options { option: "capacity_pages", what });
-        }
-        let frames_len = usize::try_from(options.pages_max).ok().and_then(|pages| pages.checked_mul(PAGE_LEN));
-        let Some(frames_len) = frames_len.filter(|&len| len > 0 && len <= isize::MAX as usize) else {
-            let what = format!("{} pages do not fit an address space", options.pages_max);
-            return Err(PoolError::Options { option: "pages_max", what });
-        };
+        let frames_len = options.check()?;
         let reserving = |error| PoolError::io("reserving address space for the buffer pool", error);
         let frames = Reservation::new(frames_len).map_err(reserving)?;
         let table = PageTable::new(options.pages_max).map_err(reserving)?;

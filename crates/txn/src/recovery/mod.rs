@@ -1,7 +1,7 @@
 //! Recovery: analysis, redo, undo (Lemon §3.4; docs/inside/recovery.md).
 //!
 //! 1. **Analysis** reads the log from the scan point and changes nothing: who won, who lost, is everything registered
-//!    that stands in it (R3). Whatever is refused is refused here (R2).
+//!    that stands in it (R3), do log and pages fit together. Whatever is refused is refused here (R2).
 //! 2. A new epoch begins (E1.1). From here on there is writing.
 //! 3. **Redo** repeats history from the redo point, page by page, in as many threads as one likes (R4).
 //! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
@@ -10,6 +10,7 @@
 //! has left compensation records.
 
 mod analysis;
+mod home;
 mod redo;
 mod undo;
 
@@ -18,9 +19,9 @@ pub(crate) use analysis::Loser;
 use std::time::Instant;
 
 use cedrat_media::{LockGuard, Media};
-use cedrat_pages::Pool;
+use cedrat_pages::{Home, Pool};
 use cedrat_sync::Arc;
-use cedrat_wal::{Found, LogError, PartitionId, Position};
+use cedrat_wal::Found;
 
 use crate::error::Result;
 use crate::options::Options;
@@ -42,10 +43,12 @@ pub(crate) fn recover(
         }
     };
     let began = Instant::now();
-    pages_agree(&*media, &found)?;
+    let home = Home::look(&media, &pool_options(options))?;
+    home::log_is_whole(&home, &found)?;
     let checkpoint = found.control().checkpoint;
     let known = Numbers::bind(registry, &found.control().names);
     let analysis = analysis::analyse(&found, &known, &tell)?;
+    home::pages_are_there(&home, &found, &analysis)?;
     let mut report = RecoveryReport {
         scanned_from: checkpoint.scan_lsn,
         end: found.end_lsn(),
@@ -63,8 +66,10 @@ pub(crate) fn recover(
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
+    // E7.3: whatever was ever in use lies in the file by now.
+    let tail = pool.len_pages().max(pages_end);
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(log, pool, options, registry, pages_end, next_txn, lock)?);
+    let store = Store::around(Inner::new(log, pool, options, registry, tail, next_txn, lock)?);
 
     let redo_began = Instant::now();
     let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;
@@ -73,7 +78,6 @@ pub(crate) fn recover(
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();
-    store.inner.space.leave_alone_what_is_used(&store.inner.pool)?;
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;
     report.undo = undo_began.elapsed();
@@ -84,20 +88,4 @@ pub(crate) fn recover(
     report.total = began.elapsed();
     store.set_report(report);
     Ok(store)
-}
-
-/// The log reaches as far as pages that went home say it did: else its end was lost, and with it what undoing those
-/// pages takes (E20.5).
-fn pages_agree(media: &dyn Media, found: &Found) -> Result<()> {
-    let promised = cedrat_pages::promised(media)?;
-    if promised < found.end_lsn() {
-        return Ok(());
-    }
-    let end = Position { partition: PartitionId(0), offset: found.ends()[0] };
-    let (file, offset) = found.place(end);
-    let what = format!(
-        "the log ends before LSN {}, but pages went home when it was durable up to LSN {promised}",
-        found.end_lsn()
-    );
-    Err(LogError::Damaged { file, offset, what }.into())
 }

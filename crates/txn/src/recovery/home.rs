@@ -1,0 +1,54 @@
+//! Whether log and pages fit together, asked before anything is written (R2).
+
+use cedrat_pages::{Home, PageId};
+use cedrat_wal::{Found, LogError, Lsn, PartitionId, Position};
+
+use super::analysis::Analysis;
+use crate::error::Result;
+use crate::space::{GROUP_PAGES, SPACE_MAP};
+
+/// The log reaches as far as pages that went home say it did: else its end was lost, and with it what undoing those
+/// pages takes (E20.5).
+pub(super) fn log_is_whole(home: &Home, found: &Found) -> Result<()> {
+    let promised = home.promised();
+    if promised < found.end_lsn() {
+        return Ok(());
+    }
+    let end = Position { partition: PartitionId(0), offset: found.ends()[0] };
+    let (file, offset) = found.place(end);
+    let what = format!(
+        "the log ends before LSN {}, but pages went home when it was durable up to LSN {promised}",
+        found.end_lsn()
+    );
+    Err(LogError::Damaged { file, offset, what }.into())
+}
+
+/// The page file reaches as far as log and space maps say. Grown again it would read as zeros there, which look like pages
+/// never written.
+///
+/// No crash leaves it shorter. Room for pages is durable before the record that allocates them is appended, and the file
+/// never shrinks; so each page that a record names, or that a space map at home has as used, once lay in it. That holds
+/// for maps as old as they lie at home: what was allocated since is named by the log. A map that the crash has torn is
+/// passed over, the log names its newest changes.
+///
+/// Where the file was cut exactly between two groups, no map is left to tell, nor where somebody has grown it again.
+pub(super) fn pages_are_there(home: &Home, found: &Found, analysis: &Analysis) -> Result<()> {
+    let has_records = found.end_lsn() > Lsn::new(1);
+    if has_records {
+        // Before the first record the file may not be there yet: the log is created first.
+        home.has(crate::CATALOGUE)?;
+    }
+    if let Some(last) = analysis.pages_end.checked_sub(1) {
+        home.has(PageId::new(last))?;
+    }
+    for map in (0..home.pages()).step_by(GROUP_PAGES as usize) {
+        if let Some(page) = home.page(PageId::new(map))?
+            && page.page_ref().kind() == SPACE_MAP
+            && let Some(at) = page.page_ref().body().iter().rposition(|&byte| byte != 0)
+        {
+            let highest = u64::from(page.page_ref().body()[at].ilog2());
+            home.has(PageId::new(map + 8 * at as u64 + highest))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! An opening that refuses has written nothing (R2), and files that do not fit together are refused.
+
+mod common;
+
+use cedrat_media::{Media, OpenMode, SimDisk};
+use cedrat_pages::{PAGE_FILE, PAGE_LEN, PoolError};
+use cedrat_sync::Arc;
+use cedrat_txn::{Commit, Error, Options};
+use common::*;
+
+/// A store with a few pages, some of them only in the log; not closed.
+fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let mut last = 0;
+    for _ in 0..5 {
+        last = store.transact(page_with_zeros).unwrap().get();
+    }
+    if checkpoint {
+        store.checkpoint().unwrap();
+    }
+    let mut unfinished = store.begin();
+    unfinished.update(at(cedrat_pages::PageId::new(last - 1), 0), &Add { amount: 1 }).unwrap();
+    store.transact(|txn| txn.update(at(cedrat_pages::PageId::new(last), 1), &Add { amount: 1 })).unwrap();
+    let image = disk.image();
+    drop(unfinished);
+    store.begin().commit(Commit::Sync).unwrap();
+    (Arc::new(SimDisk::from_image(image)), last)
+}
+
+/// Opens, and shows that refusing changed nothing.
+fn refused(disk: &Arc<SimDisk>, options: Options) -> Error {
+    let before = disk.image().hash();
+    let error = open_with(disk, options).map(|_| ()).expect_err("it refuses");
+    assert_eq!(disk.image().hash(), before, "R2: {error}");
+    error
+}
+
+fn cut(disk: &SimDisk, len: u64) -> Arc<SimDisk> {
+    let cut = SimDisk::from_image(disk.image());
+    let file = cut.open(PAGE_FILE, OpenMode::ReadWrite).unwrap();
+    cut.set_len(file, len).unwrap();
+    Arc::new(cut)
+}
+
+#[test]
+fn options_that_do_not_fit_the_store_are_refused_before_anything_is_written() {
+    let (disk, _) = written(false);
+    let few_frames = refused(&disk, Options { pool_bytes: 4 * PAGE_LEN as u64, ..options() });
+    assert!(matches!(few_frames, Error::Pages(PoolError::Options { option: "capacity_pages", .. })), "{few_frames}");
+    let mut small = options();
+    small.pool.pages_max = 100;
+    let too_small = refused(&disk, small);
+    assert!(matches!(too_small, Error::Pages(PoolError::Limit { limit: 100, .. })), "{too_small}");
+    open(&disk).unwrap();
+}
+
+/// Room for a page is durable before the record that allocates it, so the file is as long as the log and the space maps
+/// say, at any crash. Grown again it would read as zeros there.
+#[test]
+fn a_page_file_that_was_cut_short_is_refused_with_file_and_offset() {
+    for checkpoint in [false, true] {
+        let (disk, last) = written(checkpoint);
+        let in_use = (last + 1) * PAGE_LEN as u64;
+        for len in [0, PAGE_LEN as u64, in_use - PAGE_LEN as u64, in_use - 1] {
+            let error = refused(&cut(&disk, len), options());
+            let whole = len - len % PAGE_LEN as u64;
+            assert!(
+                matches!(&error, Error::Pages(PoolError::Foreign { file, offset, .. })
+                    if file == PAGE_FILE && *offset == whole),
+                "cut to {len}, {checkpoint}: {error}"
+            );
+        }
+        open(&cut(&disk, in_use)).expect("beyond it nothing was in use");
+        open(&disk).unwrap();
+    }
+}
+
+#[test]
+fn a_page_file_that_is_gone_is_refused() {
+    let (disk, _) = written(true);
+    disk.remove(PAGE_FILE).unwrap();
+    let error = refused(&disk, options());
+    assert!(matches!(&error, Error::Pages(PoolError::Foreign { .. })), "{error}");
+}
+
+/// Creating the store makes the log first: a crash between leaves a log without records and no page file, or an empty one.
+#[test]
+fn a_crash_at_any_moment_leaves_files_that_fit_together() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    store.transact(|txn| txn.allocate_region(600)).unwrap();
+    store.checkpoint().unwrap();
+    store.transact(page_with_zeros).unwrap();
+    every_crash(&disk, 2, |image, _, name| {
+        let store = open(image).unwrap_or_else(|error| panic!("{name}: {error}"));
+        drop(store);
+        open(image).unwrap_or_else(|error| panic!("{name}, again: {error}"));
+    });
+}
