@@ -66,10 +66,8 @@ pub(crate) fn recover(
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
-    // E7.3: whatever was ever in use lies in the file by now.
-    let tail = pool.len_pages().max(pages_end);
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(log, pool, options, registry, tail, next_txn, lock)?);
+    let store = Store::around(Inner::new(log, pool, options, registry, pages_end, next_txn, lock)?);
 
     let redo_began = Instant::now();
     let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;
@@ -78,6 +76,7 @@ pub(crate) fn recover(
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();
+    store.inner.space.leave_alone_what_is_used(&store.inner.pool)?;
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;
     report.undo = undo_began.elapsed();
