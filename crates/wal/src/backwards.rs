@@ -108,14 +108,15 @@ impl Backwards {
         if position.partition.index() >= self.reader.in_use.len() {
             return Err(LogError::Truncated { what: format!("{position}: there is no such partition") });
         }
-        let Some(seed) = self.reader.record_seed(position.partition, position.offset) else {
+        let seeds = self.reader.record_seeds(position.partition, position.offset);
+        if seeds.clone().next().is_none() {
             return Err(LogError::Truncated { what: position.to_string() });
-        };
+        }
         let mut needed = BLOCK_UNIT;
         let mut loads = 0;
         loop {
             if let Some(bytes) = self.window.find(position.offset) {
-                match record::decode(bytes, seed, position.offset) {
+                match decode(bytes, seeds.clone(), position.offset) {
                     Ok(frame) => {
                         let at = position.offset.since(self.window.begin).0 as usize;
                         return Ok((frame, at + frame.body_at..at + frame.len));
@@ -163,4 +164,17 @@ impl Backwards {
         }
         Ok(Window { begin: LogOffset::new(begin), bytes: Bytes::Disk(bytes) })
     }
+}
+
+/// Reads the frame with the seed that fits it.
+fn decode(bytes: &[u8], seeds: impl Iterator<Item = u32>, offset: LogOffset) -> Result<Frame, NotARecord> {
+    let mut result = Err(NotARecord::Bad);
+    for seed in seeds {
+        result = record::decode(bytes, seed, offset);
+        // How long it is does not depend on the seed.
+        if result != Err(NotARecord::Bad) {
+            break;
+        }
+    }
+    result
 }

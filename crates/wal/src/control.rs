@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use crate::block::{BLOCK_UNIT, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::checksum::StoreId;
-use crate::epoch::{Epoch, Epochs};
+use crate::epoch::{Epoch, Epochs, JOINED_MAX};
 use crate::{LogError, LogOffset, Lsn};
 
 /// The control file's name in the store's directory.
@@ -113,8 +113,13 @@ impl Control {
     fn used(&self) -> usize {
         at::LISTS
             + self.partitions.len() * 24
-            + self.epochs.list.len() * (24 + 8 * self.partitions.len())
+            + self.epochs.iter().map(epoch_len).sum::<usize>()
             + self.names.iter().map(|name| 2 + name.len()).sum::<usize>()
+    }
+
+    /// Joins the oldest epochs while the slot is nearly full: the next opening shall find room for one more.
+    pub(crate) fn join_epochs(&mut self) {
+        while self.used() > SLOT_LEN / 8 * 7 && self.epochs.join_oldest() {}
     }
 
     /// Writes the control file into one slot.
@@ -153,10 +158,14 @@ impl Control {
             push(partition.segments_begun);
         }
         for epoch in &self.epochs.list {
-            push(u64::from(epoch.number));
+            push(u64::from(epoch.number) | u64::from(epoch.number - epoch.oldest) << 32);
             push(epoch.first.get());
             push(epoch.end.get());
             epoch.begins.iter().for_each(|begin| push(begin.get()));
+            if epoch.oldest < epoch.number {
+                push(epoch.dead.len() as u64);
+                epoch.dead.iter().for_each(|dead| [dead.start, dead.end].iter().for_each(|lsn| push(lsn.get())));
+            }
         }
         for name in &self.names {
             put_u16(slot, at, name.len() as u16);
@@ -252,6 +261,12 @@ impl Control {
     }
 }
 
+/// Bytes that an epoch takes in a slot.
+fn epoch_len(epoch: &Epoch) -> usize {
+    let joined = if epoch.oldest < epoch.number { 8 + 16 * epoch.dead.len() } else { 0 };
+    24 + 8 * epoch.begins.len() + joined
+}
+
 /// Walks over the lists of a slot; never beyond their end, whatever the counts say.
 struct Lists<'a> {
     slot: &'a [u8],
@@ -298,18 +313,34 @@ impl<'a> Lists<'a> {
         for _ in 0..partitions {
             begins.push(self.place()?);
         }
-        let number = u32::try_from(number).ok().filter(|&number| number > 0 && number < u32::MAX);
-        let follows = |before: &Epoch| {
-            number > Some(before.number)
-                && first >= before.end
-                && before.begins.iter().zip(&begins).all(|(before, begin)| before <= begin)
-        };
-        match number {
-            Some(number) if first <= end && first > Lsn::ZERO && first < Lsn::LIMIT && before.is_none_or(follows) => {
-                Ok(Epoch { number, first, end, begins })
+        let (number, older) = (number as u32, (number >> 32) as u32);
+        let mut epoch = Epoch { oldest: number.saturating_sub(older), ..Epoch::new(number, first, end, begins) };
+        if older > 0 {
+            for _ in 0..self.number()? {
+                let dead = Lsn::new(self.number()?)..Lsn::new(self.number()?);
+                let within = epoch.dead.last().map_or(first, |before| before.end) < dead.start && dead.end < end;
+                if !within || dead.is_empty() {
+                    return Err(SlotFault::Bad(begin, "the dead numbers of an epoch make no sense"));
+                }
+                epoch.dead.push(dead);
             }
-            _ => Err(SlotFault::Bad(begin, "the epochs do not follow each other")),
         }
+        let follows = |before: &Epoch| {
+            epoch.oldest > before.number
+                && first >= before.end
+                && before.begins.iter().zip(&epoch.begins).all(|(before, begin)| before <= begin)
+        };
+        let sensible = epoch.oldest > 0
+            && older <= JOINED_MAX
+            && number < u32::MAX
+            && first > Lsn::ZERO
+            && first < Lsn::LIMIT
+            && first <= end
+            && before.is_none_or(follows);
+        if !sensible {
+            return Err(SlotFault::Bad(begin, "the epochs do not follow each other"));
+        }
+        Ok(epoch)
     }
 
     fn name(&mut self) -> Result<&'a str, SlotFault> {
@@ -437,8 +468,12 @@ mod tests {
     pub(crate) fn example() -> Control {
         let begins = vec![LogOffset::ZERO; 2];
         let epochs = vec![
-            Epoch { number: 1, first: Lsn::new(1), end: Lsn::new(50), begins: begins.clone() },
-            Epoch { number: 2, first: Lsn::new(81), end: Lsn::MAX, begins },
+            Epoch {
+                oldest: 1,
+                dead: vec![Lsn::new(7)..Lsn::new(9), Lsn::new(20)..Lsn::new(21)],
+                ..Epoch::new(4, Lsn::new(1), Lsn::new(50), begins.clone())
+            },
+            Epoch::new(5, Lsn::new(81), Lsn::MAX, begins),
         ];
         Control {
             store: *b"0123456789abcdef",
@@ -495,6 +530,10 @@ mod tests {
             ("an epoch within a block", |control| control.epochs.list[1].begins[0] = LogOffset::new(4000)),
             ("an epoch beyond every log", |control| control.epochs.list[1].begins[0] = LogOffset::new(u64::MAX - 4095)),
             ("the newest epoch has ended", |control| control.epochs.list[1].end = Lsn::new(90)),
+            ("joined with none", |control| control.epochs.list[0].oldest = 0),
+            ("dead for ever", |control| control.epochs.list[0].dead[1].end = Lsn::new(50)),
+            ("dead twice", |control| control.epochs.list[0].dead[1].start = Lsn::new(8)),
+            ("dead backwards", |control| control.epochs.list[0].dead[1].end = Lsn::new(19)),
             ("no epoch", |control| control.epochs.list.clear()),
             ("no epoch can follow", |control| control.epochs.list[1].number = u32::MAX),
             ("no LSN can follow", |control| control.epochs.list[1].first = Lsn::MAX.previous()),

@@ -3,20 +3,83 @@
 //! Every opening that appends is an epoch. It takes each partition from where the epoch before it ended there, and
 //! draws LSNs above all that were seen. So each place and each LSN has at most one owner, and whatever else lies in
 //! the segments (records beyond the first missing LSN, blocks of a segment's earlier life) belongs to nobody.
+//!
+//! # Joined epochs (E1.7)
+//!
+//! A checkpoint makes the log forget old epochs. Where one crash follows another before any checkpoint, the table would
+//! outgrow the control file, and the store could not be opened any more. So the oldest epochs are *joined* when the table
+//! gets long: one entry for several of them, which gives up who of them owned which place, and keeps which of their LSNs
+//! are alive. No stale block comes back to life by that:
+//!
+//! - The newest epoch is never joined. Behind the ends that were found when it began, where stale blocks lie, places have
+//!   one owner as before.
+//! - Before those ends lies one unbroken chain of blocks, each where the one before it ends. All were found whole, and
+//!   were synced, before the newest epoch began, over whatever had lain at these places. The chain is what is read.
+//! - Were a block of the chain exchanged for an older one of the same place since, damage that no crash does, then the
+//!   older one's numbers are dead: it was passed over when its epoch ended, for they lay behind the end of the log. So no
+//!   record of it counts, and the missing ones are noticed (E20.2).
+
+use std::ops::Range;
 
 use crate::{LogOffset, Lsn, PartitionId};
 
-/// One opening of the store.
+/// No more openings than this are joined: whoever looks for a record tries the seed of each.
+pub(crate) const JOINED_MAX: u32 = 1 << 20;
+
+/// One opening of the store, or several that were joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// Its number, from 1.
+    /// Its number, from 1; of joined ones, the newest's.
     pub number: u32,
+    /// Of joined ones, the oldest's number; else the same as `number`.
+    pub oldest: u32,
     /// Its first LSN.
     pub first: Lsn,
     /// The LSN after its last: the first missing one when the next epoch began. [`Lsn::MAX`] while it lasts.
     pub end: Lsn,
     /// For each partition, where its first block lies or would lie.
     pub begins: Vec<LogOffset>,
+    /// Numbers between its first and its end that are dead: what lay between joined ones. Ascending, none empty.
+    pub dead: Vec<Range<Lsn>>,
+}
+
+impl Epoch {
+    /// An epoch that is one opening alone.
+    pub(crate) fn new(number: u32, first: Lsn, end: Lsn, begins: Vec<LogOffset>) -> Epoch {
+        Epoch { number, oldest: number, first, end, begins, dead: Vec::new() }
+    }
+
+    /// Whether a block with this number is one of its own.
+    pub(crate) fn is_of(&self, number: u32) -> bool {
+        (self.oldest..=self.number).contains(&number)
+    }
+
+    /// The numbers around `lsn` that are alive without a gap; empty if it is dead itself.
+    ///
+    /// A block's numbers begin in the run of its own opening or behind it, so those beyond this run are dead (E1.2).
+    pub(crate) fn run(&self, lsn: Lsn) -> Range<Lsn> {
+        let after = self.dead.partition_point(|dead| dead.start <= lsn);
+        let first = after.checked_sub(1).map_or(self.first, |at| self.dead[at].end);
+        let end = self.dead.get(after).map_or(self.end, |dead| dead.start);
+        if first <= lsn && lsn < end { first..end } else { lsn..lsn }
+    }
+
+    /// This one and the one after it as one.
+    fn joined(self, next: Epoch) -> Epoch {
+        let mut dead = self.dead;
+        let (first, end) = match (self.first == self.end, next.first == next.end) {
+            (_, true) => (self.first, self.end),
+            (true, false) => (next.first, next.end),
+            (false, false) => {
+                if self.end < next.first {
+                    dead.push(self.end..next.first);
+                }
+                (self.first, next.end)
+            }
+        };
+        dead.extend(next.dead);
+        Epoch { number: next.number, oldest: self.oldest, first, end, begins: self.begins, dead }
+    }
 }
 
 /// The epochs whose records the log still keeps, oldest first; the last one is the newest.
@@ -50,13 +113,34 @@ impl Epochs {
     /// Returns the first number not dead from `lsn` on.
     pub(crate) fn skip_dead(&self, lsn: Lsn) -> Lsn {
         let after = self.list.partition_point(|epoch| epoch.first <= lsn);
-        match after.checked_sub(1).map(|at| &self.list[at]) {
-            Some(epoch) if lsn < epoch.end => lsn,
-            _ => match self.list[after..].iter().find(|epoch| epoch.first < epoch.end) {
-                Some(epoch) => epoch.first,
-                None => lsn,
-            },
+        if let Some(epoch) = after.checked_sub(1).map(|at| &self.list[at])
+            && lsn < epoch.end
+        {
+            let dead = epoch.dead.iter().find(|dead| dead.contains(&lsn));
+            return dead.map_or(lsn, |dead| dead.end);
         }
+        self.list[after..].iter().find(|epoch| epoch.first < epoch.end).map_or(lsn, |epoch| epoch.first)
+    }
+
+    /// The epoch that a block with this number is of.
+    pub(crate) fn of(&self, number: u32) -> Option<&Epoch> {
+        self.list.iter().find(|epoch| epoch.is_of(number))
+    }
+
+    /// The numbers around `lsn` that are alive without a gap.
+    pub(crate) fn run(&self, lsn: Lsn) -> Option<Range<Lsn>> {
+        self.list.iter().map(|epoch| epoch.run(lsn)).find(|run| !run.is_empty())
+    }
+
+    /// Joins the two oldest epochs; `false` if one of them is the newest, or they are too many.
+    pub(crate) fn join_oldest(&mut self) -> bool {
+        if self.list.len() < 3 || self.list[1].number - self.list[0].oldest > JOINED_MAX {
+            return false;
+        }
+        let oldest = self.list.remove(0);
+        let next = self.list.remove(0);
+        self.list.insert(0, oldest.joined(next));
+        true
     }
 
     /// Forgets epochs that end before `kept`; the newest stays.
@@ -78,11 +162,8 @@ mod tests {
     use super::*;
 
     fn epochs() -> Epochs {
-        let epoch = |number, first, end, begins: [u64; 2]| Epoch {
-            number,
-            first: Lsn::new(first),
-            end: Lsn::new(end),
-            begins: begins.map(LogOffset::new).to_vec(),
+        let epoch = |number, first, end, begins: [u64; 2]| {
+            Epoch::new(number, Lsn::new(first), Lsn::new(end), begins.map(LogOffset::new).to_vec())
         };
         Epochs {
             list: vec![
@@ -114,6 +195,29 @@ mod tests {
         for (lsn, alive) in [(1, 1), (49, 49), (50, 81), (80, 81), (81, 81), (89, 89), (90, 95), (200, 200)] {
             assert_eq!(epochs.skip_dead(Lsn::new(lsn)), Lsn::new(alive), "E1.5");
         }
+    }
+
+    #[test]
+    fn joined_epochs_keep_their_dead_numbers() {
+        let mut epochs = epochs();
+        epochs.list[3].end = Lsn::new(120);
+        epochs.list.push(Epoch::new(5, Lsn::new(120), Lsn::new(130), epochs.list[3].begins.clone()));
+        epochs.list.push(Epoch::new(6, Lsn::new(131), Lsn::MAX, epochs.list[3].begins.clone()));
+        let alive = |epochs: &Epochs| (1..200).filter(|&lsn| epochs.skip_dead(Lsn::new(lsn)).get() == lsn).collect();
+        let before: Vec<u64> = alive(&epochs);
+        while epochs.join_oldest() {
+            assert_eq!(alive(&epochs), before, "E1.5");
+        }
+        assert_eq!(epochs.list.len(), 2, "the newest stays alone");
+        let joined = &epochs.list[0];
+        assert_eq!((joined.oldest, joined.number, joined.dead.len()), (1, 5, 2));
+        assert!(joined.is_of(1) && joined.is_of(5) && !joined.is_of(6));
+        assert_eq!(joined.run(Lsn::new(60)), Lsn::new(60)..Lsn::new(60));
+        for lsn in [95, 119, 120, 129] {
+            assert_eq!(joined.run(Lsn::new(lsn)), Lsn::new(95)..Lsn::new(130), "no number between the two is dead");
+        }
+        assert_eq!(epochs.owner(PartitionId(1), LogOffset::new(4096)).unwrap().0.number, 5);
+        assert_eq!(epochs.owner(PartitionId(1), LogOffset::new(8192)).unwrap().0.number, 6, "E1.3");
     }
 
     #[test]

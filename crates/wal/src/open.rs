@@ -49,7 +49,7 @@ pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str
         Err(other) => return Err(other),
     }
     let begins = vec![LogOffset::ZERO; usize::from(options.partitions)];
-    let epoch = Epoch { number: 1, first: Lsn::new(1), end: Lsn::MAX, begins: begins.clone() };
+    let epoch = Epoch::new(1, Lsn::new(1), Lsn::MAX, begins.clone());
     let nothing = ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::ZERO, segments_begun: 0 };
     let mut control = Control {
         store: options.store.unwrap_or_else(random_store_id),
@@ -169,6 +169,7 @@ impl Found {
         }
         let number = begin_epoch(&mut control, ends, any_epoch(options));
         add_names(&mut control, names)?;
+        control.join_epochs();
         control.generation += 1;
         file.write(&**media, &control)?;
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
@@ -189,7 +190,7 @@ fn begin_epoch(control: &mut Control, ends: &Ends, fault: bool) -> u32 {
             epochs.pop(); // nothing of it was kept: repeated crashes do not fill the table
         }
     }
-    epochs.push(Epoch { number, first, end: Lsn::MAX, begins: ends.stops.clone() });
+    epochs.push(Epoch::new(number, first, Lsn::MAX, ends.stops.clone()));
     control.promise = first.previous();
     let geometry = Geometry { segment_len: control.segment_len };
     for (known, &stop) in control.partitions.iter_mut().zip(&ends.stops) {

@@ -58,11 +58,16 @@ impl Reader {
         self.in_use[partition.index()].read().get(&sequence).cloned()
     }
 
-    /// What covers the records of the epoch that owns the place.
-    pub(crate) fn record_seed(&self, partition: PartitionId, offset: LogOffset) -> Option<u32> {
-        let (epoch, _) = self.epochs.owner(partition, offset)?;
+    /// What covers the records of the epoch that owns the place; one seed for each opening if several were joined.
+    pub(crate) fn record_seeds(
+        &self,
+        partition: PartitionId,
+        offset: LogOffset,
+    ) -> impl Iterator<Item = u32> + Clone + use<> {
         let life = self.geometry.sequence(offset) as u32;
-        Some(record_seed(self.block_seeds[partition.index()], epoch.number, life))
+        let block_seed = self.block_seeds[partition.index()];
+        let numbers = self.epochs.owner(partition, offset).map(|(epoch, _)| epoch.oldest..=epoch.number);
+        numbers.into_iter().flatten().rev().map(move |epoch| record_seed(block_seed, epoch, life))
     }
 
     /// File and place of a position, for people.
@@ -119,7 +124,7 @@ impl Reader {
             _ if !here => Head::Stale,
             _ if header.epoch > newest => Head::UnknownEpoch, // E1.6
             _ if self.any_epoch => Head::Whole,
-            Some((epoch, until)) if epoch.number == header.epoch && header.end() <= until => Head::Whole, // E1.3
+            Some((epoch, until)) if epoch.is_of(header.epoch) && header.end() <= until => Head::Whole, // E1.3
             _ => Head::Stale,
         };
         (head, Some(header))

@@ -29,7 +29,7 @@ pub struct Scan {
     given: Option<usize>,
     /// The number that must come next.
     expected: Lsn,
-    /// The end of the epoch that `expected` belongs to.
+    /// Behind the numbers from `expected` on that are alive without a gap.
     run_end: Lsn,
     /// No number from here on has to be there.
     end: Lsn,
@@ -155,8 +155,7 @@ impl Scan {
     /// Sets the number that must come next: `lsn`, or the next one that is not dead.
     fn expect(&mut self, lsn: Lsn) {
         self.expected = self.reader.epochs.skip_dead(lsn);
-        let owner = self.reader.epochs.iter().find(|epoch| self.expected < epoch.end);
-        self.run_end = owner.map_or(Lsn::MAX, |epoch| epoch.end);
+        self.run_end = self.reader.epochs.run(self.expected).map_or(Lsn::MAX, |run| run.end);
     }
 
     /// A number that has to be there is not: names the partition that most likely lost it (E20.2).
@@ -290,10 +289,12 @@ impl Cursor {
         };
         self.next_block = header.end();
         let reader = Arc::clone(&self.blocks.reader);
-        let epoch = reader.epochs.iter().find(|epoch| epoch.number == header.epoch);
-        self.alive = match epoch {
+        self.alive = match reader.epochs.of(header.epoch) {
             _ if reader.any_epoch => Lsn::ZERO..Lsn::MAX,
-            Some(epoch) => epoch.first..epoch.end.min(self.end),
+            Some(epoch) => {
+                let run = epoch.run(header.first_lsn);
+                run.start..run.end.min(self.end)
+            }
             None => Lsn::ZERO..Lsn::ZERO,
         };
         self.seed =

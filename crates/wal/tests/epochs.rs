@@ -1,0 +1,72 @@
+//! One opening after another, each ended by a crash, and no checkpoint: the table of epochs holds them all (E1.7).
+
+mod common;
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::Arc;
+use cedrat_wal::*;
+use common::*;
+
+/// Appends one record each to three partitions. The first is forced; the second is lost with the power; so the third,
+/// which its partition makes durable, is dead, and its number never comes again.
+fn one_life(log: &Log, life: u64) -> (Lsn, Position) {
+    let mut room = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
+    let partition = |number: u64| PartitionId(((life + number) % u64::from(log.partitions())) as u16);
+    let mut append = |number, what: &[u8]| {
+        let place = log.append(partition(number), update(1, None), &[&life.to_le_bytes(), what], &mut room);
+        (place.lsn, Position { partition: partition(number), offset: place.offset })
+    };
+    let kept = append(0, b"kept");
+    log.force(kept.0).unwrap();
+    append(1, b"lost");
+    let (_, dead) = append(2, b"dead");
+    log.force_partition(dead).unwrap();
+    kept
+}
+
+fn lives(partitions: u16, count: u64, names: &[&str]) {
+    let options = LogOptions { partitions, log_bytes_max: 160 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+    let mut sim = Arc::new(SimDisk::new());
+    let mut media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let mut log = Log::create(&media, &options, names).unwrap();
+    let mut kept: Vec<(Lsn, Position)> = Vec::new();
+    for life in 0..count {
+        kept.push(one_life(&log, life));
+        drop(log);
+        sim = Arc::new(SimDisk::from_image(sim.cut_power(Loss::Everything).image()));
+        media = Arc::clone(&sim) as _;
+        let found = Log::look(&media).unwrap();
+        if life % 10 == 9 || life + 1 == count {
+            let mut scan = found.scan(Lsn::ZERO).unwrap();
+            for &(lsn, position) in &kept {
+                let next = scan.next().unwrap().expect("W3: a durable record is there").record;
+                assert_eq!((next.lsn, next.position), (lsn, position), "E1.3");
+                assert_eq!(&next.body[8..], b"kept");
+            }
+            assert!(scan.next().unwrap().is_none(), "E1.5: what is dead stays dead");
+        }
+        log = found.begin(&[], &options).unwrap_or_else(|error| panic!("opening {life}: {error}"));
+    }
+    for (life, &(lsn, position)) in (0u64..).zip(&kept) {
+        let record = log.read(position).unwrap();
+        assert_eq!((record.lsn, &record.body[..8]), (lsn, &life.to_le_bytes()[..]), "E1.4");
+    }
+    let table_len = log.control().epochs.iter().count() as u64;
+    assert!(table_len < count, "joined: {table_len}");
+    let now = log.current_lsn().next();
+    log.checkpoint_control(&Checkpoint { redo_lsn: now, scan_lsn: now, next_txn: 1 }).unwrap();
+    let scanned = lsns(log.scan(Lsn::ZERO).unwrap());
+    assert_eq!(scanned, [0; 0]);
+}
+
+#[test]
+fn three_hundred_crashes_before_the_first_checkpoint_do_not_fill_the_table() {
+    lives(64, 300, &[]);
+}
+
+/// Names share the slot with the table; here they leave it room for a few entries.
+#[test]
+fn the_table_makes_do_with_what_names_leave_it() {
+    let names: Vec<String> = (0..240).map(|n| format!("{n:0>250}")).collect();
+    lives(3, 200, &names.iter().map(String::as_str).collect::<Vec<_>>());
+}
