@@ -17,7 +17,7 @@ use cedrat_txn::{LogicalUndo, Operation, RecordId, Refused, Result, SmallBytes, 
 use serde::{Deserialize, Serialize};
 
 use super::bucket::{self, KeyHash};
-use super::header::{self, Header};
+use super::header::{self, BUCKETS_MAX, Header};
 use super::packed;
 use super::table::RawHashTable;
 use crate::bytes::{BytesMut, Garbled};
@@ -184,6 +184,9 @@ impl Operation for Purge {
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        if !(1..=BUCKETS_MAX).contains(&self.buckets) {
+            return Err(damaged(page)(Garbled));
+        }
         let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
         let stays = |key: &[u8]| KeyHash::of(key, seed).bucket(self.buckets) == self.bucket;
         BytesMut::edit(page, |body| bucket::retain(body, stays)).map_err(damaged(page))
@@ -470,4 +473,30 @@ fn sound<T>(read: Result<T, Garbled>) -> Result<T, Refused> {
 fn damaged(page: &PageMut<'_>) -> impl Fn(Garbled) -> Damaged + use<> {
     let id = page.id();
     move |_| Damaged::in_body(id, 0, "a hash table's page is not what its operation left")
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_pages::{PageBuf, PageId};
+    use cedrat_wal::Lsn;
+
+    use super::*;
+
+    /// A log record says it with a good checksum; the page is left as it was.
+    #[test]
+    fn a_purge_for_an_impossible_number_of_buckets_is_damage() {
+        let mut page = PageBuf::new(PageId::new(9));
+        let fill = Fill { root: 3, seed: 7, next: 0, entries: SmallBytes::new() };
+        page.change(Lsn::new(1), |page| fill.redo(page, Slot(0))).unwrap();
+        let (key, value) = (SmallBytes::from(&b"key"[..]), SmallBytes::from(&b"value"[..]));
+        let insert = Insert { root: 3, key, value, hash: None, chain_known: true };
+        page.change(Lsn::new(2), |page| insert.redo(page, Slot(0))).unwrap();
+        for buckets in [0, u64::MAX] {
+            let purge = Purge { root: 3, bucket: 0, buckets };
+            page.change(Lsn::new(3), |page| purge.redo(page, Slot(0))).unwrap_err();
+        }
+        let purge = Purge { root: 3, bucket: 0, buckets: 1 };
+        page.change(Lsn::new(4), |page| purge.redo(page, Slot(0))).unwrap();
+        assert_eq!(bucket::count(&page.page_ref()), Ok(1));
+    }
 }
