@@ -6,7 +6,7 @@
 use std::fmt;
 
 use cedrat_pages::{LayoutKind, PageId};
-use cedrat_sync::Mutex;
+use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{CATALOGUE, Error, Result, Store, Txn};
 
 use crate::checked::Checked;
@@ -90,12 +90,15 @@ pub struct Named {
 /// The names of a store. A handle, cheap to open; names are locked as keys of a table are.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    table: RawHashTable,
+    pub(crate) table: RawHashTable,
 }
 
-/// Makes the first users of a store's catalogue wait for each other.
+/// Makes the first users of a store's catalogue wait for each other: whether it is there, its creation committed.
+///
+/// The page alone does not say. It shows the creation before the end of the nested top action is in the log, and who
+/// committed a name in between would lose it with the creation, were the power to fail there.
 #[derive(Debug)]
-struct Gate(Mutex<()>);
+struct Gate(Mutex<bool>);
 
 impl Catalogue {
     /// The catalogue of `store`. In a new store it is made now, by a transaction of its own.
@@ -103,15 +106,20 @@ impl Catalogue {
     /// # Errors
     /// Those of any change.
     pub fn open(store: &Store) -> Result<Catalogue> {
-        let is_new = || -> Result<bool> { Ok(store.read(CATALOGUE)?.kind() == LayoutKind::NONE) };
-        if is_new()? {
-            let gate = store.resident(CATALOGUE, || Ok(Gate(Mutex::new(()))))?;
-            let _alone = gate.0.lock();
-            if is_new()? {
+        let gate = Catalogue::gate(store)?;
+        let mut is_made = gate.0.lock();
+        if !*is_made {
+            if store.read(CATALOGUE)?.kind() == LayoutKind::NONE {
                 store.transact(|txn| RawHashTable::create_at(txn, CATALOGUE))?;
             }
+            *is_made = true;
         }
+        drop(is_made);
         Ok(Catalogue { table: RawHashTable::open(store, CATALOGUE)? })
+    }
+
+    fn gate(store: &Store) -> Result<Arc<Gate>> {
+        store.resident(CATALOGUE, || Ok(Gate(Mutex::new(false))))
     }
 
     /// What `name` stands for.
@@ -223,4 +231,28 @@ fn check_name(name: &str) -> Result<()> {
         return Err(Error::TooLarge { what: "the name of a structure", given, limit });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_txn::{Options, Registry};
+
+    use super::*;
+
+    #[test]
+    fn a_catalogue_is_not_used_before_its_creation_was_committed() {
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
+        store
+            .transact(|txn| {
+                RawHashTable::create_at(txn, CATALOGUE)?;
+                assert_ne!(txn.store().read(CATALOGUE)?.kind(), LayoutKind::NONE, "it shows on the page");
+                assert!(!*Catalogue::gate(txn.store())?.0.lock());
+                Ok(())
+            })
+            .unwrap();
+        Catalogue::open(&store).unwrap();
+        assert!(*Catalogue::gate(&store).unwrap().0.lock());
+    }
 }
