@@ -322,3 +322,27 @@ impl Copied {
         if self.len <= self.short.len() { &self.short[..self.len] } else { &self.long }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_txn::{Options, Registry};
+
+    use super::*;
+    use crate::Catalogue;
+
+    /// An opening in every transaction must not stop everybody else's lookups.
+    #[test]
+    fn opening_a_table_that_is_known_disturbs_no_reader() {
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
+        let names = Catalogue::open(&store).unwrap().table;
+        let table = store.transact(RawHashTable::create).unwrap();
+        for known in [&table, &names] {
+            let stamp = known.resident.latch.stamp().unwrap();
+            RawHashTable::open(&store, known.root).unwrap();
+            Catalogue::open(&store).unwrap();
+            assert!(known.resident.latch.is_unchanged_since(stamp));
+        }
+    }
+}
