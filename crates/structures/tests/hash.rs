@@ -4,8 +4,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use cedrat_structures::{ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError};
-use cedrat_txn::{Commit, Error, Result, Txn};
+use cedrat_structures::{ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError, drop_named};
+use cedrat_txn::{Commit, Error, Result, Txn, TxnOptions};
 use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
 
@@ -66,6 +66,29 @@ fn a_table_is_there_after_reopening_and_a_rolled_back_one_never_was() -> Result<
         check_all(bench.store());
         bench.reopen();
     }
+    Ok(())
+}
+
+/// Without atomicity a creation stays with its name, and a drop with the name's removal.
+#[test]
+fn without_atomicity_no_name_leads_to_a_free_page() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    let without = || store.begin_with(TxnOptions::default().without_atomicity());
+    let mut txn = without();
+    HashTable::<u64, u64>::create(&mut txn, "t")?.insert(&mut txn, &1, &2)?;
+    txn.rollback()?;
+    check_all(store);
+    store.transact(|txn| {
+        assert_eq!(HashTable::<u64, u64>::open(txn, "t")?.get(txn, &1)?, Some(2));
+        Ok(())
+    })?;
+    let mut txn = without();
+    drop_named(&mut txn, "t")?;
+    txn.rollback()?;
+    check_all(store);
+    let mut txn = store.begin();
+    assert!(HashTable::<u64, u64>::open(&mut txn, "t").is_err());
     Ok(())
 }
 
