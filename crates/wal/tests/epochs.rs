@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Damage, Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
 use common::*;
@@ -22,6 +22,63 @@ fn one_life(log: &Log, life: u64) -> (Lsn, Position) {
     let (_, dead) = append(2, b"dead");
     log.force_partition(dead).unwrap();
     kept
+}
+
+/// Two full blocks, sealed before the first is written, so that neither promises the other. Returns where the second begins.
+fn two_blocks(log: &Log) -> LogOffset {
+    let mut room = log.reserve(ByteLen(100_000), ByteLen(0)).unwrap();
+    let mut append = || log.append(PartitionId(0), update(1, None), &[&[7; 7000]], &mut room);
+    let places: Vec<Appended> = (0..9).map(|_| append()).collect();
+    log.force(places[7].lsn).unwrap();
+    LogOffset::new(places[4].offset.get() / 4096 * 4096)
+}
+
+/// A joined entry does not say who owned a place. A disk that brings an older block back there is found out all the same:
+/// the numbers in it are dead, and those that were there are missing.
+#[test]
+fn a_stale_block_in_the_place_of_a_joined_epochs_is_refused() {
+    const FILE: &str = "log/000000";
+    let names: Vec<String> = (0..250).map(|n| format!("{n:0>240}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let reopened = |disk: &SimDisk| {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(disk.image()));
+        Log::look(&media).and_then(|found| found.begin(&[], &LogOptions::small()))
+    };
+    let mut sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let one_block = |log: &Log| {
+        let mut room = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
+        log.append(PartitionId(0), update(1, None), &[b"kept"], &mut room);
+        log.force(Lsn::MAX).unwrap();
+    };
+    let log = Log::create(&media, &LogOptions::small(), &names).unwrap();
+    one_block(&log); // else nothing of this epoch is kept, and the table forgets it
+    let second = two_blocks(&log);
+    sim = Arc::new(sim.cut_power(Loss::Everything));
+    // The first of the two is torn, so the second lies behind the end.
+    sim.corrupt(FILE, 2 * 4096, Damage::Flip { bit: 0 }).unwrap();
+    let range = 4096 + second.get() as usize..SEGMENT_LEN_MIN as usize;
+    let stale = sim.image().file(FILE).unwrap()[range.clone()].to_vec();
+    for life in 0..100 {
+        sim = Arc::new(SimDisk::from_image(sim.image()));
+        let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+        let log = Log::look(&media).unwrap().begin(&[], &LogOptions::small()).unwrap();
+        if life == 0 {
+            assert_eq!(two_blocks(&log), second, "the same places again");
+        }
+        one_block(&log);
+        sim = Arc::new(sim.cut_power(Loss::Everything));
+    }
+    assert_ne!(sim.image().file(FILE).unwrap()[range], stale);
+    let epochs = reopened(&sim).unwrap().control().epochs;
+    assert!(epochs.iter().next().unwrap().oldest < epochs.iter().next().unwrap().number, "joined");
+    let damaged = SimDisk::from_image(sim.image());
+    let file = damaged.open(FILE, OpenMode::ReadWrite).unwrap();
+    write_all_at(&damaged, file, 4096 + second.get(), &stale, Durability::Durable).unwrap();
+    match reopened(&damaged).map(|_| ()) {
+        Err(LogError::Damaged { what, .. }) => assert!(what.contains("was durable and is missing"), "E20.2: {what}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn lives(partitions: u16, count: u64, names: &[&str]) {
