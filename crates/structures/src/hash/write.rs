@@ -252,3 +252,61 @@ fn must(outcome: Outcome, page: PageId) -> Result<()> {
         _ => Err(damaged(page, "an entry that was just seen is gone")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use cedrat_media::{Call, Fault, Media, SimDisk};
+    use cedrat_sync::Arc;
+    use cedrat_txn::{NoLocks, Options, Registry, Store};
+
+    use super::*;
+
+    fn open(disk: &Arc<SimDisk>) -> Store {
+        let media: Arc<dyn Media> = Arc::clone(disk) as Arc<dyn Media>;
+        let options = Options { locks: Arc::new(NoLocks), ..Options::simulated() };
+        Store::open(media, options, Registry::new().with(crate::register)).unwrap()
+    }
+
+    /// Puts without splitting: the only bucket's only page fills up.
+    fn put(table: &RawHashTable, txn: &mut Txn, key: &[u8]) -> Result<bool> {
+        let hash = KeyHash::of(key, table.seed);
+        let value = vec![key[0]; 1800].into();
+        let insert = Insert { root: table.root.get(), key: key.into(), value, hash: Some(hash), chain_known: true };
+        let _shape = table.resident.latch.exclusive();
+        table.put_anywhere(txn, &insert, hash, 0)
+    }
+
+    /// The undo of a remove needs an overflow page when others have taken the room, and finds it on a full disk (E16.6).
+    #[test]
+    fn a_removed_entry_whose_room_was_taken_comes_back_on_a_full_disk() {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let table = store
+            .transact(|txn| {
+                let table = RawHashTable::create(txn)?;
+                put(&table, txn, b"first")?;
+                put(&table, txn, b"second")?;
+                Ok(table)
+            })
+            .unwrap();
+        let mut txn = store.begin();
+        assert!(table.remove(&mut txn, b"first").unwrap());
+        store.transact(|txn| put(&table, txn, b"third")).unwrap();
+        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        while store.transact(|txn| txn.allocate()).is_ok() {}
+        txn.rollback().unwrap();
+        store
+            .transact(|txn| {
+                for key in [&b"first"[..], b"second", b"third"] {
+                    assert!(table.contains(txn, key)?, "{key:?}");
+                }
+                let checked = table.check(txn)?;
+                assert!(checked.is_sound(), "{:?}", checked.problems);
+                assert_eq!(checked.pages.len(), 3, "root, bucket, overflow page");
+                Ok(())
+            })
+            .unwrap();
+    }
+}
