@@ -180,27 +180,8 @@ impl Control {
 
     /// Reads one slot.
     pub(crate) fn decode(slot: &[u8]) -> Result<Control, SlotFault> {
-        if slot.iter().all(|&byte| byte == 0) {
-            return Err(SlotFault::Zero);
-        }
-        if slot.len() < at::LISTS {
-            return Err(SlotFault::Bad(slot.len(), "the control file ends here"));
-        }
-        if slot[at::MAGIC..at::CRC] != CONTROL_MAGIC {
-            return Err(SlotFault::Bad(at::MAGIC, "this is not a control file of a store"));
-        }
-        let used = get_u32(slot, at::USED) as usize;
-        if used < at::LISTS || used > slot.len().min(SLOT_LEN) {
-            return Err(SlotFault::Bad(at::USED, "the length makes no sense"));
-        }
-        if crc32c::crc32c(&slot[at::VERSION..used]) != get_u32(slot, at::CRC) {
-            return Err(SlotFault::Bad(at::CRC, "the checksum does not hold"));
-        }
-        let version = get_u32(slot, at::VERSION);
-        if version != CONTROL_FORMAT_VERSION {
-            return Err(SlotFault::Version(version));
-        }
-        let mut lists = Lists { slot: &slot[..used], at: at::LISTS };
+        let slot = written(slot)?;
+        let mut lists = Lists { slot, at: at::LISTS };
         let partition_count = get_u16(slot, at::PARTITIONS);
         if partition_count == 0 || partition_count > PARTITIONS_MAX {
             return Err(SlotFault::Bad(at::PARTITIONS, "the number of partitions makes no sense"));
@@ -244,7 +225,7 @@ impl Control {
             }
             names.push(name.to_owned());
         }
-        if lists.at != used {
+        if lists.at != slot.len() {
             return Err(SlotFault::Bad(lists.at, "bytes are left over"));
         }
         Ok(Control {
@@ -259,6 +240,31 @@ impl Control {
             names,
         })
     }
+}
+
+/// The bytes of a slot that were written, if they are whole and of the version that is read here.
+fn written(slot: &[u8]) -> Result<&[u8], SlotFault> {
+    if slot.iter().all(|&byte| byte == 0) {
+        return Err(SlotFault::Zero);
+    }
+    if slot.len() < at::LISTS {
+        return Err(SlotFault::Bad(slot.len(), "the control file ends here"));
+    }
+    if slot[at::MAGIC..at::CRC] != CONTROL_MAGIC {
+        return Err(SlotFault::Bad(at::MAGIC, "this is not a control file of a store"));
+    }
+    let used = get_u32(slot, at::USED) as usize;
+    if used < at::LISTS || used > slot.len().min(SLOT_LEN) {
+        return Err(SlotFault::Bad(at::USED, "the length makes no sense"));
+    }
+    if crc32c::crc32c(&slot[at::VERSION..used]) != get_u32(slot, at::CRC) {
+        return Err(SlotFault::Bad(at::CRC, "the checksum does not hold"));
+    }
+    let version = get_u32(slot, at::VERSION);
+    if version != CONTROL_FORMAT_VERSION {
+        return Err(SlotFault::Version(version));
+    }
+    Ok(&slot[..used])
 }
 
 /// Bytes that an epoch takes in a slot.
