@@ -199,7 +199,7 @@ enum Ending {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let len = prop_oneof![8 => 0_usize..20, 2 => 100_usize..700, 1 => 2000_usize..3780];
+    let len = prop_oneof![8 => 0_usize..20, 2 => 100_usize..700, 1 => 2000_usize..3760];
     prop_oneof![
         10 => (0_u16..600, len, any::<u8>()).prop_map(|(key, len, fill)| Step::Put(key, len, fill)),
         4 => (0_u16..600).prop_map(Step::Remove),
