@@ -15,8 +15,9 @@ use crate::order::{Held, LatchRank, Latched};
 /// Counters of readers. Under the seeded scheduler one, so that a schedule does not depend on addresses.
 const SHARDS: usize = if cfg!(cedrat_shuttle) { 1 } else { 16 };
 
-/// Turns before sleeping; an exclusive latch is held across a few page changes.
-const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 200 };
+/// Turns before sleeping: a few. An exclusive latch is held across several page changes, as a rule longer than it takes to
+/// sleep and be woken.
+const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 40 };
 
 /// Somebody changes the shape, or waits until the last reader has gone.
 const EXCLUSIVE: u64 = 1;
@@ -134,6 +135,21 @@ impl StructureLatch {
         ExclusiveStructure { latch: self, _held: held }
     }
 
+    /// As [`StructureLatch::exclusive`], if nobody is in the way now; for changes of shape that can be made later as well.
+    ///
+    /// Waiting for the last reader holds all others back, and where there are more threads than processors that reader may
+    /// be one whose turn has not come. Trying costs nobody anything.
+    pub fn try_exclusive(&self) -> Option<ExclusiveStructure<'_>> {
+        let held = Held::take(Latched::Structure(self.rank));
+        if !self.begin_close() {
+            return None;
+        }
+        let latch = ExclusiveStructure { latch: self, _held: held };
+        let alone = self.readers.iter().all(|readers| readers.0.load(Ordering::SeqCst) == 0);
+        fence(Ordering::Release); // as in `close`
+        alone.then_some(latch)
+    }
+
     /// As [`StructureLatch::exclusive`], for whoever keeps the latch longer than a borrow of the structure, as a nested
     /// top action does (E13.4).
     pub fn exclusive_owned(self: &Arc<Self>) -> OwnedExclusiveStructure {
@@ -186,13 +202,7 @@ impl StructureLatch {
     }
 
     fn close(&self) {
-        loop {
-            let state = self.state.load(Ordering::Relaxed);
-            if state & EXCLUSIVE == 0
-                && self.state.compare_exchange(state, state | EXCLUSIVE, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            {
-                break;
-            }
+        while !self.begin_close() {
             self.opened.sleep_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
         }
         for readers in &self.readers {
@@ -200,6 +210,13 @@ impl StructureLatch {
         }
         // Whoever sees a change made under this latch also sees that it was held (with `is_unchanged_since`).
         fence(Ordering::Release);
+    }
+
+    /// Keeps new readers out, unless somebody else does already.
+    fn begin_close(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state & EXCLUSIVE == 0
+            && self.state.compare_exchange(state, state | EXCLUSIVE, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     fn open(&self) {

@@ -51,7 +51,7 @@ pub(super) struct Insert {
     /// Known while the caller still has it at hand, computed again from the log.
     #[serde(skip)]
     pub(super) hash: Option<KeyHash>,
-    /// The caller has looked at the bucket's other pages and keeps everybody else away.
+    /// The caller has looked at the bucket's other pages and keeps those away who would put the key there (S2).
     #[serde(skip)]
     pub(super) chain_known: bool,
 }

@@ -13,6 +13,12 @@ use crate::regions::place;
 /// The rank of every hash table's latch: no thread holds two, and the space map's is taken after it.
 const RANK: LatchRank = LatchRank(100);
 
+/// The rank of the latches over chains: taken under the table's latch, one at a time.
+const CHAIN_RANK: LatchRank = LatchRank(101);
+
+/// Chains share so many latches. Few buckets have chains, so few threads meet; a latch takes two kilobytes.
+const CHAIN_LATCHES: usize = 4;
+
 /// The root page in memory, one for each table and open store.
 ///
 /// The numbers are atomic because readers without a latch look at them; they are written only under the exclusive
@@ -20,11 +26,15 @@ const RANK: LatchRank = LatchRank(100);
 #[derive(Debug)]
 pub(super) struct Resident {
     pub(super) latch: StructureLatch,
+    /// Who changes entries of a bucket with several pages, under the table's latch held shared, holds one of these (S2).
+    chains: [StructureLatch; CHAIN_LATCHES],
     /// The seed of the table that lives here; zero if none does.
     identity: AtomicU64,
     buckets: AtomicU64,
     regions: Box<[AtomicU64]>,
     region_count: AtomicU64,
+    /// Buckets that should have been split, had somebody been alone with the table. Nobody misses them after a crash.
+    splits_owed: AtomicU64,
 }
 
 impl Resident {
@@ -32,10 +42,12 @@ impl Resident {
     pub(super) fn load(page: &PageRef<'_>) -> Result<Resident> {
         let resident = Resident {
             latch: StructureLatch::new(RANK),
+            chains: std::array::from_fn(|_| StructureLatch::new(CHAIN_RANK)),
             identity: AtomicU64::new(0),
             buckets: AtomicU64::new(1),
             regions: (0..REGIONS_MAX).map(|_| AtomicU64::new(0)).collect(),
             region_count: AtomicU64::new(0),
+            splits_owed: AtomicU64::new(0),
         };
         resident.set(&read(page)?);
         Ok(resident)
@@ -76,6 +88,21 @@ impl Resident {
         self.buckets.store(buckets, Ordering::Relaxed);
     }
 
+    /// Notes that so many buckets should be split.
+    pub(super) fn owe_splits(&self, splits: u64) {
+        self.splits_owed.fetch_add(splits, Ordering::Relaxed);
+    }
+
+    pub(super) fn splits_owed(&self) -> u64 {
+        self.splits_owed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that so many were split, or that it cannot be done. The latch is held exclusively.
+    pub(super) fn splits_done(&self, splits: u64) {
+        let owed = self.splits_owed();
+        self.splits_owed.fetch_sub(splits.min(owed), Ordering::Relaxed);
+    }
+
     pub(super) fn region_count(&self) -> usize {
         self.region_count.load(Ordering::Relaxed) as usize
     }
@@ -95,6 +122,11 @@ impl Resident {
     pub(super) fn page_of(&self, bucket: u64) -> PageId {
         let (region, offset) = place(bucket);
         self.region(region).after(offset)
+    }
+
+    /// The latch over the chain of a bucket, for those who hold the table's latch shared.
+    pub(super) fn chain_latch(&self, bucket: u64) -> &StructureLatch {
+        &self.chains[bucket as usize % CHAIN_LATCHES]
     }
 
     /// First page of the bucket where a key of this hash belongs.

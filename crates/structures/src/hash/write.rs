@@ -9,14 +9,17 @@ use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, Put
 use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Garbled;
-use crate::error::damaged;
 
-/// Buckets split at the split pointer when an insert finds its page full, before that page gets an overflow page.
+/// Buckets to split at the split pointer for an insert that finds its page full.
 ///
-/// With few at a time, chains grow faster than the pointer moves, and an insert into a chained bucket needs the exclusive
-/// latch: with 4, one insert in 30 did, with 16 one in 240 (docs/performance.md). With more the table gains nothing,
-/// and the one insert that pays for all of them takes longer.
-const SPLITS_FOR_A_FULL_PAGE: usize = 16;
+/// With few, chains grow faster than the pointer moves. With more the table gains nothing.
+const SPLITS_FOR_A_FULL_PAGE: u64 = 16;
+
+/// Buckets split in one go, while everybody else has to wait: a tenth of a millisecond.
+const SPLITS_AT_ONCE: u64 = 4;
+
+/// From so many splits owed on, they are waited for: a table that is never left alone must grow too.
+const SPLITS_OWED_MAX: u64 = 8 * SPLITS_FOR_A_FULL_PAGE;
 
 /// What became of an operation on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,37 +62,72 @@ impl RawHashTable {
                         return Ok(true);
                     }
                 }
-                Outcome::Full | Outcome::Absent | Outcome::Chained => {}
+                Outcome::Full => self.resident.owe_splits(SPLITS_FOR_A_FULL_PAGE),
+                Outcome::Chained | Outcome::Absent => {}
             }
         }
         insert.chain_known = true;
+        self.split_what_is_owed(txn)?;
+        {
+            let _shape = self.resident.latch.shared();
+            self.check_alive(txn)?;
+            if let Some(was_there) = self.put_under_chain_latch(txn, &insert, hash)? {
+                return Ok(was_there);
+            }
+        }
         let _shape = self.resident.latch.exclusive();
         self.check_alive(txn)?;
         self.put_anywhere(txn, &insert, hash, SPLITS_FOR_A_FULL_PAGE)
     }
 
+    /// Splits buckets as long as some are owed and nobody is in the way. No latch is held.
+    fn split_what_is_owed(&self, txn: &mut Txn) -> Result<()> {
+        loop {
+            let owed = self.resident.splits_owed();
+            let shape = match owed {
+                0 => return Ok(()),
+                SPLITS_OWED_MAX.. => Some(self.resident.latch.exclusive()),
+                _ => self.resident.latch.try_exclusive(),
+            };
+            if shape.is_none() {
+                return Ok(());
+            }
+            self.check_alive(txn)?;
+            for _ in 0..SPLITS_AT_ONCE.min(owed) {
+                let split = self.split(txn)?;
+                self.resident.splits_done(if split { 1 } else { owed });
+            }
+        }
+    }
+
+    /// Puts into a bucket, with another page behind its first if it needs one. The table's latch is held shared. `None` if
+    /// the key is there and its new value does not fit its page.
+    fn put_under_chain_latch(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
+        let bucket = hash.bucket(self.resident.buckets());
+        let _chain = self.resident.chain_latch(bucket).exclusive();
+        loop {
+            let chain = self.chain(txn, bucket)?;
+            if let Some(was_there) = self.put_in_chain(txn, &chain, insert, hash)? {
+                return Ok(Some(was_there));
+            }
+            if self.page_with(txn, &chain, hash, &insert.key)?.is_some() {
+                return Ok(None);
+            }
+            self.add_overflow(txn, chain[0])?;
+        }
+    }
+
     /// Puts under the exclusive latch, whatever it takes.
-    pub(super) fn put_anywhere(
-        &self,
-        txn: &mut Txn,
-        insert: &Insert,
-        hash: KeyHash,
-        mut splits: usize,
-    ) -> Result<bool> {
+    pub(super) fn put_anywhere(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash, mut splits: u64) -> Result<bool> {
         loop {
             let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
-            if let Some(page) = self.page_with(txn, &chain, hash, &insert.key)? {
-                let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
-                let done = attempt(txn, page, &replace)? == Outcome::Done;
-                if done || self.replace_elsewhere(txn, &chain, page, insert, hash)? {
-                    return Ok(true);
-                }
-            } else {
-                for &page in &chain {
-                    if attempt(txn, page, insert)? == Outcome::Done {
-                        return Ok(false);
-                    }
-                }
+            if let Some(was_there) = self.put_in_chain(txn, &chain, insert, hash)? {
+                return Ok(was_there);
+            }
+            if let Some(page) = self.page_with(txn, &chain, hash, &insert.key)?
+                && self.replace_elsewhere(txn, &chain, page, insert, hash)?
+            {
+                return Ok(true);
             }
             if splits > 0 && self.split(txn)? {
                 splits -= 1;
@@ -97,6 +135,21 @@ impl RawHashTable {
                 self.add_overflow(txn, chain[0])?;
             }
         }
+    }
+
+    /// Replaces the entry of the key where it is, or inserts it into the first of these pages, all of its bucket's, that
+    /// has room. Says whether it was there before; `None` if there is no room.
+    fn put_in_chain(&self, txn: &mut Txn, chain: &[PageId], insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
+        if let Some(page) = self.page_with(txn, chain, hash, &insert.key)? {
+            let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
+            return Ok((attempt(txn, page, &replace)? == Outcome::Done).then_some(true));
+        }
+        for &page in chain {
+            if attempt(txn, page, insert)? == Outcome::Done {
+                return Ok(Some(false));
+            }
+        }
+        Ok(None)
     }
 
     /// Moves an entry whose new value does not fit its page to another page of the bucket, if one has room.
@@ -134,7 +187,8 @@ impl RawHashTable {
         })
     }
 
-    /// Puts an empty page behind the first one of a bucket. The latch is held exclusively.
+    /// Puts an empty page behind the first one of a bucket. The latch is held exclusively, or shared and the chain's as well:
+    /// who meets the page already, or not yet, has seen the same entries (S3).
     fn add_overflow(&self, txn: &mut Txn, first: PageId) -> Result<()> {
         let next = self.look(txn, first, |page| bucket::next(page))?;
         let root = self.root.get();
@@ -165,7 +219,7 @@ impl RawHashTable {
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
         let remove = Remove { root: self.root.get(), key: key.into() };
-        {
+        let page = {
             let _shape = self.resident.latch.shared();
             self.check_alive(txn)?;
             match attempt(txn, self.resident.page_for(hash), &remove)? {
@@ -173,19 +227,32 @@ impl RawHashTable {
                 Outcome::Absent => return Ok(false),
                 Outcome::Full | Outcome::Present | Outcome::Chained => {}
             }
-        }
+            let Some(page) = self.remove_from_chain(txn, &remove, hash)? else { return Ok(false) };
+            if self.look(txn, page, |page| bucket::count(page))? > 0 {
+                return Ok(true);
+            }
+            page
+        };
         let _shape = self.resident.latch.exclusive();
         self.check_alive(txn)?;
         let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
-        let Some(page) = self.page_with(txn, &chain, hash, key)? else { return Ok(false) };
-        must(attempt(txn, page, &remove)?, page)?;
         self.unlink_if_empty(txn, &chain, page)?;
         Ok(true)
     }
 
-    /// Gives an overflow page without entries back. The latch is held exclusively.
+    /// Removes a key from a bucket with several pages. The table's latch is held shared. The page where it was.
+    fn remove_from_chain(&self, txn: &mut Txn, remove: &Remove, hash: KeyHash) -> Result<Option<PageId>> {
+        let bucket = hash.bucket(self.resident.buckets());
+        let _chain = self.resident.chain_latch(bucket).exclusive();
+        let chain = self.chain(txn, bucket)?;
+        let Some(page) = self.page_with(txn, &chain, hash, &remove.key)? else { return Ok(None) };
+        // Only the first page is changed without this latch, and where nobody locks, the key may be gone from it by now.
+        Ok((attempt(txn, page, remove)? == Outcome::Done).then_some(page))
+    }
+
+    /// Gives an overflow page back if it is still one of this bucket and has no entries. The latch is held exclusively.
     fn unlink_if_empty(&self, txn: &mut Txn, chain: &[PageId], page: PageId) -> Result<()> {
-        let place = chain.iter().position(|&other| other == page).expect("the page is of the chain");
+        let Some(place) = chain.iter().position(|&other| other == page) else { return Ok(()) };
         let (count, next) = self.look(txn, page, |page| Ok((bucket::count(page)?, bucket::next(page)?)))?;
         if place == 0 || count > 0 {
             return Ok(());
@@ -202,18 +269,10 @@ impl RawHashTable {
     pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
         let remove = Remove { root: self.root.get(), key: key.into() };
-        {
-            let _shape = self.resident.latch.shared();
-            match attempt(txn, self.resident.page_for(hash), &remove)? {
-                Outcome::Done | Outcome::Absent => return Ok(()),
-                Outcome::Full | Outcome::Present | Outcome::Chained => {}
-            }
-        }
-        let _shape = self.resident.latch.exclusive();
-        let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
-        match self.page_with(txn, &chain, hash, key)? {
-            Some(page) => must(attempt(txn, page, &remove)?, page),
-            None => Ok(()),
+        let _shape = self.resident.latch.shared();
+        match attempt(txn, self.resident.page_for(hash), &remove)? {
+            Outcome::Done | Outcome::Absent => Ok(()),
+            Outcome::Full | Outcome::Present | Outcome::Chained => self.remove_from_chain(txn, &remove, hash).map(drop),
         }
     }
 
@@ -223,6 +282,12 @@ impl RawHashTable {
         let hash = KeyHash::of(key, self.seed);
         let insert =
             Insert { root: self.root.get(), key: key.into(), value: value.into(), hash: Some(hash), chain_known: true };
+        {
+            let _shape = self.resident.latch.shared();
+            if self.put_under_chain_latch(txn, &insert, hash)?.is_some() {
+                return Ok(());
+            }
+        }
         let _shape = self.resident.latch.exclusive();
         self.put_anywhere(txn, &insert, hash, 0)?;
         Ok(())
@@ -242,14 +307,6 @@ fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<O
             _ => Err(Error::Refused(refused)),
         },
         Err(error) => Err(error),
-    }
-}
-
-/// What was just seen on a page must be there while the latch is held.
-fn must(outcome: Outcome, page: PageId) -> Result<()> {
-    match outcome {
-        Outcome::Done => Ok(()),
-        _ => Err(damaged(page, "an entry that was just seen is gone")),
     }
 }
 
