@@ -623,6 +623,9 @@ impl Txn {
     }
 
     fn enter_first(&mut self) -> Result<()> {
+        // As much as the parts of most records take, at once instead of piece by piece.
+        self.head.reserve(32);
+        self.arguments.reserve(128);
         self.owed = 0;
         self.room_for_records(END_ROOM, END_ROOM)?;
         self.owed = END_ROOM;

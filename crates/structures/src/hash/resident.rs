@@ -88,8 +88,13 @@ impl Resident {
         self.buckets.store(buckets, Ordering::Relaxed);
     }
 
-    /// Notes that so many buckets should be split.
+    /// Notes that so many buckets should be split, together with those owed already.
     pub(super) fn owe_splits(&self, splits: u64) {
+        self.splits_owed.fetch_max(splits, Ordering::Relaxed);
+    }
+
+    /// Notes that so many more should be.
+    pub(super) fn owe_more_splits(&self, splits: u64) {
         self.splits_owed.fetch_add(splits, Ordering::Relaxed);
     }
 

@@ -15,11 +15,14 @@ use crate::bytes::Garbled;
 /// With few, chains grow faster than the pointer moves. With more the table gains nothing.
 const SPLITS_FOR_A_FULL_PAGE: u64 = 16;
 
-/// Buckets split in one go, while everybody else has to wait: a tenth of a millisecond.
+/// Buckets split in one go where nobody was in the way; who comes meanwhile waits a tenth of a millisecond.
 const SPLITS_AT_ONCE: u64 = 4;
 
-/// From so many splits owed on, they are waited for: a table that is never left alone must grow too.
-const SPLITS_OWED_MAX: u64 = 8 * SPLITS_FOR_A_FULL_PAGE;
+/// From so many splits owed on, somebody waits until all others have left: a table that is never left alone must grow too.
+///
+/// That wait is what costs, not the splits. With many threads on few processors the last one to leave may be one whose turn
+/// does not come before all others have gone to sleep; so the wait is put off, and then many buckets split at once.
+const SPLITS_OWED_MAX: u64 = 16 * SPLITS_FOR_A_FULL_PAGE;
 
 /// What became of an operation on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,9 @@ impl RawHashTable {
         check_len(key, value)?;
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
+        if self.resident.splits_owed() > 0 {
+            self.split_what_is_owed(txn)?;
+        }
         let mut insert = Insert {
             root: self.root.get(),
             key: key.into(),
@@ -84,16 +90,16 @@ impl RawHashTable {
     fn split_what_is_owed(&self, txn: &mut Txn) -> Result<()> {
         loop {
             let owed = self.resident.splits_owed();
-            let shape = match owed {
+            let (shape, at_once) = match owed {
                 0 => return Ok(()),
-                SPLITS_OWED_MAX.. => Some(self.resident.latch.exclusive()),
-                _ => self.resident.latch.try_exclusive(),
+                SPLITS_OWED_MAX.. => (Some(self.resident.latch.exclusive()), SPLITS_FOR_A_FULL_PAGE),
+                _ => (self.resident.latch.try_exclusive(), SPLITS_AT_ONCE),
             };
             if shape.is_none() {
                 return Ok(());
             }
             self.check_alive(txn)?;
-            for _ in 0..SPLITS_AT_ONCE.min(owed) {
+            for _ in 0..at_once.min(owed) {
                 let split = self.split(txn)?;
                 self.resident.splits_done(if split { 1 } else { owed });
             }
@@ -114,6 +120,10 @@ impl RawHashTable {
                 return Ok(None);
             }
             self.add_overflow(txn, chain[0])?;
+            if chain.len() > 1 || self.resident.splits_owed() > 0 {
+                // More pages than one too many, or nobody found the time to split: the table falls behind.
+                self.resident.owe_more_splits(SPLITS_FOR_A_FULL_PAGE);
+            }
         }
     }
 
