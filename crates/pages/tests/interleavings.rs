@@ -203,20 +203,37 @@ fn a_structure_latch_keeps_shapes_whole() {
             linger();
             (front, shape[1].load(Ordering::Relaxed))
         };
+        let change = |shape: &[AtomicU64; 2]| {
+            for half in shape {
+                half.store(half.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                thread::yield_now();
+            }
+        };
         let writers: Vec<_> = (0..2)
             .map(|_| {
                 let (latch, shape) = (latch.clone(), shape.clone());
                 thread::spawn(move || {
                     for _ in 0..2 {
                         let _exclusive = latch.exclusive_owned();
-                        for half in &*shape {
-                            half.store(half.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                            thread::yield_now();
-                        }
+                        change(&shape);
                     }
                 })
             })
             .collect();
+        let chancer = {
+            let (latch, shape) = (latch.clone(), shape.clone());
+            thread::spawn(move || {
+                let mut changes = 0;
+                for _ in 0..3 {
+                    if let Some(_exclusive) = latch.try_exclusive() {
+                        change(&shape);
+                        changes += 1;
+                    }
+                    thread::yield_now();
+                }
+                changes
+            })
+        };
         let reader = {
             let (latch, shape) = (latch.clone(), shape.clone());
             thread::spawn(move || {
@@ -237,6 +254,7 @@ fn a_structure_latch_keeps_shapes_whole() {
             writer.join().unwrap();
         }
         reader.join().unwrap();
-        assert_eq!(look(&shape), (4, 4));
+        let changes = 4 + chancer.join().unwrap();
+        assert_eq!(look(&shape), (changes, changes));
     });
 }

@@ -18,6 +18,8 @@
 
 mod bucket;
 mod header;
+#[cfg(test)]
+mod meetings;
 mod ops;
 mod packed;
 mod resident;

@@ -22,8 +22,8 @@ pub(super) const CHAIN_PAGES_MAX: usize = 1 << 20;
 ///
 /// A handle; any number of them, on any threads, stand for one table. Keys are locked for the transaction
 /// (`Resource::Key`), the table with an intention (`Resource::Structure`). The table's latch is held shared over
-/// the change of one bucket page, which may mean reading that page from disk, and exclusively while buckets
-/// split: a split waits for such a read (E13.5 does not hold here). Lookups hold nothing.
+/// the change of one bucket, which may mean reading its pages from disk, and exclusively while buckets
+/// split: a split waits for such a read (E13.5 does not hold here), or is put off. Lookups hold nothing.
 #[derive(Clone, Debug)]
 pub struct RawHashTable {
     pub(super) root: PageId,

@@ -1,0 +1,98 @@
+//! Threads that meet at one bucket with several pages, in every order the seeded scheduler thinks of (S2, S3).
+
+use cedrat_media::{Media, SimDisk};
+use cedrat_sync::{Arc, explore, thread};
+use cedrat_txn::{Commit, NoLocks, Options, Registry, Result, Store, Txn};
+
+use super::bucket::KeyHash;
+use super::ops::Insert;
+use super::table::RawHashTable;
+
+const SCHEDULES: usize = 300;
+
+/// Two of them fill a page.
+const VALUE_LEN: usize = 1800;
+
+fn open() -> Store {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let options = Options { locks: Arc::new(NoLocks), ..Options::simulated() };
+    Store::open(media, options, Registry::new().with(crate::register)).expect("it opens")
+}
+
+/// A table of one bucket with these keys: no insert has split anything.
+fn one_bucket(store: &Store, keys: &[&[u8]]) -> RawHashTable {
+    let put = |table: &RawHashTable, txn: &mut Txn, key: &[u8]| {
+        let hash = KeyHash::of(key, table.seed);
+        let value = vec![0; VALUE_LEN].into();
+        let insert = Insert { root: table.root.get(), key: key.into(), value, hash: Some(hash), chain_known: true };
+        let _shape = table.resident.latch.exclusive();
+        table.put_anywhere(txn, &insert, hash, 0)
+    };
+    let made = store.transact(|txn| {
+        let table = RawHashTable::create(txn)?;
+        keys.iter().try_for_each(|key| put(&table, txn, key).map(drop))?;
+        Ok(table)
+    });
+    made.expect("a table")
+}
+
+/// Runs each of `works` in a transaction of its own, on a thread of its own, and verifies what they leave: so many elements.
+fn meet(keys: &'static [&'static [u8]], works: &'static [fn(&RawHashTable, &mut Txn) -> Result<()>], elements: u64) {
+    explore(11, SCHEDULES, move || {
+        let store = open();
+        let table = one_bucket(&store, keys);
+        let threads: Vec<_> = works
+            .iter()
+            .map(|work| {
+                let (store, table) = (store.clone(), table.clone());
+                thread::spawn(move || {
+                    let mut txn = store.begin();
+                    work(&table, &mut txn).expect("it works");
+                    txn.commit(Commit::NoFlush).expect("it commits");
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        let checked = table.check(&store.begin()).expect("it can be looked at");
+        assert!(checked.is_sound(), "{:?}", checked.problems);
+        assert_eq!(checked.elements, elements);
+    });
+}
+
+fn put(table: &RawHashTable, txn: &mut Txn, key: &[u8]) -> Result<()> {
+    table.put(txn, key, &[7; VALUE_LEN]).map(drop)
+}
+
+#[test]
+fn a_key_that_two_put_into_a_chain_is_there_once() {
+    meet(&[b"a", b"b", b"c"], &[|table, txn| put(table, txn, b"new"), |table, txn| put(table, txn, b"new")], 4);
+}
+
+#[test]
+fn two_that_find_a_page_full_both_find_room() {
+    meet(&[b"a", b"b"], &[|table, txn| put(table, txn, b"c"), |table, txn| put(table, txn, b"d")], 4);
+}
+
+#[test]
+fn one_removes_what_another_puts_again() {
+    let works: &[fn(&RawHashTable, &mut Txn) -> Result<()>] = &[
+        |table, txn| table.remove(txn, b"c").map(drop),
+        |table, txn| table.remove(txn, b"b").map(drop),
+        |table, txn| put(table, txn, b"d").and_then(|()| put(table, txn, b"e")),
+    ];
+    meet(&[b"a", b"b", b"c"], works, 3);
+}
+
+#[test]
+fn an_insert_is_taken_back_while_others_put() {
+    let works: &[fn(&RawHashTable, &mut Txn) -> Result<()>] = &[
+        |table, txn| {
+            let before = txn.savepoint();
+            put(table, txn, b"gone")?;
+            table.remove(txn, b"a")?;
+            txn.rollback_to(before)
+        },
+        |table, txn| put(table, txn, b"d").and_then(|()| put(table, txn, b"e")),
+    ];
+    meet(&[b"a", b"b", b"c"], works, 5);
+}
