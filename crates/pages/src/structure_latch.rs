@@ -1,7 +1,7 @@
 //! Latches of structures: who may follow the pointers between pages while they are being bent.
 //!
-//! Every get and every insert takes its structure's latch shared; only a change of shape takes it exclusively. So the
-//! shared side is spread over several counters, each on cache lines of its own: readers on different cores do not
+//! Every insert, and a get that others disturb, takes its structure's latch shared; a change of shape takes it exclusively. So
+//! the shared side is spread over several counters, each on cache lines of its own: readers on different cores do not
 //! pass a line back and forth. The price is paid by the writer, who looks at all of them. Readers that only read may
 //! do with less, a [`Stamp`], which writes nothing at all.
 
@@ -138,16 +138,20 @@ impl StructureLatch {
     /// As [`StructureLatch::exclusive`], if nobody is in the way now; for changes of shape that can be made later as well.
     ///
     /// Waiting for the last reader holds all others back, and where there are more threads than processors that reader may
-    /// be one whose turn has not come. Trying costs nobody anything.
+    /// be one whose turn has not come. Trying holds them back for a moment only.
     pub fn try_exclusive(&self) -> Option<ExclusiveStructure<'_>> {
         let held = Held::take(Latched::Structure(self.rank));
         if !self.begin_close() {
             return None;
         }
-        let latch = ExclusiveStructure { latch: self, _held: held };
-        let alone = self.readers.iter().all(|readers| readers.0.load(Ordering::SeqCst) == 0);
+        if self.readers.iter().any(|readers| readers.0.load(Ordering::SeqCst) > 0) {
+            // Nothing was changed: whoever reads without the latch need not hear of it.
+            self.state.fetch_sub(EXCLUSIVE, Ordering::SeqCst);
+            self.opened.wake();
+            return None;
+        }
         fence(Ordering::Release); // as in `close`
-        alone.then_some(latch)
+        Some(ExclusiveStructure { latch: self, _held: held })
     }
 
     /// As [`StructureLatch::exclusive`], for whoever keeps the latch longer than a borrow of the structure, as a nested

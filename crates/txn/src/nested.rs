@@ -98,10 +98,18 @@ impl Txn {
         how: How,
         work: impl FnOnce(&mut Txn) -> Result<(T, Option<Undo>)>,
     ) -> Result<T> {
-        let mut open =
-            Open { last: self.last, owed: self.owed, how: self.how, scope: self.scope, txn: self, done: false };
+        let mut open = Open {
+            last: self.last,
+            owed: self.owed,
+            how: self.how,
+            scope: self.scope,
+            ends: self.ends,
+            txn: self,
+            done: false,
+        };
         open.txn.how = how;
         open.txn.depth += 1;
+        open.txn.ends += 1;
         open.txn.scopes += 1;
         open.txn.scope = open.txn.scopes;
         let id = open.txn.id;
@@ -147,6 +155,7 @@ struct Open<'t> {
     owed: u64,
     how: How,
     scope: u32,
+    ends: u32,
     done: bool,
 }
 
@@ -162,6 +171,8 @@ impl Open<'_> {
         // Its neighbours stay, so it stays too: a table taken back by meaning would leave its name behind.
         let undo = if self.how == How::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
         let undo_room = undo_room(undo, 0);
+        // What was kept back is for this: an end without undo finds its room.
+        self.txn.ends = self.ends;
         // The steps need no undo of their own any more.
         self.txn.owed = self.owed.max(crate::transaction::END_ROOM);
         self.txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
@@ -183,6 +194,7 @@ impl Drop for Open<'_> {
         }
         self.txn.how = self.how;
         self.txn.scope = self.scope;
+        self.txn.ends = self.ends;
         self.txn.depth -= 1;
     }
 }

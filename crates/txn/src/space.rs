@@ -140,18 +140,29 @@ impl Space {
         Ok(())
     }
 
-    /// Takes contiguous pages within one group, if possible such as end before `end`, where they are to be had at once.
-    fn take(&self, pages: u64, end: u64) -> Extent {
+    /// Takes contiguous pages within one group that end at or before `end`, if there are any.
+    fn take_before(&self, pages: u64, end: u64) -> Option<Extent> {
         let mut free = self.free.lock();
-        if !free.tail_only
-            && let Some((len, first)) = free.smallest(pages, end)
-        {
+        if let Some((len, first)) = free.smallest_before(pages, end) {
             free.remove(Extent { first, pages: len });
             let taken = Extent { first, pages };
             free.insert(Extent { first: taken.end(), pages: len - pages });
-            return taken;
+            return Some(taken);
         }
-        free.take_tail(pages)
+        (free.next_of_tail(pages).end() <= end).then(|| free.take_tail(pages))
+    }
+
+    /// Takes contiguous pages within one group, wherever they are.
+    fn take(&self, pages: u64) -> Extent {
+        self.take_before(pages, u64::MAX).expect("the tail has no end")
+    }
+
+    /// Where those pages end that would be taken if the page file reached far enough.
+    fn end_of_next(&self, pages: u64) -> u64 {
+        let free = self.free.lock();
+        let lowest = free.smallest_before(pages, u64::MAX).map(|(_, first)| first + pages);
+        let tail = free.next_of_tail(pages).end();
+        lowest.map_or(tail, |lowest| lowest.min(tail))
     }
 
     /// Gives pages back that were taken and not used, or freed by a transaction that has ended.
@@ -223,27 +234,37 @@ impl Free {
         self.by_len.remove(&(extent.pages, extent.first));
     }
 
-    /// The smallest free extent of at least so many pages whose first `pages` end before `end`; else the smallest.
-    fn smallest(&self, pages: u64, end: u64) -> Option<(u64, u64)> {
-        let mut large_enough = self.by_len.range((pages, 0)..);
-        let smallest = large_enough.clone().next();
-        large_enough.find(|(_, first)| first + pages <= end).or(smallest).copied()
+    /// The smallest free extent of at least so many pages whose first `pages` end at or before `end`.
+    fn smallest_before(&self, pages: u64, end: u64) -> Option<(u64, u64)> {
+        if self.tail_only {
+            return None;
+        }
+        self.by_len.range((pages, 0)..).find(|(_, first)| first + pages <= end).copied()
     }
 
-    fn take_tail(&mut self, pages: u64) -> Extent {
+    /// The next pages of the tail, within one group and behind its space map.
+    fn next_of_tail(&self, pages: u64) -> Extent {
         let mut first = self.tail;
         if first.is_multiple_of(GROUP_PAGES) {
             first += 1; // the group's space map
         }
         let group_end = first.next_multiple_of(GROUP_PAGES);
         if first + pages > group_end {
-            if !self.tail_only {
-                self.insert(Extent { first, pages: group_end - first });
-            }
             first = group_end + 1;
         }
-        self.tail = first + pages;
         Extent { first, pages }
+    }
+
+    fn take_tail(&mut self, pages: u64) -> Extent {
+        let taken = self.next_of_tail(pages);
+        let passed = Extent { first: self.tail, pages: taken.first - self.tail };
+        if !self.tail_only {
+            for extent in between_maps(passed.first, passed.end()) {
+                self.give(extent);
+            }
+        }
+        self.tail = taken.end();
+        taken
     }
 
     fn give(&mut self, extent: Extent) {
@@ -370,17 +391,37 @@ impl Txn {
             return Err(Error::RegionLength { pages, limit: REGION_PAGES_MAX });
         }
         self.alive()?;
-        let pool = &self.inner().pool;
-        let left_to_undo = if self.undoing { 0 } else { UNDO_PAGES };
-        let extent = self.inner().space.take(pages, pool.len_pages().saturating_sub(left_to_undo));
-        let allocated = pool.ensure_len(extent.end() + left_to_undo).map_err(Error::from);
-        let allocated = allocated.and_then(|()| self.set_space(extent, true));
-        match allocated {
+        let extent = self.take_extent(pages)?;
+        match self.set_space(extent, true) {
             Ok(_) => Ok(extent.first_page()),
             Err(error) => {
                 self.inner().space.give(extent);
                 Err(error)
             }
+        }
+    }
+
+    /// Free pages that the page file has, and that are nobody else's from now on.
+    fn take_extent(&self, pages: u64) -> Result<Extent> {
+        let (pool, space) = (&self.inner().pool, &self.inner().space);
+        if self.undoing {
+            // From its own share only if there are no others, so that a share is left to the next undo.
+            let len = pool.len_pages();
+            let extent = space
+                .take_before(pages, len.saturating_sub(UNDO_PAGES))
+                .or_else(|| space.take_before(pages, len))
+                .unwrap_or_else(|| space.take(pages));
+            return pool.ensure_len(extent.end()).map(|()| extent).map_err(|error| {
+                space.give(extent);
+                error.into()
+            });
+        }
+        loop {
+            // Nothing is taken before the file reaches far enough: while the disk refuses, undo may need these very pages.
+            if let Some(extent) = space.take_before(pages, pool.len_pages().saturating_sub(UNDO_PAGES)) {
+                return Ok(extent);
+            }
+            pool.ensure_len(space.end_of_next(pages) + UNDO_PAGES)?;
         }
     }
 
@@ -446,19 +487,19 @@ mod tests {
     #[test]
     fn a_region_never_spans_a_space_map() {
         let space = space();
-        let first = space.take(GROUP_PAGES - 10, u64::MAX);
+        let first = space.take(GROUP_PAGES - 10);
         assert_eq!(first.first, 2);
-        let second = space.take(20, u64::MAX);
+        let second = space.take(20);
         assert_eq!(second.first, GROUP_PAGES + 1, "the first group has only eight pages left");
-        assert_eq!(space.take(8, u64::MAX).first, GROUP_PAGES - 8, "which were not lost");
-        assert_eq!(space.take(REGION_PAGES_MAX, u64::MAX).first, 2 * GROUP_PAGES + 1);
+        assert_eq!(space.take(8).first, GROUP_PAGES - 8, "which were not lost");
+        assert_eq!(space.take(REGION_PAGES_MAX).first, 2 * GROUP_PAGES + 1);
     }
 
     #[test]
     fn recovery_takes_only_from_beyond() {
         let space = Space::beyond(100);
         space.release(Freed { extent: Extent { first: 5, pages: 3 }, lsn: Lsn::new(1) });
-        assert_eq!(space.take(2, u64::MAX), Extent { first: 100, pages: 2 }, "E7.3");
+        assert_eq!(space.take(2), Extent { first: 100, pages: 2 }, "E7.3");
     }
 
     proptest! {
@@ -472,7 +513,7 @@ mod tests {
                     let extent = taken.swap_remove(usize::from(which) % taken.len());
                     space.give(extent);
                 } else {
-                    let extent = space.take(pages, u64::MAX);
+                    let extent = space.take(pages);
                     prop_assert_eq!(extent.pages, pages);
                     for other in &taken {
                         prop_assert!(other.end() <= extent.first || extent.end() <= other.first);
@@ -493,9 +534,9 @@ mod tests {
     #[test]
     fn only_what_is_still_free_is_punched() {
         let space = space();
-        let extent = space.take(100, u64::MAX);
+        let extent = space.take(100);
         space.give(extent);
-        let again = space.take(10, u64::MAX);
+        let again = space.take(10);
         assert_eq!(again.first, 2);
         let taken = space.free.lock().take_what_is_free_of(extent);
         assert_eq!(taken, [Extent { first: 12, pages: 90 }], "E7.2");

@@ -130,6 +130,8 @@ pub struct Txn {
     /// The innermost of them, and how many there were in all: a savepoint belongs to one.
     pub(crate) scope: u32,
     pub(crate) scopes: u32,
+    /// How many of them will log an end, for which room is kept back: it cannot fail for want of room once a step was made.
+    pub(crate) ends: u32,
     /// How many savepoints were taken.
     savepoints: Cell<u64>,
     /// Savepoints that were rolled back over: from behind the first of each pair to the second. Ascending, and none touch.
@@ -183,6 +185,7 @@ impl Txn {
             depth: 0,
             scope: 0,
             scopes: 0,
+            ends: 0,
             savepoints: Cell::new(0),
             gone: Vec::new(),
             options: TxnOptions::default(),
@@ -642,7 +645,12 @@ impl Txn {
         }
         self.room
             .as_ref()
-            .is_some_and(|room| room.forward().0 >= forward + END_ROOM && room.undo().0 >= self.owed + undo)
+            .is_some_and(|room| room.forward().0 >= forward + self.kept_back() && room.undo().0 >= self.owed + undo)
+    }
+
+    /// Room for the transaction's own end, and for the end of each nested action that is open.
+    fn kept_back(&self) -> u64 {
+        END_ROOM * u64::from(1 + self.ends)
     }
 
     /// Reserves what [`has_room`](Txn::has_room) misses. Holds no latch: it may wait for the disk, and for a checkpoint.
@@ -653,7 +661,7 @@ impl Txn {
         // Bigger pieces than asked for, so that most updates find room already.
         const PIECE: u64 = 4096;
         let (has_forward, has_undo) = self.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
-        let forward = (forward + END_ROOM).saturating_sub(has_forward);
+        let forward = (forward + self.kept_back()).saturating_sub(has_forward);
         let undo = (self.owed + undo).saturating_sub(has_undo);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
         if self.reserve(generous(forward), generous(undo)).is_ok() {

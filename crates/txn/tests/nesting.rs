@@ -5,7 +5,8 @@ mod common;
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Finish, LogicalUndo, Options, Registry, Result, Store, Txn, TxnOptions, Undo};
+use cedrat_txn::{Commit, Error, Finish, LogicalUndo, Options, Registry, Result, Store, Txn, TxnOptions, Undo};
+use cedrat_wal::ByteLen;
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -101,4 +102,28 @@ fn an_ordered_sequence_that_finds_the_log_full_rolls_back_without_its_latches() 
     assert!(matches!(error, Error::PinsLog { .. }), "{error}");
     txn.rollback().unwrap();
     assert_eq!(numbers(&store, page), [0; 4]);
+}
+
+/// Once its steps are made, a nested top action that only shapes ends, however little room the log has left: what others read
+/// meanwhile is never taken back (S3).
+#[test]
+fn the_end_of_a_nested_action_finds_its_room() {
+    let (store, page) = store_with(options(), registry());
+    let reserve = |bytes| store.log().reserve(ByteLen(bytes), ByteLen(0)).ok();
+    let mut others: Vec<_> = std::iter::from_fn(|| reserve(4096)).collect();
+    others.pop();
+    others.extend(reserve(3072)); // what is left is too little for more than is asked for
+    let mut txn = store.begin();
+    txn.nested((), |txn| {
+        txn.nested((), |txn| {
+            txn.update(at(page, 0), &Add { amount: 1 })?;
+            others.extend(std::iter::from_fn(|| reserve(1)));
+            Ok(((), Undo::none()))
+        })?;
+        Ok(((), Undo::none()))
+    })
+    .unwrap();
+    txn.commit(Commit::Async).unwrap();
+    drop(others);
+    assert_eq!(numbers(&store, page), [1, 0, 0, 0]);
 }

@@ -51,9 +51,16 @@ pub(super) struct Insert {
     /// Known while the caller still has it at hand, computed again from the log.
     #[serde(skip)]
     pub(super) hash: Option<KeyHash>,
-    /// The caller has looked at the bucket's other pages and keeps those away who would put the key there (S2).
+    /// The caller holds the latch of the bucket's chain, or the table's exclusively (S2).
     #[serde(skip)]
     pub(super) chain_known: bool,
+}
+
+impl Insert {
+    /// What gives a key that is there already this value.
+    pub(super) fn replacing(&self) -> Replace {
+        Replace { root: self.root, key: self.key.clone(), value: self.value.clone(), chain_known: self.chain_known }
+    }
 }
 
 impl Operation for Insert {
@@ -95,6 +102,9 @@ pub(super) struct Replace {
     pub(super) root: u64,
     pub(super) key: SmallBytes,
     pub(super) value: SmallBytes,
+    /// As of [`Insert`].
+    #[serde(skip)]
+    pub(super) chain_known: bool,
 }
 
 impl Operation for Replace {
@@ -103,6 +113,9 @@ impl Operation for Replace {
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         let hash = hash_in(page, self.root, &self.key)?;
         let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
+        if !self.chain_known && sound(bucket::next(page))? != 0 {
+            return Err(Refused::new(CHAINED));
+        }
         if !sound(bucket::has_room_instead(page, &entry, self.value.len()))? {
             return Err(Refused::new(FULL));
         }
@@ -122,6 +135,9 @@ impl Operation for Replace {
 pub(super) struct Remove {
     pub(super) root: u64,
     pub(super) key: SmallBytes,
+    /// As of [`Insert`].
+    #[serde(skip)]
+    pub(super) chain_known: bool,
 }
 
 impl Operation for Remove {
@@ -130,6 +146,9 @@ impl Operation for Remove {
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         let hash = hash_in(page, self.root, &self.key)?;
         let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
+        if !self.chain_known && sound(bucket::next(page))? != 0 {
+            return Err(Refused::new(CHAINED));
+        }
         put_back(self.root, &self.key, page, &entry, 0)
     }
 

@@ -10,14 +10,14 @@ use crate::error::{StructureError, damaged};
 use crate::kinds;
 use crate::regions::place;
 
-/// The rank of every hash table's latch: no thread holds two, and the space map's is taken after it.
+/// The rank of every hash table's latch: no thread holds two.
 const RANK: LatchRank = LatchRank(100);
 
 /// The rank of the latches over chains: taken under the table's latch, one at a time.
 const CHAIN_RANK: LatchRank = LatchRank(101);
 
 /// Chains share so many latches. Few buckets have chains, so few threads meet; a latch takes two kilobytes.
-const CHAIN_LATCHES: usize = 4;
+const CHAIN_LATCHES: usize = 8;
 
 /// The root page in memory, one for each table and open store.
 ///

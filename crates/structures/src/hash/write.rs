@@ -1,11 +1,11 @@
 //! Putting and removing: the short way on one page, and the long way when the bucket must grow first.
 
-use cedrat_pages::PageId;
+use cedrat_pages::{PageId, PoolError};
 use cedrat_txn::locks::LockMode;
 use cedrat_txn::{Error, Operation, RecordId, Result, SmallBytes, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
-use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, Replace, Withdraw};
+use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, Withdraw};
 use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Garbled;
@@ -63,8 +63,7 @@ impl RawHashTable {
             match attempt(txn, page, &insert)? {
                 Outcome::Done => return Ok(false),
                 Outcome::Present => {
-                    let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
-                    if attempt(txn, page, &replace)? == Outcome::Done {
+                    if attempt(txn, page, &insert.replacing())? == Outcome::Done {
                         return Ok(true);
                     }
                 }
@@ -87,10 +86,12 @@ impl RawHashTable {
     }
 
     /// Splits buckets as long as some are owed and nobody is in the way. No latch is held.
+    ///
+    /// Where there is no room for a split, none is owed any more: the table does without, and whoever asked can still change
+    /// what is there.
     fn split_what_is_owed(&self, txn: &mut Txn) -> Result<()> {
         loop {
-            let owed = self.resident.splits_owed();
-            let (shape, at_once) = match owed {
+            let (shape, at_once) = match self.resident.splits_owed() {
                 0 => return Ok(()),
                 SPLITS_OWED_MAX.. => (Some(self.resident.latch.exclusive()), SPLITS_FOR_A_FULL_PAGE),
                 _ => (self.resident.latch.try_exclusive(), SPLITS_AT_ONCE),
@@ -99,9 +100,14 @@ impl RawHashTable {
                 return Ok(());
             }
             self.check_alive(txn)?;
-            for _ in 0..at_once.min(owed) {
-                let split = self.split(txn)?;
-                self.resident.splits_done(if split { 1 } else { owed });
+            // Asked again: others may have done it while this thread waited for its turn.
+            for _ in 0..at_once.min(self.resident.splits_owed()) {
+                match self.split(txn) {
+                    Ok(true) => self.resident.splits_done(1),
+                    Ok(false) => self.resident.splits_done(u64::MAX),
+                    Err(error) if lacks_room(&error) => self.resident.splits_done(u64::MAX),
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -151,8 +157,7 @@ impl RawHashTable {
     /// has room. Says whether it was there before; `None` if there is no room.
     fn put_in_chain(&self, txn: &mut Txn, chain: &[PageId], insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
         if let Some(page) = self.page_with(txn, chain, hash, &insert.key)? {
-            let replace = Replace { root: insert.root, key: insert.key.clone(), value: insert.value.clone() };
-            return Ok((attempt(txn, page, &replace)? == Outcome::Done).then_some(true));
+            return Ok((attempt(txn, page, &insert.replacing())? == Outcome::Done).then_some(true));
         }
         for &page in chain {
             if attempt(txn, page, insert)? == Outcome::Done {
@@ -228,7 +233,7 @@ impl RawHashTable {
     pub fn remove(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
-        let remove = Remove { root: self.root.get(), key: key.into() };
+        let mut remove = Remove { root: self.root.get(), key: key.into(), chain_known: false };
         let page = {
             let _shape = self.resident.latch.shared();
             self.check_alive(txn)?;
@@ -237,8 +242,10 @@ impl RawHashTable {
                 Outcome::Absent => return Ok(false),
                 Outcome::Full | Outcome::Present | Outcome::Chained => {}
             }
+            remove.chain_known = true;
             let Some(page) = self.remove_from_chain(txn, &remove, hash)? else { return Ok(false) };
-            if self.look(txn, page, |page| bucket::count(page))? > 0 {
+            let is_first = page == self.resident.page_for(hash);
+            if is_first || self.look(txn, page, |page| bucket::count(page))? > 0 {
                 return Ok(true);
             }
             page
@@ -246,8 +253,10 @@ impl RawHashTable {
         let _shape = self.resident.latch.exclusive();
         self.check_alive(txn)?;
         let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
-        self.unlink_if_empty(txn, &chain, page)?;
-        Ok(true)
+        match self.unlink_if_empty(txn, &chain, page) {
+            Err(error) if lacks_room(&error) => Ok(true), // an empty page more; the key is gone
+            unlinked => unlinked.map(|()| true),
+        }
     }
 
     /// Removes a key from a bucket with several pages. The table's latch is held shared. The page where it was.
@@ -256,7 +265,6 @@ impl RawHashTable {
         let _chain = self.resident.chain_latch(bucket).exclusive();
         let chain = self.chain(txn, bucket)?;
         let Some(page) = self.page_with(txn, &chain, hash, &remove.key)? else { return Ok(None) };
-        // Only the first page is changed without this latch, and where nobody locks, the key may be gone from it by now.
         Ok((attempt(txn, page, remove)? == Outcome::Done).then_some(page))
     }
 
@@ -278,11 +286,14 @@ impl RawHashTable {
     /// The undo of an insert: the key goes, if it is there, wherever it is.
     pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
-        let remove = Remove { root: self.root.get(), key: key.into() };
+        let mut remove = Remove { root: self.root.get(), key: key.into(), chain_known: false };
         let _shape = self.resident.latch.shared();
         match attempt(txn, self.resident.page_for(hash), &remove)? {
             Outcome::Done | Outcome::Absent => Ok(()),
-            Outcome::Full | Outcome::Present | Outcome::Chained => self.remove_from_chain(txn, &remove, hash).map(drop),
+            Outcome::Full | Outcome::Present | Outcome::Chained => {
+                remove.chain_known = true;
+                self.remove_from_chain(txn, &remove, hash).map(drop)
+            }
         }
     }
 
@@ -318,6 +329,11 @@ fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<O
         },
         Err(error) => Err(error),
     }
+}
+
+/// Whether an error says that there is no room for more, in the log or on the disk, and nothing worse.
+fn lacks_room(error: &Error) -> bool {
+    matches!(error, Error::LogFull { .. } | Error::Pages(PoolError::Limit { .. } | PoolError::DiskFull { .. }))
 }
 
 #[cfg(test)]
@@ -375,5 +391,55 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    /// Between the link to a new page and the end of its nested action, nobody may log on the page that has the link: undoing
+    /// it after a crash would find what they have put behind it. Its chain's latch keeps them out if they ask for it (S2).
+    #[test]
+    fn a_page_with_a_link_is_changed_by_those_only_who_hold_its_chain() {
+        let store = open(&Arc::new(SimDisk::new()));
+        let changed = store.transact(|txn| {
+            let table = RawHashTable::create(txn)?;
+            for key in [b"first", b"other", b"third"] {
+                put(&table, txn, key)?;
+            }
+            let page = table.resident.page_of(0);
+            let root = table.root.get();
+            let insert = |chain_known| Insert {
+                root,
+                key: b"first"[..].into(),
+                value: b"new"[..].into(),
+                hash: None,
+                chain_known,
+            };
+            let remove = |chain_known| Remove { root, key: b"first"[..].into(), chain_known };
+            Ok([
+                attempt(txn, page, &insert(false).replacing())?,
+                attempt(txn, page, &remove(false))?,
+                attempt(txn, page, &insert(true).replacing())?,
+                attempt(txn, page, &remove(true))?,
+            ])
+        });
+        assert_eq!(changed.unwrap(), [Outcome::Chained, Outcome::Chained, Outcome::Done, Outcome::Done]);
+    }
+
+    /// A table that cannot grow can still be changed: splits are owed by nobody in particular.
+    #[test]
+    fn on_a_full_disk_what_is_there_can_be_changed() {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let table = store.transact(RawHashTable::create).unwrap();
+        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        let put = |key: u32, value: u8| store.transact(|txn| table.put(txn, &key.to_le_bytes(), &[value; 1000]));
+        let mut count = 0;
+        while put(count, 1).is_ok() {
+            count += 1;
+        }
+        assert!(count > 10, "{count}");
+        for key in 0..count {
+            assert!(put(key, 2).unwrap(), "{key} was there");
+        }
+        store.transact(|txn| (0..count).try_for_each(|key| table.remove(txn, &key.to_le_bytes()).map(drop))).unwrap();
+        assert!(!put(0, 3).unwrap());
     }
 }

@@ -2,8 +2,8 @@
 //! (E5.3).
 //!
 //! The order matters where undo is logical. A nested top action that the crash cut in half is undone page by page, and
-//! it must be before anyone's logical undo walks the same structure. Its records are newer than those of any action
-//! that ended before it began, for it held the structure's latches; so descending order does it.
+//! it must be before anyone's logical undo walks what it has changed. Its records there are newer than all others',
+//! for until it ended its latches kept everybody else from logging there; so descending order does it.
 
 use std::collections::BinaryHeap;
 
