@@ -2,8 +2,8 @@
 //!
 //! A deadlock is a property of the whole house, seen only when two threads meet; the order is a property of one thread,
 //! seen at every step. So every latch that is waited for is announced here first, and a thread that takes one out of
-//! order panics with the names of both, whether or not anyone else was there. Latches that are only *tried*, as by
-//! eviction and write-back, cannot wait and are not announced.
+//! order panics with the names of both, whether or not anyone else was there. Page latches that are only *tried*, as
+//! by eviction and write-back, cannot wait and are not announced.
 
 use crate::page::PageId;
 
