@@ -40,6 +40,10 @@ pub fn spin_hint() {
     shuttle::thread::yield_now();
 }
 
+/// So many turns only a loop takes that never ends. A suite that goes through hundreds of recoveries in one schedule takes
+/// about a million, which is the scheduler's own default.
+const STEPS_MAX: usize = 20_000_000;
+
 /// Enough for recovery and for formatting a panic; the scheduler's own default is 32 KiB.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -48,6 +52,7 @@ pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'sta
     let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, schedules);
     let mut config = shuttle::Config::new();
     config.stack_size = STACK_BYTES;
+    config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
     shuttle::Runner::new(scheduler, config).run(body);
 }
 
