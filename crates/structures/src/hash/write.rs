@@ -100,8 +100,10 @@ impl RawHashTable {
                 return Ok(());
             }
             self.check_alive(txn)?;
-            // Asked again: others may have done it while this thread waited for its turn.
-            for _ in 0..at_once.min(self.resident.splits_owed()) {
+            for _ in 0..at_once {
+                if self.resident.splits_owed() == 0 {
+                    break; // others may have done it while this thread waited for its turn
+                }
                 match self.split(txn) {
                     Ok(true) => self.resident.splits_done(1),
                     Ok(false) => self.resident.splits_done(u64::MAX),
