@@ -2,25 +2,12 @@
 
 mod common;
 
-use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Error, Finish, LogicalUndo, Options, Registry, Result, Store, Txn, TxnOptions, Undo};
+use cedrat_txn::{Commit, Error, Finish, LogicalUndo, Result, Store, Txn, TxnOptions, Undo};
 use cedrat_wal::ByteLen;
 use common::*;
 use serde::{Deserialize, Serialize};
-
-/// A store on a simulated disk, with one page of numbers.
-fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
-    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-    let store = Store::open(media, options, registry).unwrap();
-    let page = store.transact(page_with_zeros).unwrap();
-    (store, page)
-}
-
-fn numbers(store: &Store, page: PageId) -> [i64; 4] {
-    [0, 1, 2, 3].map(|slot| read_number(store, at(page, slot)).unwrap())
-}
 
 /// Without atomicity what was done stays, and what belongs together stays together: no part of it is taken back by
 /// meaning while its neighbours remain (E14.1).

@@ -2,22 +2,10 @@
 
 mod common;
 
-use cedrat_media::{Media, SimDisk};
-use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
-use cedrat_sync::Arc;
-use cedrat_txn::{
-    Deadlock, Error, Operation, Options, Refused, Registry, Resource, Result, SmallBytes, Store, Txn, Undo,
-};
+use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
+use cedrat_txn::{Deadlock, Error, Operation, Refused, Resource, Result, SmallBytes, Txn, Undo};
 use common::*;
 use serde::{Deserialize, Serialize};
-
-/// A store on a simulated disk, with one page of numbers.
-fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
-    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-    let store = Store::open(media, options, registry).unwrap();
-    let page = store.transact(page_with_zeros).unwrap();
-    (store, page)
-}
 
 /// Changes nothing, at any length; its undo is as long.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,24 +2,10 @@
 
 mod common;
 
-use cedrat_media::{Media, SimDisk};
-use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
-use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Registry, Resource, Result, Store, Txn, Undo};
+use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Resource, Result, Txn, Undo};
 use common::*;
-
-/// A store on a simulated disk, with one page of numbers.
-fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
-    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-    let store = Store::open(media, options, registry).unwrap();
-    let page = store.transact(page_with_zeros).unwrap();
-    (store, page)
-}
-
-fn numbers(store: &Store, page: PageId) -> [i64; 4] {
-    [0, 1, 2, 3].map(|slot| read_number(store, at(page, slot)).unwrap())
-}
 
 #[test]
 fn a_savepoint_that_was_rolled_back_over_is_refused() {

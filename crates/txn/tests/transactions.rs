@@ -30,10 +30,6 @@ fn add(txn: &mut Txn, page: cedrat_pages::PageId, slot: u16, amount: i64) -> Res
     txn.update(at(page, slot), &Add { amount })
 }
 
-fn numbers(store: &Store, page: cedrat_pages::PageId) -> [i64; 4] {
-    [0, 1, 2, 3].map(|slot| read_number(store, at(page, slot)).unwrap())
-}
-
 #[test]
 fn rollback_and_dropping_take_everything_back() {
     let (_disk, store, page) = store();

@@ -95,7 +95,7 @@ impl LogError {
     }
 }
 
-/// The log takes no more forward work for now. Nothing has happened; roll back, or wait and try again.
+/// The log takes no forward work until others have ended. Nothing has happened; roll back, or wait and try again.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFull {

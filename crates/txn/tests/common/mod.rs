@@ -75,6 +75,18 @@ pub(crate) fn read_number(store: &Store, at: RecordId) -> Result<i64> {
     Ok(number(&*store.read(at.page)?, at.slot)?)
 }
 
+pub(crate) fn numbers(store: &Store, page: PageId) -> [i64; 4] {
+    [0, 1, 2, 3].map(|slot| read_number(store, at(page, slot)).unwrap())
+}
+
+/// A store on a simulated disk of its own, with one page of numbers.
+pub(crate) fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let store = Store::open(media, options, registry).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    (store, page)
+}
+
 pub(crate) fn options() -> Options {
     Options::simulated()
 }
