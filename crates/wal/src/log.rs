@@ -5,6 +5,7 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::backwards::Backwards;
 use crate::clock::{Clock, Steps};
@@ -14,13 +15,13 @@ use crate::open::Found;
 use crate::options::LogOptions;
 use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
-use crate::record::{Appended, BODY_LEN_CEILING, Record, RecordHead};
+use crate::record::{Appended, BODY_LEN_CEILING, Decided, Kind, Record, RecordHead};
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
 use crate::space::{LogSpace, Reservation, Space};
 use crate::ticket::{Ticket, Tickets};
 use crate::writer::{Writer, WriterState};
-use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position};
+use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
 
 /// The write-ahead log of one open store (Lemon §3.3, Hathi §4). Cheap to clone; all clones are the same log.
 ///
@@ -150,7 +151,30 @@ impl Log {
         body: &[&[u8]],
         reservation: &mut Reservation,
     ) -> Appended {
-        self.shared.append(partition, head, body, reservation)
+        self.shared.append(partition, head, body, reservation, |_| true).appended
+    }
+
+    /// As [`Log::append`], but whether the record is wanted is decided when its LSN is drawn: `decide` is told the LSN,
+    /// and where it says no, a void record fills the number instead (E2.2), also where it panics; the panic then goes on.
+    ///
+    /// `decide` runs under the latch of the partition's tail, between the draw and the placing. So nobody can see the
+    /// record before it has answered, and whoever appends to the partition, or forces the log, waits for it: it should
+    /// be short, and must not wait nor call the log. It is asked exactly once; after the log stopped as well, though then
+    /// nothing is placed.
+    ///
+    /// # Panics
+    ///
+    /// As [`Log::append`], with nothing drawn; or if `decide` does, with the number filled.
+    #[inline]
+    pub fn append_deciding(
+        &self,
+        partition: PartitionId,
+        head: RecordHead,
+        body: &[&[u8]],
+        reservation: &mut Reservation,
+        decide: impl FnOnce(Lsn) -> bool,
+    ) -> Decided {
+        self.shared.append(partition, head, body, reservation, decide)
     }
 
     /// The longest body a record may have, in bytes: an eighth of a segment, at most 1 MiB.
@@ -289,26 +313,37 @@ impl Shared {
         head: RecordHead,
         body: &[&[u8]],
         reservation: &mut Reservation,
-    ) -> Appended {
+        decide: impl FnOnce(Lsn) -> bool,
+    ) -> Decided {
         let body_len = body.iter().map(|part| part.len()).sum();
         assert!(body_len <= self.body_len_max(), "a record's body has {body_len} bytes: too many");
         let partition = &self.partitions[partition.index()];
         let mut tail = partition.tail.lock();
         let sealed = tail.make_room(partition, &self.clock, body_len);
-        let (appended, len) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
+        let (appended, len, decision) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
+            // A panic must not leave the number without a record: it waits until the latch is let go.
+            let decision = catch_unwind(AssertUnwindSafe(|| decide(lsn)));
+            let (head, body, body_len) = match decision {
+                Ok(true) => (head, body, body_len),
+                _ => (RecordHead::new(Kind::VOID, TxnId::NONE, None), &[][..], 0), // E2.2
+            };
             if self.leaves_unfilled(head) {
-                return (Appended { lsn, offset: LogOffset::ZERO }, 0);
+                return (Appended { lsn, offset: LogOffset::ZERO }, 0, decision);
             }
             let (offset, len) = tail.place(lsn, head, body, body_len);
-            (Appended { lsn, offset }, len)
+            (Appended { lsn, offset }, len, decision)
         });
-        if len == 0 && self.leaves_unfilled(head) {
+        #[cfg(feature = "planted-faults")]
+        if len == 0 && self.fault == Some(crate::Fault::DrawnNotFilled) {
             partition.bounds.flushed_before(tail.first_unflushed());
         }
         drop(tail);
         reservation.pay(len);
         self.writer.appended(sealed);
-        appended
+        match decision {
+            Ok(kept) => Decided { appended, kept },
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     pub(crate) fn body_len_max(&self) -> usize {

@@ -83,6 +83,15 @@ pub struct Appended {
     pub offset: LogOffset,
 }
 
+/// What became of a record whose place in the log was decided on when its LSN was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The LSN that was drawn, and where the record, or the void one instead of it, went.
+    pub appended: Appended,
+    /// Whether the record was placed; else a void one fills its LSN (E2.2).
+    pub kept: bool,
+}
+
 /// The longest frame without its body.
 pub(crate) const FRAME_LEN_MAX: usize = 4 + CRC_LEN + varint::LEN_MAX + 1 + 2 * varint::LEN_MAX;
 const CRC_LEN: usize = 4;

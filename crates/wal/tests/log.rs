@@ -40,6 +40,37 @@ fn lsns(mut scan: Scan) -> Vec<u64> {
 }
 
 #[test]
+fn a_record_that_is_decided_against_leaves_a_void() {
+    let (_directory, media) = real();
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let mut reservation = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
+    let mut append = |decide: &dyn Fn(Lsn) -> bool| {
+        let head = RecordHead { partition_commit: true, ..head(7, None) };
+        log.append_deciding(P0, head, &[b"two ", b"parts"], &mut reservation, decide)
+    };
+    assert!(append(&|lsn| lsn == Lsn::new(1)).kept, "the answer is to the LSN that was drawn");
+    let refused = append(&|_| false);
+    assert_eq!((refused.appended.lsn, refused.kept), (Lsn::new(2), false));
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| append(&|_| panic!("no answer"))));
+    assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"no answer"), "it goes on");
+    assert!(append(&|_| true).kept);
+    assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
+    log.force(Lsn::MAX).unwrap();
+    assert_eq!(log.durable_lsn(), Lsn::new(4), "E2.2");
+
+    let found = Log::look(&media).unwrap();
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    for lsn in 1..=4 {
+        let record = scan.next().unwrap().expect("E2.2").record;
+        let void = RecordHead::new(Kind::VOID, TxnId::NONE, None);
+        let kept = RecordHead { partition_commit: true, ..head(7, None) };
+        let expected = if lsn == 2 || lsn == 3 { (void, &b""[..]) } else { (kept, &b"two parts"[..]) };
+        assert_eq!((record.lsn, (record.head, record.body)), (Lsn::new(lsn), expected), "E2.2");
+    }
+    assert!(scan.next().unwrap().is_none());
+}
+
+#[test]
 fn a_log_is_written_forced_and_found_again() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &["first", "second"]).unwrap();

@@ -75,6 +75,50 @@ fn planted_an_lsn_drawn_before_its_bound_is_caught() {
     assert!(caught.contains("E3.2") || caught.contains("W4"), "{caught}");
 }
 
+/// Two appenders whose records are wanted or not, or nobody can say: each LSN is filled all the same.
+fn deciders() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = Log::create(&media, &options(2), &[]).unwrap();
+    let threads: Vec<_> = (0..2u64)
+        .map(|number| {
+            let log = log.clone();
+            thread::spawn(move || {
+                let mut reservation = log.reserve(ByteLen(500), ByteLen(0)).unwrap();
+                for n in number..number + 3 {
+                    let append = || {
+                        let partition = PartitionId(number as u16);
+                        log.append_deciding(partition, update(n, None), &[b"body"], &mut reservation, |_| match n % 3 {
+                            0 => true,
+                            1 => false,
+                            _ => std::panic::resume_unwind(Box::new("nobody can say")),
+                        })
+                    };
+                    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(append)) {
+                        Ok(decided) => assert_eq!(decided.kept, n % 3 == 0),
+                        Err(_) => assert_eq!(n % 3, 2, "only then nobody can say"),
+                    }
+                }
+                log.force(log.current_lsn()).unwrap();
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(log.durable_lsn(), Lsn::new(6), "E2.2");
+    let mut scan = Log::look(&media).unwrap().scan(Lsn::ZERO).unwrap();
+    let mut voids = 0;
+    for lsn in 1..=6 {
+        let record = scan.next().unwrap().expect("E2.2").record;
+        assert_eq!(record.lsn, Lsn::new(lsn), "E2.2");
+        voids += usize::from(record.head.kind == Kind::VOID);
+    }
+    assert_eq!(voids, 4, "of three answers one is yes");
+}
+
+#[test]
+fn whatever_is_decided_each_number_is_filled() {
+    explore(17, 700, deciders);
+}
+
 /// Those who wait are woken when the log stops, with the reason.
 #[test]
 fn stopping_wakes_whoever_waits() {
