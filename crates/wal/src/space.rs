@@ -24,6 +24,10 @@ pub(crate) const fn segments_kept_back(partitions: u16) -> u64 {
     partitions as u64 + 1
 }
 
+/// A reservation tells the shared accounts of what was used when it is so much. Until then they count more as reserved
+/// than is, which promises too little, never too much (E16.1).
+const TOLD_AT_MOST: u64 = 8 * 1024;
+
 /// The fewest segments with which a log can work: one in use per partition, those kept back, and one to promise.
 pub(crate) const fn segments_least(partitions: u16) -> u64 {
     partitions as u64 + segments_kept_back(partitions) + 1
@@ -55,7 +59,7 @@ pub struct LogSpace {
     pub segments: u64,
     /// Segments that hold records still kept.
     pub segments_in_use: u64,
-    /// Bytes reserved and not used yet.
+    /// Bytes reserved and not used yet. What was used is told some KiB at a time.
     pub reserved: ByteLen,
     /// Bytes that another reservation can still get from the segments that exist.
     pub free: ByteLen,
@@ -158,6 +162,8 @@ pub struct Reservation {
     undo: u64,
     /// Taken from the account and not asked for yet.
     spare: u64,
+    /// Used, and not given back to the account yet: many threads share that, and each record would disturb them all.
+    used: u64,
     spending: Spending,
     /// Recovery spends what the run before it had reserved.
     unlimited: bool,
@@ -165,7 +171,8 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) fn empty(space: &Arc<Space>, unlimited: bool) -> Reservation {
-        Reservation { space: Arc::clone(space), forward: 0, undo: 0, spare: 0, spending: Spending::Forward, unlimited }
+        let space = Arc::clone(space);
+        Reservation { space, forward: 0, undo: 0, spare: 0, used: 0, spending: Spending::Forward, unlimited }
     }
 
     /// Takes room from what exists; `false` if that is not enough.
@@ -183,6 +190,7 @@ impl Reservation {
 
     #[cold]
     fn take(&mut self, asked: u64) -> bool {
+        self.tell();
         let missing = asked - self.spare;
         // Some more than asked, so that the next small updates need not come here; but not at the border.
         for bytes in [missing.max(ASKED_AT_LEAST), missing] {
@@ -206,10 +214,25 @@ impl Reservation {
         }
         due -= pay_from(&mut self.forward, due);
         if due > 0 {
-            due -= pay_from(&mut self.spare, due);
-            self.space.overdrawn.fetch_add(due, Ordering::Relaxed);
+            due -= self.overdraw(due);
         }
-        self.space.give_back(bytes - due);
+        self.used += bytes - due;
+        if self.used >= TOLD_AT_MOST {
+            self.tell();
+        }
+    }
+
+    /// Pays what was not asked for: from what was taken ahead, and what that cannot pay is counted. Returns what it paid.
+    #[cold]
+    fn overdraw(&mut self, due: u64) -> u64 {
+        let paid = pay_from(&mut self.spare, due);
+        self.space.overdrawn.fetch_add(due - paid, Ordering::Relaxed);
+        paid
+    }
+
+    #[cold]
+    fn tell(&mut self) {
+        self.space.give_back(std::mem::take(&mut self.used));
     }
 
     /// Which part appends are paid from, from now on. A fresh reservation spends [`Spending::Forward`].
@@ -242,7 +265,7 @@ fn pay_from(account: &mut u64, due: u64) -> u64 {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.space.give_back(self.forward + self.undo + self.spare);
+        self.space.give_back(self.forward + self.undo + self.spare + self.used);
     }
 }
 
@@ -289,6 +312,28 @@ mod tests {
             one.release_undo();
             assert_eq!(one.undo(), ByteLen(0));
             assert_eq!(space.show(0).overdrawn, ByteLen(0));
+            drop(one);
+            assert_eq!(space.show(0).reserved, ByteLen(0));
+        });
+    }
+
+    /// Many small records are told of together; what the accounts say meanwhile is never less than what is reserved.
+    #[test]
+    fn what_was_used_is_told_in_time() {
+        explore(1, 1, || {
+            let space = space();
+            let mut one = Reservation::empty(&space, false);
+            for _ in 0..10_000 {
+                assert!(one.try_grow(100, 0), "E16.1: what was used comes back");
+                one.pay(100);
+                let reserved = space.show(0).reserved.0;
+                assert!(reserved >= one.forward().0 + one.undo().0, "E16.1");
+                assert!(reserved <= ASKED_AT_LEAST + TOLD_AT_MOST, "{reserved}");
+            }
+            // At the border the last bytes can be had, for what was used is told first.
+            let left = space.show(0).free.0 + one.used + one.spare;
+            assert!(one.try_grow(left, 0), "E16.1");
+            assert!(!one.try_grow(1, 0), "E16.1");
             drop(one);
             assert_eq!(space.show(0).reserved, ByteLen(0));
         });
