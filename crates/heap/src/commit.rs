@@ -1,0 +1,363 @@
+//! Committing: from a snapshot and a set of writes to one record in the log and words that everyone sees.
+//!
+//! ```text
+//! 1. room in the log is reserved                 may wait, may refuse      (E2.1)
+//! 2. stripes of what is written are locked       may refuse: conflict
+//! 3. what was read is looked at                  may refuse: cheap, keeps void records rare
+//! 4. the LSN is drawn, in the log                the clock moves
+//! 5. what was read is looked at again            decides: commit record or void record (E2.3)
+//! 6. words are written back, stripes unlocked    their version is the LSN
+//! ```
+//!
+//! Why step 5 comes after step 4: with the look before the draw, a transaction that changes what was read may lock, draw
+//! and commit between the two. It would come earlier in the order of LSNs, but this transaction has not seen it; a reader
+//! whose snapshot lies between both sees a state that no order of them gives.
+
+use cedrat_sync::atomic::Ordering;
+use cedrat_wal::{ByteLen, Kind, LogOffset, Log, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
+
+use crate::error::{Error, Interrupt};
+use crate::options::Commit;
+use crate::region::WORD_LEN;
+use crate::stripes::Look;
+use crate::tx::Tx;
+
+/// Part of a commit that does not fit into one record; it counts only with the transaction's commit record (E10.5).
+pub const HEAP_PART: Kind = match Kind::new(10) {
+    Some(kind) => kind,
+    None => panic!("a kind's number is not 0 and at most 63"),
+};
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    /// To be durable before the transaction may be called durable.
+    pub(crate) up_to: Lsn,
+    /// What its own partition has to be forced up to; only for `Partition` commits.
+    pub(crate) position: Option<Position>,
+    /// Whether anything was written.
+    pub(crate) wrote: bool,
+}
+
+/// Room is reserved in such pieces, so that most commits find some already.
+const ROOM_PIECE: u64 = 16 << 10;
+
+impl Tx<'_> {
+    /// Whether there is nothing to commit.
+    #[inline(always)]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.this.writes.is_empty() && self.this.blocks.is_empty()
+    }
+
+    /// Commits. After an interrupt nothing is left of the transaction either.
+    #[inline]
+    pub(crate) fn commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
+        if self.is_read_only() {
+            // A snapshot is a state that was: nothing to look at again.
+            let up_to = Lsn::new(self.newest_read(mode));
+            self.forget();
+            return Ok(Committed { up_to, position: None, wrote: false });
+        }
+        let committed = self.try_commit(mode);
+        if committed.is_err() {
+            self.abandon();
+        }
+        committed
+    }
+
+    /// Everything that the transaction has read was committed at this version or before.
+    ///
+    /// The snapshot always is such a version; who is going to wait for it looks for the newest that was read.
+    fn newest_read(&self, mode: Commit) -> u64 {
+        let snapshot = self.this.snapshot;
+        let stable = self.shared.clock.log().is_none_or(|log| log.is_stable(Lsn::new(snapshot)));
+        if stable || matches!(mode, Commit::Async | Commit::NoFlush) {
+            return snapshot;
+        }
+        // What is locked or newer now has been overwritten since: its version then is not known any more.
+        let version = |&stripe: &u32| self.shared.stripes.look(stripe).free_version();
+        let versions = self.this.reads.iter().map(|stripe| version(stripe).map_or(snapshot, |now| now.min(snapshot)));
+        versions.max().unwrap_or(0)
+    }
+
+    fn try_commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
+        match self.shared.clock.log() {
+            None => self.commit_volatile(),
+            Some(log) => self.commit_logged(log, mode),
+        }
+    }
+
+    fn commit_volatile(&mut self) -> Result<Committed, Interrupt> {
+        self.lock_writes()?;
+        self.merge_partial_words();
+        let crate::clock::Clock::Own(counter) = &self.shared.clock else { unreachable!("it has no log") };
+        let version = counter.draw();
+        if !self.decide(version) {
+            return Err(Interrupt::CONFLICT);
+        }
+        self.publish(version);
+        Ok(Committed { up_to: Lsn::new(version), position: None, wrote: true })
+    }
+
+    fn commit_logged(&mut self, log: &Log, mode: Commit) -> Result<Committed, Interrupt> {
+        let room = self.room_wanted(log);
+        self.reserve(log, room)?;
+        self.lock_writes()?;
+        self.merge_partial_words();
+        if self.shared.clock.now() != self.this.snapshot && !self.reads_hold() {
+            return Err(Interrupt::CONFLICT);
+        }
+        let flagged = mode == Commit::Partition && self.may_go_alone(log);
+        self.encode(log.body_len_max());
+        let slot = self.slot();
+        slot.commits_after(self.shared.clock.now());
+        let appended = self.append(log, flagged);
+        match appended {
+            Some(position_and_lsn) => {
+                let (lsn, position) = position_and_lsn;
+                if flagged {
+                    self.shared.flagged.push(self.this.partition, lsn, log.durable_lsn());
+                }
+                self.publish(lsn.get());
+                slot.committed();
+                Ok(Committed { up_to: lsn, position: flagged.then_some(position), wrote: true })
+            }
+            None => {
+                slot.committed();
+                Err(Interrupt::CONFLICT)
+            }
+        }
+    }
+
+    /// How much log the commit may take.
+    #[inline]
+    fn room_wanted(&self, log: &Log) -> u64 {
+        let writes = self.this.writes.all().len() as u64 * (WORD_LEN + crate::redo::RUN_HEAD_MAX as u64);
+        let blocks: u64 = self.this.blocks.iter().map(|change| change.logged_len()).sum();
+        let body = writes + blocks;
+        // Each part has a frame of its own, the end as well, and the end of one that is taken back.
+        let records = body / (log.body_len_max() as u64 / 2) + 3;
+        body + records * record_len_bound(ByteLen(64)).0
+    }
+
+    /// Takes room in the log, before anything is locked: it may wait for the disk, even for a checkpoint.
+    #[inline]
+    fn reserve(&mut self, log: &Log, wanted: u64) -> Result<(), Interrupt> {
+        let has = self.this.room.as_ref().map_or(0, |room| room.forward().0);
+        if has < wanted { self.reserve_slowly(log, wanted - has) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn reserve_slowly(&mut self, log: &Log, missing: u64) -> Result<(), Interrupt> {
+        log.throttle(self.this.partition).map_err(Error::from)?;
+        for asked in [missing.max(ROOM_PIECE), missing] {
+            if self.try_reserve(log, asked).is_ok() {
+                return Ok(());
+            }
+        }
+        self.shared.make_room();
+        Ok(self.try_reserve(log, missing)?)
+    }
+
+    fn try_reserve(&mut self, log: &Log, bytes: u64) -> Result<(), Error> {
+        match &mut self.this.room {
+            Some(room) => log.reserve_more(room, ByteLen(bytes), ByteLen(0))?,
+            none => *none = Some(log.reserve(ByteLen(bytes), ByteLen(0))?),
+        }
+        Ok(())
+    }
+
+    /// Locks the stripes of everything written, allocated or freed.
+    #[inline]
+    fn lock_writes(&mut self) -> Result<(), Interrupt> {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::PublishBeforeLock) {
+            self.merge_partial_words();
+            self.write_back();
+        }
+        if !self.this.encounter {
+            for at in 0..self.this.writes.all().len() {
+                self.lock(self.this.writes.all()[at].stripe)?;
+            }
+        }
+        if !self.this.blocks.is_empty() {
+            self.lock_blocks()?;
+        }
+        if self.shared.has_dropped_heaps() {
+            self.refuse_dropped()?;
+        }
+        Ok(())
+    }
+
+    /// A heap that was dropped takes no writes any more; what else this session remembers of it goes.
+    #[cold]
+    fn refuse_dropped(&mut self) -> Result<(), Interrupt> {
+        let mut heaps = self.this.writes.all().iter().map(|write| write.heap);
+        let written = heaps.find(|&heap| self.this.heap(heap).is_dropped());
+        match written {
+            Some(heap) => {
+                let name = self.this.heap(heap).name.clone();
+                Err(Interrupt::failed(Error::Unknown { what: "heap", name }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Words of which only some bytes are written get the others from memory: they are locked, so nobody changes them.
+    #[inline]
+    fn merge_partial_words(&mut self) {
+        if self.this.writes.has_partial() {
+            self.merge_slowly();
+        }
+    }
+
+    #[cold]
+    fn merge_slowly(&mut self) {
+        let this = &mut *self.this;
+        for write in this.writes.all_mut() {
+            let core = this.heaps.iter().find(|core| core.number == write.heap).expect("it is remembered");
+            let now = core.region.words()[write.word as usize].load(Ordering::Relaxed);
+            write.value = now & !write.mask | write.value & write.mask;
+            write.mask = u64::MAX;
+        }
+    }
+
+    /// Whether the transaction may commit at this version: what it has read is still so.
+    #[inline(always)]
+    fn decide(&self, version: u64) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if matches!(self.shared.options.fault, Some(crate::Fault::SkipValidation | crate::Fault::ValidateBeforeDraw)) {
+            return true;
+        }
+        // Nobody has drawn in between: nobody has changed anything.
+        version == self.this.snapshot + 1 || self.reads_hold()
+    }
+
+    /// Puts what is written into the form of the log, in parts that fit into records.
+    #[inline]
+    fn encode(&mut self, part_len_max: usize) {
+        let this = &mut *self.this;
+        this.redo.begin(part_len_max);
+        for change in &this.blocks {
+            let core = this.heaps.iter().find(|core| core.number == change.heap).expect("it is remembered");
+            change.log(core, &mut this.redo);
+        }
+        for write in this.writes.all() {
+            this.redo.word(write.heap, write.word, write.value);
+        }
+    }
+
+    /// Appends the parts and the commit record. `None` if what was read has changed: then the LSN went to a void record.
+    #[inline]
+    fn append(&mut self, log: &Log, flagged: bool) -> Option<(Lsn, Position)> {
+        let partition = self.this.partition;
+        let mut room = self.this.room.take().expect("room was reserved");
+        let (txn, previous) = if self.this.redo.parts() > 1 {
+            self.append_parts(log, &mut room, flagged)
+        } else {
+            (TxnId::NONE, None)
+        };
+        let head = RecordHead { kind: Kind::COMMIT, txn, previous, partition_commit: flagged };
+        let body: &[&[u8]] = &[self.this.redo.last_part()];
+        let decided = log.append_deciding(partition, head, body, &mut room, |lsn| self.decide(lsn.get()));
+        if !decided.kept && txn != TxnId::NONE {
+            let end = RecordHead::new(Kind::ROLLBACK_END, txn, previous);
+            log.append(partition, end, &[], &mut room);
+        }
+        self.this.room = Some(room);
+        let position = Position { partition, offset: decided.appended.offset };
+        decided.kept.then_some((decided.appended.lsn, position))
+    }
+
+    #[cold]
+    fn append_parts(
+        &self,
+        log: &Log,
+        room: &mut cedrat_wal::Reservation,
+        flagged: bool,
+    ) -> (TxnId, Option<LogOffset>) {
+        let txn = TxnId(self.shared.next_txn.fetch_add(1, Ordering::Relaxed));
+        let mut previous = None;
+        for part in self.this.redo.all_but_last() {
+            let head = RecordHead { kind: HEAP_PART, txn, previous, partition_commit: flagged };
+            previous = Some(log.append(self.this.partition, head, &[part], room).offset);
+        }
+        (txn, previous)
+    }
+
+    /// Writes back, and lets go what is locked: from here on everyone sees the commit.
+    #[inline]
+    fn publish(&mut self, version: u64) {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::PublishBeforeLock) {
+            return self.let_go(version);
+        }
+        self.write_back();
+        self.let_go(version);
+    }
+
+    #[inline]
+    fn write_back(&self) {
+        let this = &*self.this;
+        for write in this.writes.all() {
+            let heap = this.heap(write.heap);
+            heap.chunks.changes(write.word);
+            // `Release`: who sees the value sees the stripe locked, or newer.
+            heap.region.words()[write.word as usize].store(write.value, Ordering::Release);
+        }
+        for change in &this.blocks {
+            change.mark_changed(this.heap(change.heap));
+        }
+    }
+
+    #[inline]
+    fn let_go(&mut self, version: u64) {
+        for &(stripe, _) in &self.this.locked {
+            self.shared.stripes.unlock(stripe, Look::version(version));
+        }
+        if !self.this.blocks.is_empty() {
+            self.settle_blocks(version);
+        }
+        self.forget();
+        self.shared.wake_waiting();
+    }
+
+    /// Whether a `Partition` commit may be replayed without what other partitions lose: everything that it read or
+    /// overwrites is durable, or a `Partition` commit of the same partition (E8.4).
+    fn may_go_alone(&self, log: &Log) -> bool {
+        let durable = log.durable_lsn();
+        let partition = self.this.partition;
+        let alone = |version: u64| version <= durable.get() || self.shared.flagged.has(partition, Lsn::new(version));
+        let reads = self.this.reads.iter().filter_map(|&stripe| self.shared.stripes.look(stripe).free_version());
+        let locked = self.this.locked.iter().filter_map(|(_, before)| before.free_version());
+        let all = reads.chain(locked).all(alone);
+        if !all {
+            self.shared.counters.partition_commits_made_sync.fetch_add(1, Ordering::Relaxed);
+        }
+        all
+    }
+}
+
+/// `Partition` commits that are not known to be durable in all partitions, by their own.
+#[derive(Debug)]
+pub(crate) struct Flagged(Vec<cedrat_sync::Mutex<std::collections::VecDeque<Lsn>>>);
+
+impl Flagged {
+    pub(crate) fn new(partitions: u16) -> Flagged {
+        Flagged((0..partitions).map(|_| cedrat_sync::Mutex::default()).collect())
+    }
+
+    fn push(&self, partition: PartitionId, lsn: Lsn, durable: Lsn) {
+        let mut flagged = self.0[usize::from(partition.0)].lock();
+        while flagged.front().is_some_and(|&oldest| oldest <= durable) {
+            flagged.pop_front();
+        }
+        // Sessions of one partition may come in another order than their records.
+        let at = flagged.partition_point(|&other| other < lsn);
+        flagged.insert(at, lsn);
+    }
+
+    fn has(&self, partition: PartitionId, lsn: Lsn) -> bool {
+        self.0[usize::from(partition.0)].lock().binary_search(&lsn).is_ok()
+    }
+}

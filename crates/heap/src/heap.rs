@@ -1,0 +1,241 @@
+//! A heap: a region of words with a name (Hathi §3).
+
+use std::fmt;
+
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use crate::error::{Error, Interrupt, Result};
+use crate::memory::Memory;
+use crate::options::Commit;
+use crate::region::{Mapping, Region, WORD_LEN};
+use crate::tx::Tx;
+
+/// A durable (or, in a memory without a log, volatile) region of memory. Cheap to clone; all clones are the same heap.
+///
+/// It is read and written in transactions; see [`Heap::atomically`]. All methods may be called from any thread.
+#[derive(Clone)]
+pub struct Heap {
+    pub(crate) memory: Memory,
+    pub(crate) core: Arc<Core>,
+}
+
+/// What all handles of a heap share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) region: Region,
+    /// Words in use: the heap's size.
+    words: AtomicU64,
+    /// The first word that programs may use.
+    pub(crate) first_word: u64,
+    /// Sets its stripes apart from those of other heaps.
+    pub(crate) salt: u64,
+    pub(crate) has_blocks: bool,
+    pub(crate) chunks: Chunks,
+    dropped: AtomicBool,
+}
+
+/// Which chunks were changed since they were last copied, for each of the two generations of a heap's checkpoints.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    pub(crate) len: u64,
+    words_log2: Option<u32>,
+    words: u64,
+    flags: Box<[AtomicU8]>,
+}
+
+/// Changed since either generation's copy.
+const CHANGED: u8 = 0b11;
+
+impl Chunks {
+    fn new(len: u64, reserved_words: u64) -> Chunks {
+        let words = len / WORD_LEN;
+        let count = reserved_words.div_ceil(words);
+        Chunks {
+            len,
+            words_log2: words.is_power_of_two().then(|| words.ilog2()),
+            words,
+            flags: (0..count).map(|_| AtomicU8::new(0)).collect(),
+        }
+    }
+
+    #[inline(always)]
+    fn of(&self, word: u64) -> usize {
+        match self.words_log2 {
+            Some(shift) => (word >> shift) as usize,
+            None => (word / self.words) as usize,
+        }
+    }
+
+    /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
+    #[inline(always)]
+    pub(crate) fn changes(&self, word: u64) {
+        let flag = &self.flags[self.of(word)];
+        if flag.load(Ordering::SeqCst) != CHANGED {
+            flag.store(CHANGED, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the chunk was changed since this generation's copy; from now on it was not.
+    pub(crate) fn take(&self, chunk: usize, generation: u64) -> bool {
+        let bit = 1 << (generation & 1);
+        self.flags[chunk].fetch_and(!bit, Ordering::SeqCst) & bit != 0
+    }
+
+    /// This generation's copy may not have everything.
+    pub(crate) fn put_back(&self, chunk: usize, generation: u64) {
+        self.flags[chunk].fetch_or(1 << (generation & 1), Ordering::SeqCst);
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        number: u32,
+        name: &str,
+        words: u64,
+        reserved_words: u64,
+        chunk_len: u64,
+        first_word: u64,
+        mapping: Mapping,
+    ) -> Result<Core> {
+        let region = usize::try_from(reserved_words)
+            .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))
+            .and_then(|reserved| Region::new(reserved, mapping))
+            .map_err(|error| Error::io(format!("setting memory aside for heap {name}"), error))?;
+        Ok(Core {
+            number,
+            name: name.to_owned(),
+            region,
+            words: AtomicU64::new(words),
+            first_word,
+            salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
+            has_blocks: first_word > 0,
+            chunks: Chunks::new(chunk_len, reserved_words),
+            dropped: AtomicBool::new(false),
+        })
+    }
+
+    /// Words in use.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> u64 {
+        self.words.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_words(&self, words: u64) {
+        self.words.store(words, Ordering::Release);
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Chunks in use.
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.words().div_ceil(self.chunks.words) as usize
+    }
+
+    /// The word at a byte offset that programs may use.
+    #[inline(always)]
+    pub(crate) fn word_at(&self, offset: u64) -> Result<u64, Interrupt> {
+        let word = offset / WORD_LEN;
+        if offset % WORD_LEN != 0 || word < self.first_word || word >= self.words() {
+            return Err(self.refuse(offset, WORD_LEN));
+        }
+        Ok(word)
+    }
+
+    /// Says why a word or some bytes cannot be used.
+    #[cold]
+    pub(crate) fn refuse(&self, offset: u64, len: u64) -> Interrupt {
+        Interrupt::failed(self.refusal(offset, len))
+    }
+
+    pub(crate) fn refusal(&self, offset: u64, len: u64) -> Error {
+        let heap = self.name.clone();
+        let (from, to) = (self.first_word * WORD_LEN, self.words() * WORD_LEN);
+        let inside = from <= offset && offset < to && len <= to - offset;
+        if inside { Error::Misaligned { heap, offset } } else { Error::OutOfRange { heap, offset, len, from, to } }
+    }
+
+    /// Whether bytes lie in what programs may use.
+    pub(crate) fn check_range(&self, offset: u64, len: u64) -> Result<(), Interrupt> {
+        let (from, to) = (self.first_word * WORD_LEN, self.words() * WORD_LEN);
+        if offset < from || offset > to || len > to - offset {
+            return Err(Interrupt::failed(Error::OutOfRange { heap: self.name.clone(), offset, len, from, to }));
+        }
+        Ok(())
+    }
+}
+
+impl Heap {
+    /// The heap's name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.core.words() * WORD_LEN
+    }
+
+    /// The first offset that programs may use: 0, or behind the account of blocks where the heap keeps one.
+    pub fn first_offset(&self) -> u64 {
+        self.core.first_word * WORD_LEN
+    }
+
+    /// Where in memory offset 0 lies. For C programs that know a heap by addresses.
+    pub fn address(&self) -> usize {
+        self.core.region.address()
+    }
+
+    /// The memory that the heap belongs to.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Runs `work` in a transaction and commits it durably ([`Commit::Sync`]).
+    ///
+    /// `work` is run again after every conflict, so it should change nothing but the heap. An error rolls back: nothing of
+    /// it remains.
+    ///
+    /// ```
+    /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
+    /// # fn main() -> cedrat_heap::Result<()> {
+    /// # let memory = Memory::volatile(MemoryOptions::small())?;
+    /// let heap = memory.create_heap("counts", &HeapOptions::raw(1 << 20))?;
+    /// let before = heap.atomically(|tx| {
+    ///     let count = tx.read(&heap, 0)?;
+    ///     tx.write(&heap, 0, count + 1)?;
+    ///     Ok(count)
+    /// })?;
+    /// assert_eq!(before, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` failed with; [`Error::Stopped`], after which only reopening tells whether the commit was kept.
+    pub fn atomically<T>(&self, work: impl FnMut(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
+        Ok(self.memory.run(Commit::Sync, work)?.value)
+    }
+
+    /// Asks the processor to fetch the word at this offset, and its lock: a hint before a transaction that will use it.
+    #[inline(always)]
+    pub fn prefetch(&self, offset: u64) {
+        let word = offset / WORD_LEN;
+        self.core.region.prefetch(word as usize);
+        self.memory.shared().stripes.prefetch(self.memory.shared().stripes.of(self.core.salt, word));
+    }
+}
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("name", &self.core.name).field("size", &self.size()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! Durable transactional memory: ordinary words of memory, read and written in transactions that survive failures
+//! (Hathi, HP Laboratories, 2011).
+//!
+//! A [`Memory`] has one clock and one table of locks; [`Heap`]s are its regions. Within a store the clock is that of the
+//! log, and a commit is one log record: what was written, redo only. There is no undo, because a heap holds only what was
+//! committed. `docs/inside/invariants.md` numbers what must hold (E2, E3, E4, E8, E10, E17, H), `docs/formats/heap.md`
+//! draws the bytes.
+//!
+//! Where to read on:
+//!
+//! 1. `region`, `stripes`, `slots`: words, their locks, and what transactions publish about themselves;
+//! 2. `tx`, `write_set`: a transaction while its work runs;
+//! 3. `commit`, `redo`: how it becomes a record and then visible;
+//! 4. `session`: running until it commits;
+//! 5. `files`, `checkpoint`, `load`: what lies on the disk, and how it is found again;
+//! 6. `blocks`: allocation.
+
+#![deny(unsafe_code)]
+
+mod blocks;
+mod clock;
+mod commit;
+mod error;
+mod files;
+mod heap;
+mod memory;
+mod options;
+mod redo;
+#[allow(unsafe_code)] // its reasons are numbered there
+mod region;
+mod session;
+mod slots;
+mod stripes;
+mod tx;
+mod write_set;
+
+pub use commit::HEAP_PART;
+pub use error::{Error, Interrupt, Result};
+pub use heap::Heap;
+pub use memory::{Counted, Memory};
+#[cfg(feature = "planted-faults")]
+pub use options::Fault;
+pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
+pub use redo::Senseless;
+pub use region::WORD_LEN;
+pub use session::{Done, Session};
+pub use tx::{HeapSavepoint, Tx};

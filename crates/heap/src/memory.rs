@@ -1,0 +1,345 @@
+//! A memory: heaps that share one clock, one table of locks, and so their transactions.
+
+use std::any::Any;
+use std::fmt;
+
+use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use cedrat_sync::{Arc, Condvar, Mutex, RwLock};
+use cedrat_wal::{Log, Lsn, PartitionId};
+
+use crate::clock::Clock;
+use crate::commit::Flagged;
+use crate::error::{Error, Interrupt, Result};
+use crate::files::Files;
+use crate::heap::{Core, Heap};
+use crate::options::{Commit, HeapOptions, MemoryOptions};
+use crate::region::{Mapping, WORD_LEN};
+use crate::session::{Done, Session};
+use crate::slots::Slots;
+use crate::stripes::Stripes;
+use crate::tx::{Descriptor, Tx};
+
+/// Heaps that transactions may use together. Cheap to clone; all clones are the same memory.
+///
+/// A store has one. One that stands alone ([`Memory::volatile`]) has the same transactions, and forgets everything.
+#[derive(Clone)]
+pub struct Memory {
+    shared: Arc<Shared>,
+    /// Keeps the store open as long as somebody may commit.
+    lease: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What all clones of a memory share.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) stripes: Stripes,
+    pub(crate) slots: Slots,
+    pub(crate) options: MemoryOptions,
+    pub(crate) flagged: Flagged,
+    pub(crate) next_txn: Arc<AtomicU64>,
+    pub(crate) counters: Counters,
+    pub(crate) heaps: RwLock<Vec<Arc<Core>>>,
+    pub(crate) files: Option<Files>,
+    /// Descriptors that nobody uses at the moment.
+    idle: Mutex<Vec<Box<Descriptor>>>,
+    waiting: Waiting,
+    dropped: AtomicBool,
+    room: Mutex<Option<MakeRoom>>,
+}
+
+/// Called where the log is full: takes a checkpoint, or waits for one.
+pub(crate) type MakeRoom = Arc<dyn Fn() + Send + Sync>;
+
+/// What happened, counted since the memory was made.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) partition_commits_made_sync: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+}
+
+/// What happened, counted since the store was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Transactions that were run again, because another was quicker.
+    pub conflicts: u64,
+    /// `Partition` commits that depended on others and became `Sync` (E8.4).
+    pub partition_commits_made_sync: u64,
+}
+
+/// Those who wait until something that they read is changed.
+#[derive(Debug, Default)]
+struct Waiting {
+    count: AtomicU32,
+    turn: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Memory {
+    /// A memory without a log: transactions, and nothing that survives.
+    ///
+    /// # Errors
+    /// Options that make no sense; no memory for the table of locks.
+    pub fn volatile(options: MemoryOptions) -> Result<Memory> {
+        Memory::around(Clock::own(), options, None, Arc::new(AtomicU64::new(1)))
+    }
+
+    pub(crate) fn around(
+        clock: Clock,
+        options: MemoryOptions,
+        files: Option<Files>,
+        next_txn: Arc<AtomicU64>,
+    ) -> Result<Memory> {
+        options.check()?;
+        let stripes = Stripes::new(options.stripes_log2, options.stripe_words_log2, options.huge_pages)
+            .map_err(|error| Error::io("setting memory aside for the locks of heaps", error))?;
+        let partitions = clock.log().map_or(1, Log::partitions);
+        let shared = Shared {
+            clock,
+            stripes,
+            slots: Slots::new(options.sessions_max),
+            options,
+            flagged: Flagged::new(partitions),
+            next_txn,
+            counters: Counters::default(),
+            heaps: RwLock::new(Vec::new()),
+            files,
+            idle: Mutex::default(),
+            waiting: Waiting::default(),
+            dropped: AtomicBool::new(false),
+            room: Mutex::new(None),
+        };
+        Ok(Memory { shared: Arc::new(shared), lease: None })
+    }
+
+    /// The same memory; whatever is made with this handle keeps `lease` alive.
+    pub fn with_lease(&self, lease: Arc<dyn Any + Send + Sync>) -> Memory {
+        Memory { shared: Arc::clone(&self.shared), lease: Some(lease) }
+    }
+
+    /// What is called where the log is full: it takes a checkpoint, or waits for one.
+    pub fn set_make_room(&self, make_room: impl Fn() + Send + Sync + 'static) {
+        *self.shared.room.lock() = Some(Arc::new(make_room));
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    // ---- heaps ------------------------------------------------------------------------------------------------
+
+    /// Creates a heap, all zero. When this returns it is durable that the heap exists.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; options that make no sense; no memory; no room on the disk for two checkpoints of it.
+    pub fn create_heap(&self, name: &str, options: &HeapOptions) -> Result<Heap> {
+        options.check()?;
+        self.shared.clock.running()?;
+        let mut heaps = self.shared.heaps.write();
+        if heaps.iter().any(|known| known.name == name) {
+            return Err(Error::Exists { what: "heap", name: name.to_owned() });
+        }
+        let number = match &self.shared.files {
+            Some(files) => files.next_number(),
+            None => heaps.last().map_or(0, |last| last.number + 1),
+        };
+        let round = |bytes: u64| bytes.next_multiple_of(options.chunk_len) / WORD_LEN;
+        let first_word = if options.blocks { crate::blocks::FIRST_WORD } else { 0 };
+        let mapping = Mapping { huge: self.shared.options.huge_pages, address: options.address };
+        let (words, reserved) = (round(options.size), round(options.size_max));
+        let core = Core::new(number, name, words, reserved, options.chunk_len, first_word, mapping)?;
+        let core = Arc::new(core);
+        if let Some(files) = &self.shared.files {
+            files.create(&core, options, Lsn::new(self.shared.clock.now()))?;
+        }
+        heaps.push(Arc::clone(&core));
+        drop(heaps);
+        Ok(self.heap_of(core))
+    }
+
+    /// The heap with this name.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`].
+    pub fn heap(&self, name: &str) -> Result<Heap> {
+        let core = self.shared.heaps.read().iter().find(|known| known.name == name).cloned();
+        let unknown = || Error::Unknown { what: "heap", name: name.to_owned() };
+        Ok(self.heap_of(core.ok_or_else(unknown)?))
+    }
+
+    /// All heaps, in the order in which they were created.
+    pub fn heaps(&self) -> Vec<Heap> {
+        let heaps = self.shared.heaps.read().clone();
+        heaps.into_iter().map(|core| self.heap_of(core)).collect()
+    }
+
+    /// Removes a heap, for good. Transactions that write to it from now on fail.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; the store stopped.
+    pub fn drop_heap(&self, name: &str) -> Result<()> {
+        self.shared.clock.running()?;
+        let mut heaps = self.shared.heaps.write();
+        let at = heaps.iter().position(|known| known.name == name);
+        let at = at.ok_or_else(|| Error::Unknown { what: "heap", name: name.to_owned() })?;
+        heaps[at].set_dropped();
+        self.shared.dropped.store(true, Ordering::Release);
+        let core = heaps.remove(at);
+        match &self.shared.files {
+            Some(files) => files.remove(&core),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a heap larger, to at most the `size_max` that it was created with. When this returns it is durable.
+    ///
+    /// # Errors
+    /// [`Error::Limit`]; no room on the disk; the store stopped.
+    pub fn grow_heap(&self, name: &str, size: u64) -> Result<()> {
+        self.shared.clock.running()?;
+        let heap = self.heap(name)?;
+        let core = &heap.core;
+        let words = size.next_multiple_of(core.chunks.len) / WORD_LEN;
+        let reserved = core.region.words().len() as u64;
+        if words > reserved {
+            return Err(Error::Limit { what: "the size of a heap, in bytes", given: size, limit: reserved * WORD_LEN });
+        }
+        let _alone = self.shared.heaps.write();
+        if words > core.words() {
+            if let Some(files) = &self.shared.files {
+                files.grow(core, words)?;
+            }
+            core.set_words(words);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn heap_of(&self, core: Arc<Core>) -> Heap {
+        Heap { memory: self.clone(), core }
+    }
+
+    // ---- transactions -----------------------------------------------------------------------------------------
+
+    /// What a thread holds that runs many transactions: their buffers, its log partition. The quickest way to run them.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if there are `sessions_max` already.
+    pub fn session(&self) -> Result<Session> {
+        let descriptor = self.shared.take_descriptor()?;
+        Ok(Session::new(self.clone(), descriptor))
+    }
+
+    /// Runs `work` in a transaction and commits it; as [`Session::run`], with a session of the memory's own.
+    ///
+    /// # Errors
+    /// Those of [`Session::run`].
+    pub fn run<T>(&self, mode: Commit, work: impl FnMut(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<Done<T>> {
+        self.session()?.run(mode, work)
+    }
+
+    /// Whether the commit with this LSN, and every one before it, will be found after any crash (`isStable` of
+    /// Hathi §3). With `wait`, returns when it is so; without a log nothing ever is.
+    ///
+    /// # Errors
+    /// The store stopped before: what was not stable by then never will be.
+    pub fn is_stable(&self, lsn: Lsn, wait: bool) -> Result<bool> {
+        match self.shared.clock.log() {
+            None => Ok(false),
+            Some(log) if log.is_stable(lsn) => Ok(true),
+            Some(log) if wait => {
+                log.ticket(lsn).wait()?;
+                Ok(true)
+            }
+            Some(log) => match log.stopped() {
+                None => Ok(false),
+                Some(stopped) => Err(stopped.into()),
+            },
+        }
+    }
+
+    /// The log of the store; `None` where nothing is logged.
+    pub fn log(&self) -> Option<&Log> {
+        self.shared.clock.log()
+    }
+
+    /// What happened, counted.
+    pub fn counted(&self) -> Counted {
+        let counters = &self.shared.counters;
+        Counted {
+            conflicts: counters.conflicts.load(Ordering::Relaxed),
+            partition_commits_made_sync: counters.partition_commits_made_sync.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heaps: Vec<String> = self.shared.heaps.read().iter().map(|core| core.name.clone()).collect();
+        f.debug_struct("Memory").field("heaps", &heaps).field("clock", &self.shared.clock.now()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("clock", &self.clock.now()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// A descriptor that nobody uses, with a slot.
+    pub(crate) fn take_descriptor(&self) -> Result<Box<Descriptor>> {
+        if let Some(descriptor) = self.idle.lock().pop() {
+            return Ok(descriptor);
+        }
+        let limit = u64::from(self.options.sessions_max);
+        let what = "sessions, or transactions at one moment (sessions_max)";
+        let number = self.slots.take().ok_or(Error::Limit { what, given: limit + 1, limit })?;
+        let partitions = self.clock.log().map_or(1, Log::partitions);
+        Ok(Box::new(Descriptor::new(number, PartitionId((number % u32::from(partitions)) as u16))))
+    }
+
+    /// Gives a descriptor back; it holds nothing but room in the log, which others may need.
+    pub(crate) fn give_back_descriptor(&self, descriptor: Box<Descriptor>) {
+        self.idle.lock().push(descriptor);
+    }
+
+    /// Whether any heap was dropped since the memory was made.
+    #[inline(always)]
+    pub(crate) fn has_dropped_heaps(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn make_room(&self) {
+        let make_room = self.room.lock().clone();
+        if let Some(make_room) = make_room {
+            make_room();
+        }
+    }
+
+    /// After words changed: those who wait for that look again.
+    #[inline(always)]
+    pub(crate) fn wake_waiting(&self) {
+        // They counted themselves before they looked at the stripes; the stripes were locked before this look.
+        if self.waiting.count.load(Ordering::SeqCst) > 0 {
+            self.wake_slowly();
+        }
+    }
+
+    #[cold]
+    fn wake_slowly(&self) {
+        *self.waiting.turn.lock() += 1;
+        self.waiting.changed.notify_all();
+    }
+
+    /// Returns when something that the transaction has read may have changed, or the log has stopped.
+    pub(crate) fn wait_for_change(&self, tx: &Tx<'_>) {
+        self.waiting.count.fetch_add(1, Ordering::SeqCst);
+        let mut turn = self.waiting.turn.lock();
+        while tx.reads_hold() && self.clock.running().is_ok() {
+            // Looked at now and then as well, for nobody says here that the log has stopped.
+            self.waiting.changed.wait_for(&mut turn, std::time::Duration::from_millis(20));
+        }
+        drop(turn);
+        self.waiting.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,153 @@
+//! What can be chosen.
+
+use crate::error::{Error, Result};
+
+/// When a transaction takes the locks of what it writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locking {
+    /// When it commits: transactions that read and write disturb each other least.
+    #[default]
+    CommitTime,
+    /// When it first writes a word: two transactions that would collide notice it earlier. A transaction that also
+    /// changes pages locks at commit all the same (E10.4).
+    EncounterTime,
+}
+
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// When the commit, and all that the transaction read, is durable.
+    #[default]
+    Sync,
+    /// At once. The ticket tells when it is durable; a crash before that loses the transaction as a whole.
+    Async,
+    /// As `Async`, and nobody is asked to hurry ("no flush", Lemon §1): it becomes durable with the next that is
+    /// forced, or when its block is full.
+    NoFlush,
+    /// When its own log partition is durable (Hathi §3): after a crash it is found even where earlier commits of other
+    /// partitions are lost. For heap transactions that are independent of those; where a transaction is seen to depend on
+    /// one that is neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.4). Transactions
+    /// that touch pages are refused (E8.3).
+    Partition,
+}
+
+/// Choices for transactional memory.
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    /// How many stripes share the locks, as a power of two. More mean fewer false conflicts and more cache misses.
+    pub stripes_log2: u32,
+    /// How many words share a stripe, as a power of two.
+    pub stripe_words_log2: u32,
+    /// When locks are taken.
+    pub locking: Locking,
+    /// Whether a transaction that meets something newer than its snapshot tries to move the snapshot, instead of running
+    /// again.
+    pub snapshot_extension: bool,
+    /// Whether the system is asked for huge pages, for heaps and locks.
+    pub huge_pages: bool,
+    /// How many sessions, and so transactions at one moment, there can be.
+    pub sessions_max: u32,
+    /// A deliberate mistake, for tests that show that it is noticed.
+    #[cfg(feature = "planted-faults")]
+    pub fault: Option<Fault>,
+}
+
+/// A deliberate mistake. Tests plant one and show that it is caught.
+#[cfg(feature = "planted-faults")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// What was read is not looked at again before a commit.
+    SkipValidation,
+    /// What was read is looked at before the commit's LSN is drawn, and not after (against E2.3).
+    ValidateBeforeDraw,
+    /// Words are written back before their stripes are locked.
+    PublishBeforeLock,
+    /// A chunk's `before` is the newest LSN when its copy begins, unfinished write-backs or not (against E4.1).
+    ChunkBeforeTooNew,
+    /// The root names a generation whose last chunks are not durable yet (against E4.3).
+    GenerationSwitchedEarly,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> MemoryOptions {
+        MemoryOptions {
+            stripes_log2: 18,
+            stripe_words_log2: 2,
+            locking: Locking::CommitTime,
+            snapshot_extension: true,
+            huge_pages: true,
+            sessions_max: 1024,
+            #[cfg(feature = "planted-faults")]
+            fault: None,
+        }
+    }
+}
+
+impl MemoryOptions {
+    /// A small table of locks and few sessions: for simulations and tests.
+    pub fn small() -> MemoryOptions {
+        MemoryOptions { stripes_log2: 8, huge_pages: false, sessions_max: 16, ..MemoryOptions::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |option, what: &str| Err(Error::Options { option, what: what.to_owned() });
+        if !(4..=32).contains(&self.stripes_log2) {
+            return wrong("stripes_log2", "choose 4 to 32");
+        }
+        if self.stripe_words_log2 > 16 {
+            return wrong("stripe_words_log2", "choose 0 to 16");
+        }
+        if !(1..=1 << 20).contains(&self.sessions_max) {
+            return wrong("sessions_max", "choose 1 to 1,048,576");
+        }
+        Ok(())
+    }
+}
+
+/// Choices for a heap, made when it is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapOptions {
+    /// Its size in bytes; rounded up to whole chunks.
+    pub size: u64,
+    /// What it may grow to, in bytes; so much of the address space is set aside. At least `size`.
+    pub size_max: u64,
+    /// The name of its checkpoint files in the store's directory `heaps`; by default the heap's own name.
+    pub file: Option<String>,
+    /// Where in memory it begins, so that raw addresses in it survive a restart. By default anywhere.
+    pub address: Option<usize>,
+    /// Whether the heap keeps account of blocks (`pmalloc`, `pfree`, roots). Without, all of it is the program's own.
+    pub blocks: bool,
+    /// How much is copied at a time by a checkpoint, in bytes: a multiple of 4,096.
+    pub chunk_len: u64,
+}
+
+impl HeapOptions {
+    /// A heap of `size` bytes that the program divides by itself, as in Hathi §3.
+    pub fn raw(size: u64) -> HeapOptions {
+        HeapOptions { size, size_max: size, file: None, address: None, blocks: false, chunk_len: 1 << 20 }
+    }
+
+    /// A heap of `size` bytes with blocks and roots, that may grow to eight times as much.
+    pub fn new(size: u64) -> HeapOptions {
+        HeapOptions { size_max: size.saturating_mul(8), blocks: true, ..HeapOptions::raw(size) }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        const SIZE_LIMIT: u64 = 1 << 46;
+        let wrong = |option, what: String| Err(Error::Options { option, what });
+        if !self.chunk_len.is_multiple_of(4096) || !(4096..=64 << 20).contains(&self.chunk_len) {
+            return wrong("chunk_len", format!("{} given; choose a multiple of 4096 up to 64 MiB", self.chunk_len));
+        }
+        if self.size == 0 || self.size > self.size_max {
+            return wrong("size", format!("{} given; choose 1 to size_max ({})", self.size, self.size_max));
+        }
+        if self.size_max > SIZE_LIMIT {
+            return wrong("size_max", format!("{} given; choose at most {SIZE_LIMIT}", self.size_max));
+        }
+        if self.address.is_some_and(|address| !address.is_multiple_of(2 << 20) || address == 0) {
+            return wrong("address", "choose a multiple of 2 MiB where nothing else is mapped".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Where the words of a heap lie in memory.
+//!
+//! This module holds the `unsafe` of the engine of this crate. It is sound because
+//!
+//! 1. a [`Region`] maps its range once and gives it back only when dropped; what is lent from it borrows it;
+//! 2. the range is private, anonymous memory: every word reads as zero until written, and no file and no other process
+//!    can change it;
+//! 3. words are only ever touched as aligned 64-bit atomics, so that a transaction that writes back and readers that do
+//!    not know it yet do not race in the sense of the language;
+//! 4. a prefetch is a hint: it reads nothing that the program could see, whatever the address.
+//!
+//! Under a seeded scheduler words are its atomics, in ordinary memory: that a reader may come between two of a writer's
+//! stores is what is explored there.
+
+use std::io;
+
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes in a word, the unit of reading, writing and conflict.
+pub const WORD_LEN: u64 = 8;
+
+/// How a region is mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    /// Ask for huge pages: random words then cost one miss instead of two.
+    pub(crate) huge: bool,
+    /// Where the region has to begin, so that raw addresses in it survive a restart.
+    pub(crate) address: Option<usize>,
+}
+
+/// A range of words, all zero, that costs memory only where it is written.
+#[derive(Debug)]
+pub(crate) struct Region {
+    words: backing::Words,
+}
+
+impl Region {
+    /// Reserves `words` words.
+    pub(crate) fn new(words: usize, mapping: Mapping) -> io::Result<Region> {
+        Ok(Region { words: backing::Words::new(words.max(1), mapping)? })
+    }
+
+    /// All words.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        self.words.all()
+    }
+
+    /// Asks the processor to fetch the line of this word. Nothing happens outside of the region.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        if let Some(word) = self.words().get(index) {
+            backing::prefetch(word);
+        }
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> usize {
+        self.words().as_ptr() as usize
+    }
+
+    /// Copies words into bytes, little endian, while others may change them: each word is whole, no two need fit together.
+    pub(crate) fn copy(&self, first: usize, into: &mut [u8]) {
+        let words = &self.words()[first..first + into.len() / 8];
+        for (word, bytes) in words.iter().zip(into.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+    }
+
+    /// Fills words from bytes; nobody else uses the region yet.
+    pub(crate) fn fill(&self, first: usize, from: &[u8]) {
+        let words = &self.words()[first..first + from.len() / 8];
+        for (word, bytes) in words.iter().zip(from.chunks_exact(8)) {
+            word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(not(cedrat_shuttle))]
+mod backing {
+    use std::io;
+    use std::ptr::NonNull;
+
+    use cedrat_sync::atomic::AtomicU64;
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::Mapping;
+
+    const HUGE_LEN: usize = 2 << 20;
+
+    #[derive(Debug)]
+    pub(super) struct Words {
+        base: NonNull<AtomicU64>,
+        count: usize,
+        /// What was mapped: more than the words, so that they can begin at a huge page.
+        mapped: NonNull<u8>,
+        mapped_len: usize,
+    }
+
+    // SAFETY: 1 and 3; it is memory, not bound to a thread, and lends only atomics.
+    unsafe impl Send for Words {}
+    // SAFETY: as above.
+    unsafe impl Sync for Words {}
+
+    impl Words {
+        pub(super) fn new(count: usize, mapping: Mapping) -> io::Result<Words> {
+            let len = count.checked_mul(8).and_then(|len| len.checked_next_multiple_of(HUGE_LEN));
+            let too_long = || io::Error::new(io::ErrorKind::OutOfMemory, "the range is longer than the address space");
+            let len = len.ok_or_else(too_long)?;
+            let (mapped, mapped_len) = match mapping.address {
+                None => (map(None, len + HUGE_LEN)?, len + HUGE_LEN),
+                Some(address) => (map(Some(address), len)?, len),
+            };
+            let skip = match mapping.address {
+                None => mapped.as_ptr().align_offset(HUGE_LEN),
+                Some(_) => 0,
+            };
+            let words = Words {
+                // SAFETY: 1; `skip` is less than the HUGE_LEN bytes that were mapped beyond `len`.
+                base: unsafe { mapped.add(skip) }.cast(),
+                count,
+                mapped,
+                mapped_len,
+            };
+            let advice = if mapping.huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+            // A hint: where it is not understood, pages are small.
+            // SAFETY: 1; the range was just mapped and nobody else knows it.
+            let _ = unsafe { madvise(words.base.as_ptr().cast(), len, advice) };
+            // SAFETY: as above. A child of `fork` would make every change copy its page.
+            let _ = unsafe { madvise(words.base.as_ptr().cast(), len, Advice::LinuxDontFork) };
+            Ok(words)
+        }
+
+        #[inline(always)]
+        pub(super) fn all(&self) -> &[AtomicU64] {
+            // SAFETY: 1, 2 and 3; the range has `count` words, aligned since it begins at a page, initialised to zero.
+            unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
+        }
+    }
+
+    /// Maps `len` bytes, at the address if one is given; never over anything that is mapped there.
+    fn map(address: Option<usize>, len: usize) -> io::Result<NonNull<u8>> {
+        let at = address.map_or(std::ptr::null_mut(), |address| address as *mut core::ffi::c_void);
+        let mut flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        if address.is_some() {
+            flags |= MapFlags::FIXED_NOREPLACE;
+        }
+        // SAFETY: a fresh mapping, at an address of the system's choice or where nothing is mapped, touches no memory
+        // that exists.
+        let base = unsafe { mmap_anonymous(at, len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        Ok(NonNull::new(base.cast()).expect("a mapping does not begin at address zero"))
+    }
+
+    impl Drop for Words {
+        fn drop(&mut self) {
+            // SAFETY: 1; this is the range that was mapped, and whatever was lent from it is gone.
+            let _ = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_len) };
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(word: &AtomicU64) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: 4.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = word;
+    }
+}
+
+#[cfg(cedrat_shuttle)]
+mod backing {
+    use std::io;
+
+    use cedrat_sync::atomic::AtomicU64;
+
+    use super::Mapping;
+
+    #[derive(Debug)]
+    pub(super) struct Words(Box<[AtomicU64]>);
+
+    impl Words {
+        pub(super) fn new(count: usize, _: Mapping) -> io::Result<Words> {
+            Ok(Words((0..count).map(|_| AtomicU64::new(0)).collect()))
+        }
+
+        pub(super) fn all(&self) -> &[AtomicU64] {
+            &self.0
+        }
+    }
+
+    pub(super) fn prefetch(_: &AtomicU64) {}
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_begin_as_zero_and_keep_what_is_stored() {
+        let region = Region::new(1000, Mapping { huge: true, address: None }).expect("mapped");
+        assert!(region.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        region.fill(10, &[1; 16]);
+        let mut back = [0; 24];
+        region.copy(9, &mut back);
+        assert_eq!((back[7], back[8], back[23]), (0, 1, 1));
+        region.prefetch(5);
+        region.prefetch(usize::MAX);
+    }
+
+    #[test]
+    fn a_fixed_address_is_kept_or_refused() {
+        let address = 0x5000_0000_0000;
+        let mapping = Mapping { huge: false, address: Some(address) };
+        let first = Region::new(10, mapping).expect("nothing is mapped there");
+        assert_eq!(first.address(), address);
+        assert!(Region::new(10, mapping).is_err(), "never over what is there");
+        drop(first);
+        assert!(Region::new(10, mapping).is_ok());
+    }
+}

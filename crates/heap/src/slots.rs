@@ -1,0 +1,112 @@
+//! What running transactions publish: when they began, and what they are about to commit.
+//!
+//! ```text
+//! committer                                    checkpointer
+//! 1. committing := newest + 1                  1. clock := newest
+//! 2. lsn := newest += 1 (in the log)           2. per slot: committing
+//! 3. words are written back                    before := min(clock, committing - 1)
+//! 4. committing := none
+//! ```
+//!
+//! As in the log's clock (E3.1): a checkpointer whose clock covers an LSN has seen the draw, and so the bound before it,
+//! or the end of the write-back behind it. So every commit up to `before` is in the words that are copied from then on
+//! (E4.1).
+
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// No LSN: nothing runs, nothing is being committed.
+const NONE: u64 = u64::MAX;
+
+/// What one session publishes. Only its owner writes it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Slot {
+    taken: AtomicBool,
+    /// The snapshot with which the running transaction began.
+    start: AtomicU64,
+    /// The commit under way draws this LSN or a later one.
+    committing: AtomicU64,
+}
+
+/// All slots of a memory.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    slots: Box<[Slot]>,
+    /// No slot from this one on was ever taken.
+    high: AtomicU64,
+}
+
+impl Slots {
+    pub(crate) fn new(count: u32) -> Slots {
+        let slot = || Slot {
+            taken: AtomicBool::new(false),
+            start: AtomicU64::new(NONE),
+            committing: AtomicU64::new(NONE),
+        };
+        Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
+    }
+
+    /// Takes a slot that nobody has.
+    pub(crate) fn take(&self) -> Option<u32> {
+        for (number, slot) in self.slots.iter().enumerate() {
+            if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {
+                self.high.fetch_max(number as u64 + 1, Ordering::SeqCst);
+                return Some(number as u32);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn give_back(&self, number: u32) {
+        let slot = self.slot(number);
+        slot.start.store(NONE, Ordering::Release);
+        slot.committing.store(NONE, Ordering::Release);
+        slot.taken.store(false, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self, number: u32) -> &Slot {
+        &self.slots[number as usize]
+    }
+
+    fn used(&self) -> impl Iterator<Item = &Slot> {
+        self.slots[..self.high.load(Ordering::SeqCst) as usize].iter()
+    }
+
+    /// Every transaction that runs now began with this snapshot or a later one.
+    pub(crate) fn oldest_start(&self) -> u64 {
+        self.used().map(|slot| slot.start.load(Ordering::Acquire)).min().unwrap_or(NONE)
+    }
+
+    /// The words of every commit up to this LSN are written back. `clock` was read before (E4.1).
+    pub(crate) fn written_back(&self, clock: u64) -> u64 {
+        let bound = self.used().map(|slot| slot.committing.load(Ordering::Acquire)).min().unwrap_or(NONE);
+        clock.min(bound - 1)
+    }
+}
+
+impl Slot {
+    /// A transaction begins. Not ordered with what it reads next: what relies on it looks at versions as well (E17.1).
+    #[inline(always)]
+    pub(crate) fn begin(&self, snapshot: u64) {
+        self.start.store(snapshot, Ordering::Release);
+    }
+
+    /// The transaction has ended.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        self.start.store(NONE, Ordering::Release);
+    }
+
+    /// A commit is about to draw an LSN newer than `newest` (E3.1).
+    #[inline(always)]
+    pub(crate) fn commits_after(&self, newest: u64) {
+        self.committing.store(newest + 1, Ordering::Release);
+    }
+
+    /// The commit's words are written back, or there will be none.
+    #[inline(always)]
+    pub(crate) fn committed(&self) {
+        self.committing.store(NONE, Ordering::Release);
+    }
+}

@@ -1,0 +1,148 @@
+//! Versioned write locks: who may write a word, and when it was last written (Hathi §4; DESIGN of TL2 and TinySTM).
+//!
+//! Words share the locks of one striped table. A lock is a number:
+//!
+//! ```text
+//! version << 1        free; the newest commit that wrote a word of the stripe has this LSN
+//! owner   << 1 | 1    locked; the owner knows the version before
+//! ```
+//!
+//! A reader looks at the lock, reads the word, looks again: if both looks gave the same free version, not newer than its
+//! snapshot, the word belongs to the snapshot.
+
+use std::io;
+
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+
+use crate::region::{Mapping, Region};
+
+/// What a lock says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look(u64);
+
+impl Look {
+    #[inline(always)]
+    pub(crate) const fn version(version: u64) -> Look {
+        Look(version << 1)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn owned_by(owner: u32) -> Look {
+        Look((owner as u64) << 1 | 1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_locked(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The version, if it is free.
+    #[inline(always)]
+    pub(crate) fn free_version(self) -> Option<u64> {
+        if self.is_locked() { None } else { Some(self.0 >> 1) }
+    }
+
+    /// Whether it is free and not newer than the snapshot. One compare: a locked stripe's owner may look like an old
+    /// version, so the lowest bit is asked as well.
+    #[inline(always)]
+    pub(crate) fn belongs_to(self, snapshot: u64) -> bool {
+        !self.is_locked() && self.0 >> 1 <= snapshot
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Stripes {
+    table: Region,
+    mask: usize,
+    /// Words in a stripe, as a power of two.
+    words_shift: u32,
+}
+
+impl Stripes {
+    /// A table of `2^count_log2` stripes of `2^words_log2` words.
+    pub(crate) fn new(count_log2: u32, words_log2: u32, huge: bool) -> io::Result<Stripes> {
+        let count = 1usize << count_log2;
+        let table = Region::new(count, Mapping { huge, address: None })?;
+        Ok(Stripes { table, mask: count - 1, words_shift: words_log2 })
+    }
+
+    /// How many stripes there are.
+    pub(crate) fn count(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// Words in a stripe.
+    pub(crate) fn stripe_words(&self) -> u64 {
+        1 << self.words_shift
+    }
+
+    /// The stripe of a word. Neighbours share one or have neighbouring ones; heaps are set apart by their salt.
+    #[inline(always)]
+    pub(crate) fn of(&self, salt: u64, word: u64) -> u32 {
+        ((word >> self.words_shift).wrapping_add(salt) as usize & self.mask) as u32
+    }
+
+    #[inline(always)]
+    fn lock(&self, stripe: u32) -> &AtomicU64 {
+        // The mask keeps what `of` gives inside; anything else is a mistake in this crate, and panics here.
+        &self.table.words()[stripe as usize]
+    }
+
+    /// The first look, before the word is read; also what a look at the end of a transaction is.
+    #[inline(always)]
+    pub(crate) fn look(&self, stripe: u32) -> Look {
+        Look(self.lock(stripe).load(Ordering::SeqCst))
+    }
+
+    /// The second look, after the word was read with `Acquire`.
+    #[inline(always)]
+    pub(crate) fn look_again(&self, stripe: u32) -> Look {
+        Look(self.lock(stripe).load(Ordering::Relaxed))
+    }
+
+    /// Takes the lock if it still says `seen`, which is free.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, stripe: u32, seen: Look, owner: u32) -> bool {
+        let lock = self.lock(stripe);
+        // Sequentially consistent: who waits for a change (`retry`) says so and then looks, a committer locks and then
+        // asks whether anybody waits.
+        lock.compare_exchange(seen.0, Look::owned_by(owner).0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Lets the lock go; the words of the stripe were last written at `version`.
+    #[inline(always)]
+    pub(crate) fn unlock(&self, stripe: u32, version: Look) {
+        debug_assert!(!version.is_locked());
+        self.lock(stripe).store(version.0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, stripe: u32) {
+        self.table.prefetch(stripe as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_sync::explore;
+
+    #[test]
+    fn a_lock_is_taken_once_and_says_who_and_when() {
+        explore(1, 1, || {
+            let stripes = Stripes::new(4, 2, false).expect("memory");
+            let stripe = stripes.of(7, 5);
+            assert_eq!(stripe, stripes.of(7, 6), "words 4 to 7 share a stripe");
+            assert_ne!(stripe, stripes.of(7, 8));
+            let seen = stripes.look(stripe);
+            assert_eq!(seen.free_version(), Some(0));
+            assert!(stripes.try_lock(stripe, seen, 3));
+            assert!(!stripes.try_lock(stripe, seen, 4));
+            assert_eq!(stripes.look(stripe), Look::owned_by(3));
+            assert!(!stripes.look(stripe).belongs_to(u64::MAX >> 1));
+            stripes.unlock(stripe, Look::version(9));
+            assert!(stripes.look(stripe).belongs_to(9) && !stripes.look(stripe).belongs_to(8));
+        });
+    }
+}

@@ -1,0 +1,426 @@
+//! A transaction: reading from a snapshot, and keeping what is written until it commits.
+//!
+//! What holds (docs/inside/invariants.md, H):
+//!
+//! - every word that is read belongs to one snapshot: the state after all commits up to an LSN (*opacity*). A
+//!   transaction that would see anything else is interrupted before it sees it;
+//! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
+
+use cedrat_sync::{Arc, spin_hint};
+
+use crate::blocks::BlockChange;
+use crate::error::{Error, Interrupt, Result};
+use crate::heap::{Core, Heap};
+use crate::memory::Shared;
+use crate::options::Locking;
+use crate::redo::RedoWriter;
+use crate::region::WORD_LEN;
+use crate::slots::Slot;
+use crate::stripes::Look;
+use crate::write_set::{Write, WriteMark, WriteSet};
+use cedrat_sync::atomic::Ordering;
+use cedrat_wal::{PartitionId, Reservation};
+
+/// How often a locked stripe is looked at again before its owner is called quicker.
+const LOOKS_AT_LOCKED: u32 = 64;
+
+/// What a transaction keeps, and a session from one transaction to the next.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    /// Its slot, which is also its name as an owner of stripes.
+    pub(crate) number: u32,
+    pub(crate) partition: PartitionId,
+    /// Every word read belongs to the state after this version.
+    pub(crate) snapshot: u64,
+    /// Stripes that were read.
+    pub(crate) reads: Vec<u32>,
+    pub(crate) writes: WriteSet,
+    /// Stripes that are locked, and what they said before.
+    pub(crate) locked: Vec<(u32, Look)>,
+    /// One of them said something newer than the snapshot.
+    pub(crate) locked_newer: bool,
+    /// Whether locks are taken by writing.
+    pub(crate) encounter: bool,
+    /// Blocks allocated and freed.
+    pub(crate) blocks: Vec<BlockChange>,
+    /// Heaps that this session has written to lately.
+    pub(crate) heaps: Vec<Arc<Core>>,
+    pub(crate) redo: RedoWriter,
+    pub(crate) room: Option<Reservation>,
+    /// State of a small random generator, for waiting times.
+    pub(crate) random: u64,
+}
+
+/// A heap transaction, while its work runs. It may touch any heap of its memory.
+///
+/// All its calls return an [`Interrupt`] where the transaction cannot go on; pass it up with `?`.
+#[derive(Debug)]
+pub struct Tx<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) this: &'a mut Descriptor,
+}
+
+/// A place in a transaction that its writes can be taken back to (E10.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapSavepoint {
+    writes: WriteMark,
+    blocks: usize,
+}
+
+impl Descriptor {
+    pub(crate) fn new(number: u32, partition: PartitionId) -> Descriptor {
+        Descriptor {
+            number,
+            partition,
+            snapshot: 0,
+            reads: Vec::with_capacity(64),
+            writes: WriteSet::default(),
+            locked: Vec::with_capacity(64),
+            locked_newer: false,
+            encounter: false,
+            blocks: Vec::new(),
+            heaps: Vec::new(),
+            redo: RedoWriter::default(),
+            room: None,
+            random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
+        }
+    }
+
+    /// Makes sure that the commit will find the heap.
+    #[inline(always)]
+    pub(crate) fn will_write(&mut self, core: &Arc<Core>) {
+        if !self.heaps.first().is_some_and(|first| Arc::ptr_eq(first, core)) {
+            self.remember(core);
+        }
+    }
+
+    #[cold]
+    fn remember(&mut self, core: &Arc<Core>) {
+        const KEPT: usize = 8;
+        if let Some(at) = self.heaps.iter().position(|known| Arc::ptr_eq(known, core)) {
+            self.heaps.swap(0, at);
+            return;
+        }
+        if self.heaps.len() >= KEPT && self.writes.is_empty() && self.blocks.is_empty() {
+            self.heaps.clear();
+        }
+        self.heaps.insert(0, Arc::clone(core));
+    }
+
+    /// The heap with this number, to which this session has written.
+    #[inline(always)]
+    pub(crate) fn heap(&self, number: u32) -> &Arc<Core> {
+        match self.heaps.first() {
+            Some(first) if first.number == number => first,
+            _ => self.other_heap(number),
+        }
+    }
+
+    #[inline(never)]
+    fn other_heap(&self, number: u32) -> &Arc<Core> {
+        self.heaps.iter().find(|core| core.number == number).expect("what is written to is remembered")
+    }
+
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+impl<'a> Tx<'a> {
+    /// Begins a transaction in a descriptor that holds nothing.
+    #[inline(always)]
+    pub(crate) fn begin(shared: &'a Shared, this: &'a mut Descriptor) -> Tx<'a> {
+        debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
+        this.snapshot = shared.clock.now();
+        this.encounter = shared.options.locking == Locking::EncounterTime;
+        shared.slots.slot(this.number).begin(this.snapshot);
+        Tx { shared, this }
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> &'a Slot {
+        self.shared.slots.slot(self.this.number)
+    }
+
+    // ---- words ------------------------------------------------------------------------------------------------
+
+    /// Reads the word at `offset`, a multiple of eight, as a little-endian number.
+    ///
+    /// # Errors
+    /// An offset out of range or not aligned; a conflict.
+    #[inline]
+    pub fn read(&mut self, heap: &Heap, offset: u64) -> Result<u64, Interrupt> {
+        self.shared.check_same(heap)?;
+        let word = heap.core.word_at(offset)?;
+        self.read_word(&heap.core, word)
+    }
+
+    /// Writes the word at `offset`, a multiple of eight. Others see it when the transaction has committed.
+    ///
+    /// # Errors
+    /// An offset out of range or not aligned; a conflict.
+    #[inline]
+    pub fn write(&mut self, heap: &Heap, offset: u64, value: u64) -> Result<(), Interrupt> {
+        self.shared.check_same(heap)?;
+        let word = heap.core.word_at(offset)?;
+        self.write_word(&heap.core, word, value, u64::MAX)
+    }
+
+    /// Reads bytes, of any place and length (`READ` of Hathi, Figure 1).
+    ///
+    /// # Errors
+    /// Bytes out of range; a conflict.
+    pub fn read_bytes(&mut self, heap: &Heap, offset: u64, into: &mut [u8]) -> Result<(), Interrupt> {
+        self.shared.check_same(heap)?;
+        heap.core.check_range(offset, into.len() as u64)?;
+        let (mut at, mut into) = (offset, into);
+        while !into.is_empty() {
+            let skip = (at % WORD_LEN) as usize;
+            let len = into.len().min(8 - skip);
+            let bytes = self.read_word(&heap.core, at / WORD_LEN)?.to_le_bytes();
+            let (now, later) = into.split_at_mut(len);
+            now.copy_from_slice(&bytes[skip..skip + len]);
+            (at, into) = (at + len as u64, later);
+        }
+        Ok(())
+    }
+
+    /// Writes bytes, of any place and length (`WRITE` of Hathi, Figure 1).
+    ///
+    /// # Errors
+    /// Bytes out of range; a conflict.
+    pub fn write_bytes(&mut self, heap: &Heap, offset: u64, bytes: &[u8]) -> Result<(), Interrupt> {
+        self.shared.check_same(heap)?;
+        heap.core.check_range(offset, bytes.len() as u64)?;
+        let (mut at, mut bytes) = (offset, bytes);
+        while !bytes.is_empty() {
+            let skip = (at % WORD_LEN) as usize;
+            let len = bytes.len().min(8 - skip);
+            let (now, later) = bytes.split_at(len);
+            let (mut value, mut mask) = ([0; 8], [0; 8]);
+            value[skip..skip + len].copy_from_slice(now);
+            mask[skip..skip + len].fill(0xff);
+            self.write_word(&heap.core, at / WORD_LEN, u64::from_le_bytes(value), u64::from_le_bytes(mask))?;
+            (at, bytes) = (at + len as u64, later);
+        }
+        Ok(())
+    }
+
+    /// Reads a word of the transaction's snapshot, or what the transaction has written over it.
+    #[inline(always)]
+    pub(crate) fn read_word(&mut self, core: &Arc<Core>, word: u64) -> Result<u64, Interrupt> {
+        if let Some(own) = self.this.writes.find(core.number, word) {
+            return self.read_own(core, word, own);
+        }
+        self.read_shared(core, word)
+    }
+
+    /// A word that the transaction has written, all of it or some of its bytes.
+    #[cold]
+    fn read_own(&mut self, core: &Arc<Core>, word: u64, own: Write) -> Result<u64, Interrupt> {
+        if own.mask == u64::MAX {
+            return Ok(own.value);
+        }
+        let others = self.read_shared(core, word)?;
+        Ok(others & !own.mask | own.value & own.mask)
+    }
+
+    #[inline(always)]
+    fn read_shared(&mut self, core: &Core, word: u64) -> Result<u64, Interrupt> {
+        let stripes = &self.shared.stripes;
+        let stripe = stripes.of(core.salt, word);
+        let before = stripes.look(stripe);
+        // `Acquire`: the second look comes after it; and who sees a value written back sees its stripe locked before.
+        let value = core.region.words()[word as usize].load(Ordering::Acquire);
+        if before.belongs_to(self.this.snapshot) && stripes.look_again(stripe) == before {
+            self.note_read(stripe);
+            return Ok(value);
+        }
+        self.read_slowly(core, word, stripe)
+    }
+
+    #[inline(always)]
+    fn note_read(&mut self, stripe: u32) {
+        if self.this.reads.last() != Some(&stripe) {
+            self.this.reads.push(stripe);
+        }
+    }
+
+    /// The stripe is locked, or newer than the snapshot, or changed under the reader's eyes.
+    #[cold]
+    fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
+        let stripes = &self.shared.stripes;
+        for _ in 0..LOOKS_AT_LOCKED {
+            let before = stripes.look(stripe);
+            let value = core.region.words()[word as usize].load(Ordering::Acquire);
+            let again = stripes.look_again(stripe);
+            if before == Look::owned_by(self.this.number) {
+                // Its own lock: nobody else writes here. What it said before was judged when it was taken.
+                return self.read_locked_by_itself(stripe, value);
+            }
+            match before.free_version() {
+                Some(_) if again != before => {}
+                Some(version) if version <= self.this.snapshot => {
+                    self.note_read(stripe);
+                    return Ok(value);
+                }
+                Some(_) => self.extend_snapshot()?,
+                None => spin_hint(),
+            }
+        }
+        Err(Interrupt::CONFLICT)
+    }
+
+    fn read_locked_by_itself(&mut self, stripe: u32, value: u64) -> Result<u64, Interrupt> {
+        let before = self.this.locked.iter().find(|(locked, _)| *locked == stripe).map(|(_, before)| *before);
+        let before = before.expect("what is locked is remembered");
+        if !before.belongs_to(self.this.snapshot) {
+            self.extend_snapshot()?;
+        }
+        self.note_read(stripe);
+        Ok(value)
+    }
+
+    /// Moves the snapshot to now, if nothing that was read has changed since.
+    #[cold]
+    pub(crate) fn extend_snapshot(&mut self) -> Result<(), Interrupt> {
+        let now = self.shared.clock.now();
+        let fixed = !self.shared.options.snapshot_extension && !self.this.reads.is_empty();
+        if fixed || !self.reads_hold() {
+            return Err(Interrupt::CONFLICT);
+        }
+        self.this.snapshot = now;
+        Ok(())
+    }
+
+    /// Whether everything that was read still is as it was: free, or locked by this transaction, and not newer than the
+    /// snapshot.
+    #[inline]
+    pub(crate) fn reads_hold(&self) -> bool {
+        let this = &*self.this;
+        let own = Look::owned_by(this.number);
+        this.reads.iter().all(|&stripe| {
+            let look = self.shared.stripes.look(stripe);
+            look.belongs_to(this.snapshot) || look == own && self.was_old_when_locked(stripe)
+        })
+    }
+
+    fn was_old_when_locked(&self, stripe: u32) -> bool {
+        let this = &*self.this;
+        !this.locked_newer
+            || this.locked.iter().any(|&(locked, before)| locked == stripe && before.belongs_to(this.snapshot))
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_word(&mut self, core: &Arc<Core>, word: u64, value: u64, mask: u64) -> Result<(), Interrupt> {
+        self.this.will_write(core);
+        let stripe = self.shared.stripes.of(core.salt, word);
+        if self.this.encounter {
+            self.lock(stripe)?;
+        }
+        self.this.writes.put(Write { word, value, mask, heap: core.number, stripe });
+        Ok(())
+    }
+
+    /// Takes a stripe's lock, if this transaction does not have it.
+    #[inline]
+    pub(crate) fn lock(&mut self, stripe: u32) -> Result<(), Interrupt> {
+        let stripes = &self.shared.stripes;
+        let own = Look::owned_by(self.this.number);
+        let mut looks = 0;
+        loop {
+            let seen = stripes.look(stripe);
+            if seen == own {
+                return Ok(());
+            }
+            if !seen.is_locked() && stripes.try_lock(stripe, seen, self.this.number) {
+                self.this.locked.push((stripe, seen));
+                self.this.locked_newer |= !seen.belongs_to(self.this.snapshot);
+                return Ok(());
+            }
+            looks += 1;
+            if looks > LOOKS_AT_LOCKED {
+                return Err(Interrupt::CONFLICT);
+            }
+            spin_hint();
+        }
+    }
+
+    // ---- savepoints -------------------------------------------------------------------------------------------
+
+    /// A place to which [`Tx::back_to`] takes the transaction's writes back.
+    pub fn savepoint(&mut self) -> HeapSavepoint {
+        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len() }
+    }
+
+    /// Takes back what was written, allocated and freed since the savepoint. What was read stays read (E10.6).
+    pub fn back_to(&mut self, savepoint: HeapSavepoint) {
+        self.this.writes.back_to(savepoint.writes);
+        self.drop_blocks(savepoint.blocks);
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------
+
+    /// Gives up what was written, but remembers what was read.
+    pub(crate) fn let_writes_go(&mut self) {
+        self.drop_blocks(0);
+        for (stripe, before) in self.this.locked.drain(..) {
+            self.shared.stripes.unlock(stripe, before);
+        }
+        self.this.locked_newer = false;
+        self.this.writes.clear();
+    }
+
+    /// Lets everything go: nothing of the transaction remains. Locks say again what they said before.
+    pub(crate) fn abandon(&mut self) {
+        self.drop_blocks(0);
+        for &(stripe, before) in &self.this.locked {
+            self.shared.stripes.unlock(stripe, before);
+        }
+        self.forget();
+    }
+
+    /// Empties the descriptor for the next transaction.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.this.locked.clear();
+        self.this.locked_newer = false;
+        self.this.reads.clear();
+        self.this.writes.clear();
+        self.this.blocks.clear();
+        self.slot().end();
+    }
+
+    fn drop_blocks(&mut self, keep: usize) {
+        while self.this.blocks.len() > keep {
+            let change = self.this.blocks.pop().expect("there is one");
+            self.this.heap(change.heap).abandon_block(&change);
+        }
+    }
+}
+
+/// Work that ends without a word, by a panic, leaves nothing either.
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if !self.this.locked.is_empty() || !self.this.blocks.is_empty() {
+            self.abandon();
+        } else {
+            self.forget();
+        }
+    }
+}
+
+impl Shared {
+    #[inline(always)]
+    fn check_same(&self, heap: &Heap) -> Result<(), Interrupt> {
+        if std::ptr::eq(self, heap.memory.shared()) { Ok(()) } else { Err(other_memory()) }
+    }
+}
+
+#[cold]
+fn other_memory() -> Interrupt {
+    Interrupt::failed(Error::Misuse("the heap belongs to another store's memory than the transaction"))
+}
