@@ -12,7 +12,7 @@ use crate::block::{BLOCK_UNIT, BlockHeader, SEQUENCE_NONE, SegmentHead, SegmentH
 use crate::checksum::block_seed;
 use crate::control::Control;
 use crate::error::LogError;
-use crate::read::{Blocks, Reader};
+use crate::read::{Blocks, CHUNK_LEN, Reader};
 use crate::record;
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Slot, file_name, file_number};
 use crate::verdict::{Body, Head, Verdict, verdict};
@@ -214,6 +214,8 @@ fn walk(
     promises: &mut Promises,
 ) -> Result<Walked, LogError> {
     const INDEX_STEP: u64 = 64 << 10;
+    /// To read so much takes as long as to begin another read.
+    const LONG_BLOCK: u32 = 128 << 10;
     let mut walked = Walked {
         blocks: Blocks::new(reader, partition, LogOffset::new(u64::MAX)),
         stop: from,
@@ -228,6 +230,8 @@ fn walk(
             break;
         };
         promises.take(partition, &header);
+        // Only headers are wanted here: where blocks are long, most of what lies between need not be read.
+        walked.blocks.chunk_len = if header.len >= LONG_BLOCK { BLOCK_UNIT } else { CHUNK_LEN };
         if !header.is_empty() {
             let far = |&(_, last): &(Lsn, LogOffset)| header.offset.since(last).0 >= INDEX_STEP;
             if walked.index.last().is_none_or(far) {
@@ -240,6 +244,7 @@ fn walk(
         }
         walked.stop = header.end();
     }
+    walked.blocks.chunk_len = CHUNK_LEN;
     behind(&mut walked, promises)?;
     Ok(walked)
 }

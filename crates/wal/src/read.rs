@@ -138,6 +138,8 @@ pub(crate) struct Blocks {
     pub(crate) partition: PartitionId,
     /// Nothing from here on is read.
     pub(crate) stop: LogOffset,
+    /// How much is read at a time, where that is enough.
+    pub(crate) chunk_len: usize,
     chunk: Option<Arc<Chunk>>,
     chunk_begin: LogOffset,
     /// Bytes read so far.
@@ -146,7 +148,15 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(reader: &Arc<Reader>, partition: PartitionId, stop: LogOffset) -> Blocks {
-        Blocks { reader: Arc::clone(reader), partition, stop, chunk: None, chunk_begin: LogOffset::ZERO, read: 0 }
+        Blocks {
+            reader: Arc::clone(reader),
+            partition,
+            stop,
+            chunk_len: CHUNK_LEN,
+            chunk: None,
+            chunk_begin: LogOffset::ZERO,
+            read: 0,
+        }
     }
 
     fn position(&self, offset: LogOffset) -> Position {
@@ -161,7 +171,7 @@ impl Blocks {
         {
             return Ok(Some(offset.since(self.chunk_begin).0 as usize));
         }
-        let wanted = (self.stop.since(offset).0.min(CHUNK_LEN as u64) as usize).max(len);
+        let wanted = (self.stop.since(offset).0.min(self.chunk_len as u64) as usize).max(len);
         let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
         // A chunk nobody else holds is read into again.
         let mut bytes = match self.chunk.take().map(Arc::try_unwrap) {
