@@ -1,6 +1,7 @@
-//! The writer thread: asynchronous commits, promises when idle, segments ahead of need.
+//! The writer threads: asynchronous commits and promises when idle; segments ahead of need.
 //!
-//! Nothing correct depends on it; without it, committers, throttled appenders and reservations do its work.
+//! Nothing correct depends on them; without them, committers, throttled appenders and reservations do their work. They are
+//! two because making a segment takes as long as writing all of it, and commits should not wait so long.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use crate::log::Shared;
 
-/// The writer thread; it ends, having flushed everything, when this is dropped.
+/// The writer threads; they end, having flushed everything, when this is dropped.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
+    preparer: Option<thread::JoinHandle<()>>,
 }
 
 /// How the thread is spoken to.
@@ -23,11 +25,21 @@ pub(crate) struct WriterState {
     idle: AtomicBool,
     asked: Mutex<Asked>,
     changed: Condvar,
+    /// For the thread that makes segments.
+    preparing: Mutex<Preparing>,
+    short: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Asked {
     flush: bool,
+    quit: bool,
+}
+
+#[derive(Debug, Default)]
+struct Preparing {
+    /// There are too few segments.
+    short: bool,
     quit: bool,
 }
 
@@ -65,19 +77,21 @@ impl WriterState {
 
 impl Writer {
     pub(crate) fn start(shared: &Arc<Shared>) -> Writer {
-        let mut asked = shared.writer.asked.lock();
-        *asked = Asked::default();
-        drop(asked);
-        shared.writer.running.store(true, Ordering::SeqCst);
-        let thread = {
+        let writer = &shared.writer;
+        *writer.asked.lock() = Asked::default();
+        *writer.preparing.lock() = Preparing::default();
+        writer.running.store(true, Ordering::SeqCst);
+        let spawn = |name: &str, run: fn(&Shared)| {
             let shared = Arc::clone(shared);
-            thread::Builder::new().name("cedrat-log".into()).spawn(move || run(&shared))
+            thread::Builder::new().name(name.into()).spawn(move || run(&shared)).ok()
         };
-        if thread.is_err() {
-            // The log works without; what the thread would do is done by those who need it.
-            shared.writer.running.store(false, Ordering::SeqCst);
+        let thread = spawn("cedrat-log", run);
+        if thread.is_none() {
+            // The log works without; what the threads would do is done by those who need it.
+            writer.running.store(false, Ordering::SeqCst);
         }
-        Writer { shared: Arc::clone(shared), thread: thread.ok() }
+        let preparer = spawn("cedrat-segments", prepare);
+        Writer { shared: Arc::clone(shared), thread, preparer }
     }
 }
 
@@ -86,12 +100,33 @@ impl Drop for Writer {
         let writer = &self.shared.writer;
         writer.asked.lock().quit = true;
         writer.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+        writer.preparing.lock().quit = true;
+        writer.short.notify_one();
+        for thread in [self.thread.take(), self.preparer.take()].into_iter().flatten() {
             let _ = thread.join(); // a panic there was reported there
         }
         writer.running.store(false, Ordering::SeqCst);
         writer.idle.store(false, Ordering::SeqCst);
         self.shared.tickets.wake_all();
+    }
+}
+
+/// Makes segments as long as there are too few, whenever that is said.
+fn prepare(shared: &Shared) {
+    let writer = &shared.writer;
+    loop {
+        let mut preparing = writer.preparing.lock();
+        while !preparing.short && !preparing.quit {
+            writer.short.wait(&mut preparing);
+        }
+        if preparing.quit {
+            return;
+        }
+        preparing.short = false;
+        drop(preparing);
+        if shared.prepare_segment().is_err() {
+            // The next reservation tries again, and says so.
+        }
     }
 }
 
@@ -114,8 +149,9 @@ fn run(shared: &Shared) {
             shared.tickets.wake_all();
             return;
         }
-        if shared.space.is_short() && shared.prepare_segment().is_err() {
-            // The next reservation tries again, and says so.
+        if shared.space.is_short() {
+            writer.preparing.lock().short = true;
+            writer.short.notify_one();
         }
         if quit {
             return;
