@@ -273,6 +273,7 @@ fn build(
             block_seed: reader.block_seeds[index],
             epoch: epoch.number,
             block_len_max: options.block_len_max,
+            spare_buffers: options.unwritten_max as usize / options.block_len_max + 2,
             space: Arc::clone(&space),
         };
         let partition = Partition::new(id, stop, epoch.first.previous(), constants);

@@ -66,7 +66,7 @@ impl Default for LogOptions {
             log_bytes_max: 1 << 30,
             writes_in_flight: 8,
             block_len_max: 256 << 10,
-            unwritten_max: 8 << 20,
+            unwritten_max: 4 << 20,
             flush_interval_ms: 10,
             sink: Arc::new(SegmentSink),
             #[cfg(feature = "planted-faults")]

@@ -36,9 +36,6 @@ const GROUP_MIN: u32 = 8;
 /// How long the first committer of a block waits for the others. Under a scheduler no time passes, so it does not.
 const PATIENCE: Option<Duration> = if cfg!(cedrat_shuttle) { None } else { Some(Duration::from_micros(100)) };
 
-/// Buffers kept for the next blocks.
-const SPARE_BUFFERS: usize = 10;
-
 /// One partition of an open log.
 #[derive(Debug)]
 pub(crate) struct Partition {
@@ -58,6 +55,9 @@ pub(crate) struct Constants {
     pub(crate) block_seed: u32,
     pub(crate) epoch: u32,
     pub(crate) block_len_max: usize,
+    /// So many buffers are kept for the next blocks: as many as are on their way when appenders begin to be throttled. A
+    /// new one costs more than the records in it.
+    pub(crate) spare_buffers: usize,
     pub(crate) space: Arc<Space>,
 }
 
@@ -246,7 +246,7 @@ impl Partition {
                 completed.durable.push(Arc::clone(&queued.block.event));
             }
             committers += queued.committers;
-            if tail.spare.len() < SPARE_BUFFERS
+            if tail.spare.len() < tail.constants.spare_buffers
                 && let Ok(block) = Arc::try_unwrap(queued.block)
                 && block.bytes.len() == tail.constants.block_len_max
             {

@@ -24,6 +24,17 @@ pub(crate) fn put(to: &mut [u8], value: u64) -> usize {
     }
 }
 
+/// The high bit of each of eight bytes.
+const MORE: u64 = 0x8080_8080_8080_8080;
+
+/// Puts the lowest seven bits of each of eight bytes together.
+#[inline]
+fn gather(bytes: u64) -> u64 {
+    let quarters = bytes & 0x007f_007f_007f_007f | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let halves = quarters & 0x0000_3fff_0000_3fff | (quarters & 0x3fff_0000_3fff_0000) >> 2;
+    halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4
+}
+
 #[inline]
 fn put_long(to: &mut [u8], mut value: u64) -> usize {
     let len = len(value);
@@ -39,20 +50,24 @@ fn put_long(to: &mut [u8], mut value: u64) -> usize {
 /// Reads the number at the beginning of `from`: its value and its length. `None` if there is no number.
 #[inline]
 pub(crate) fn get(from: &[u8]) -> Option<(u64, usize)> {
-    match *from {
-        [first, ..] if first < 0x80 => Some((u64::from(first), 1)),
-        [first, second, ..] if second < 0x80 => {
-            let value = u64::from(first & 0x7f) | u64::from(second) << 7;
-            if second == 0 { None } else { Some((value, 2)) } // a shorter encoding exists
-        }
-        [first, second, third, ..] if third < 0x80 => {
-            let value = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7 | u64::from(third) << 14;
-            if third == 0 { None } else { Some((value, 3)) }
-        }
-        _ => get_long(from),
+    let first = from.first()?;
+    if *first < 0x80 {
+        return Some((u64::from(*first), 1));
     }
+    let Some(eight) = from.first_chunk::<8>() else {
+        return get_long(from);
+    };
+    let eight = u64::from_le_bytes(*eight);
+    let ends = !eight & MORE;
+    if ends == 0 {
+        return get_long(from);
+    }
+    let len = ends.trailing_zeros() / 8 + 1;
+    let value = gather(eight & u64::MAX >> (64 - 8 * len));
+    if value >> (7 * (len - 1)) == 0 { None } else { Some((value, len as usize)) } // else a shorter encoding exists
 }
 
+#[cold]
 fn get_long(from: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (at, &byte) in from.iter().take(LEN_MAX).enumerate() {
@@ -79,6 +94,7 @@ mod tests {
                 let written = put(&mut bytes, value);
                 assert_eq!(written, len(value), "{value}");
                 assert_eq!(get(&bytes), Some((value, written)), "{value}");
+                assert_eq!(get(&bytes[..written]), Some((value, written)), "{value}");
             }
         }
         assert_eq!(len(u64::MAX), LEN_MAX);
@@ -88,6 +104,11 @@ mod tests {
     fn longer_encodings_than_needed_are_refused() {
         assert_eq!(get(&[0x80, 0x00]), None);
         assert_eq!(get(&[0xff, 0x80, 0x00]), None);
+        for len in 2..=LEN_MAX {
+            let mut bytes = [0x80; 12];
+            bytes[len - 1] = 0;
+            assert_eq!((get(&bytes), get(&bytes[..len])), (None, None), "{len}");
+        }
         assert_eq!(get(&[0xff; 11]), None);
         assert_eq!(get(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]), None);
         assert_eq!(get(&[]), None);
