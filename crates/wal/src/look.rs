@@ -12,7 +12,7 @@ use crate::block::{BLOCK_UNIT, BlockHeader, SEQUENCE_NONE, SegmentHead, SegmentH
 use crate::checksum::block_seed;
 use crate::control::Control;
 use crate::error::LogError;
-use crate::read::{Blocks, CHUNK_LEN, Reader};
+use crate::read::{Blocks, CHUNK_LEN, Faults, Reader};
 use crate::record;
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Slot, file_name, file_number};
 use crate::verdict::{Body, Head, Verdict, verdict};
@@ -127,7 +127,7 @@ fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), Log
 }
 
 /// How to read what these files hold.
-pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUse>, any_epoch: bool) -> Reader {
+pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUse>, faults: Faults) -> Reader {
     Reader {
         media: Arc::clone(media),
         geometry: Geometry { segment_len: control.segment_len },
@@ -136,7 +136,7 @@ pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUs
             .map(|partition| block_seed(&control.store, PartitionId(partition)))
             .collect(),
         in_use,
-        any_epoch,
+        faults,
     }
 }
 
@@ -266,7 +266,12 @@ fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> 
         while at < end {
             let (head, header) = walked.blocks.head(at)?;
             match (head, header) {
-                (Head::Whole, Some(header)) => promises.take(partition, &header),
+                (Head::Whole, Some(header)) => {
+                    promises.take(partition, &header);
+                    if reader.faults.over_holes {
+                        walked.stop = header.end();
+                    }
+                }
                 (Head::UnknownEpoch, _) => {
                     let (_, why) = verdict(head, Body::None, false);
                     return Err(reader.damaged(Position { partition, offset: at }, why));

@@ -15,7 +15,7 @@ use crate::log::{ControlState, Log, Shared, add_names};
 use crate::look::{self, Ends, Files};
 use crate::options::LogOptions;
 use crate::partition::{Constants, Partition};
-use crate::read::Reader;
+use crate::read::{Faults, Reader};
 use crate::record::Record;
 use crate::scan::{self, Scan};
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot, file_name};
@@ -67,25 +67,25 @@ pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str
     file.write(&**media, &control)?;
     let ends = Ends { end: Lsn::new(1), seen: Lsn::ZERO, stops: begins.clone(), index: vec![Vec::new(); begins.len()] };
     let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
-    let reader = look::reader(media, &control, in_use, any_epoch(options));
+    let reader = look::reader(media, &control, in_use, faults(options));
     build(media, options, ControlState { file, control }, Arc::new(reader), files, &ends)
 }
 
 impl Found {
     pub(crate) fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
-        Found::look_with(media, false)
+        Found::look_with(media, Faults::default())
     }
 
     /// Looks with the planted fault of `options`, if it concerns reading.
     #[cfg(feature = "planted-faults")]
     pub fn look_faulty(media: &Arc<dyn Media>, options: &LogOptions) -> Result<Found, LogError> {
-        Found::look_with(media, any_epoch(options))
+        Found::look_with(media, faults(options))
     }
 
-    fn look_with(media: &Arc<dyn Media>, any_epoch: bool) -> Result<Found, LogError> {
+    fn look_with(media: &Arc<dyn Media>, faults: Faults) -> Result<Found, LogError> {
         let (_, control) = open_control(media, OpenMode::Read)?;
         let (in_use, _) = look::files(&**media, &control, OpenMode::Read)?;
-        let reader = Arc::new(look::reader(media, &control, in_use, any_epoch));
+        let reader = Arc::new(look::reader(media, &control, in_use, faults));
         let ends = look::ends(&reader, &control)?;
         let media = Arc::clone(media);
         Ok(Found { media, control, reader, ends, complete: Arc::new(AtomicBool::new(false)) })
@@ -167,23 +167,23 @@ impl Found {
             let what = "openings of this store";
             return Err(LogError::Limit { what, given: u64::from(last) + 1, limit: u64::from(EPOCHS_MAX) });
         }
-        let number = begin_epoch(&mut control, ends, any_epoch(options));
+        let number = begin_epoch(&mut control, ends, faults(options));
         add_names(&mut control, names)?;
         control.join_epochs();
         control.generation += 1;
         file.write(&**media, &control)?;
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
         give_back_behind(&**media, options, &control, ends, &in_use, &mut files)?;
-        let reader = Arc::new(look::reader(media, &control, in_use, any_epoch(options)));
+        let reader = Arc::new(look::reader(media, &control, in_use, faults(options)));
         build(media, options, ControlState { file, control }, reader, files, ends)
     }
 }
 
 /// Closes the newest epoch at what was found and adds the next one (E1.1, E1.2). Returns its number.
-fn begin_epoch(control: &mut Control, ends: &Ends, fault: bool) -> u32 {
+fn begin_epoch(control: &mut Control, ends: &Ends, faults: Faults) -> u32 {
     let epochs = &mut control.epochs.list;
     let number = epochs.last().map_or(1, |epoch| epoch.number + 1);
-    let first = if fault { ends.end } else { ends.seen.next().max(ends.end) };
+    let first = if faults.any_epoch { ends.end } else { ends.seen.next().max(ends.end) };
     if let Some(newest) = epochs.last_mut() {
         newest.end = ends.end;
         if newest.first == newest.end && newest.begins == ends.stops {
@@ -323,13 +323,15 @@ fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, 
     }
 }
 
-fn any_epoch(options: &LogOptions) -> bool {
+#[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
+fn faults(options: &LogOptions) -> Faults {
     #[cfg(feature = "planted-faults")]
-    if options.fault == Some(crate::Fault::StaleEpochAccepted) {
-        return true;
-    }
-    let _ = options;
-    false
+    return Faults {
+        any_epoch: options.fault == Some(crate::Fault::StaleEpochAccepted),
+        over_holes: options.fault == Some(crate::Fault::HolesPassedOver),
+    };
+    #[cfg(not(feature = "planted-faults"))]
+    Faults::default()
 }
 
 /// A name that no other store has, from the randomness that seeds the standard library's hash maps.

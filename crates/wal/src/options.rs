@@ -54,6 +54,8 @@ pub enum Fault {
     DrawnNotFilled,
     /// Forcing returns before the write has (against W4).
     ReplyBeforeFlush,
+    /// What lies behind a partition's first hole counts (against E8.4).
+    HolesPassedOver,
 }
 
 impl Default for LogOptions {

@@ -47,8 +47,16 @@ pub(crate) struct Reader {
     pub(crate) block_seeds: Vec<u32>,
     /// Per partition.
     pub(crate) in_use: Vec<InUse>,
-    /// A planted fault: blocks of any epoch are accepted (against E1.3).
+    pub(crate) faults: Faults,
+}
+
+/// Planted faults of those who read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// Blocks of any epoch are accepted (against E1.3).
     pub(crate) any_epoch: bool,
+    /// What lies behind a partition's first hole counts (against E8.4).
+    pub(crate) over_holes: bool,
 }
 
 impl Reader {
@@ -123,7 +131,7 @@ impl Reader {
         let head = match owner {
             _ if !here => Head::Stale,
             _ if header.epoch > newest => Head::UnknownEpoch, // E1.6
-            _ if self.any_epoch => Head::Whole,
+            _ if self.faults.any_epoch => Head::Whole,
             Some((epoch, until)) if epoch.is_of(header.epoch) && header.end() <= until => Head::Whole, // E1.3
             _ => Head::Stale,
         };

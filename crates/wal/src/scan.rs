@@ -283,6 +283,10 @@ impl Cursor {
             return Ok(false);
         }
         let (Head::Whole, Some(header)) = self.blocks.head(offset)? else {
+            if self.blocks.reader.faults.over_holes {
+                self.next_block = LogOffset::new(offset.get() + crate::block::BLOCK_UNIT as u64);
+                return Ok(true);
+            }
             let (head, _) = self.blocks.head(offset)?;
             let (_, why) = verdict(head, Body::None, true);
             return Err(self.damaged(offset, why));
@@ -290,7 +294,7 @@ impl Cursor {
         self.next_block = header.end();
         let reader = Arc::clone(&self.blocks.reader);
         self.alive = match reader.epochs.of(header.epoch) {
-            _ if reader.any_epoch => Lsn::ZERO..Lsn::MAX,
+            _ if reader.faults.any_epoch => Lsn::ZERO..Lsn::MAX,
             Some(epoch) => {
                 let run = epoch.run(header.first_lsn);
                 run.start..run.end.min(self.end)
