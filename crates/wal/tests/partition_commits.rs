@@ -344,3 +344,46 @@ fn planted_faults_beyond_the_first_missing_number_are_caught() {
         assert!(caught.contains("E8.4"), "{fault:?}: {caught}");
     }
 }
+
+/// One crash after another before any checkpoint, until the table joins its oldest epochs (E1.7): what each run committed
+/// beyond its gap stays found, and what lay beside it stays dead.
+#[test]
+fn partition_commits_stay_found_when_epochs_are_joined() {
+    let names: Vec<String> = (0..250).map(|number| format!("{number:0>240}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for every_run_is_kept in [true, false] {
+        let options = LogOptions { partitions: 2, ..LogOptions::small() };
+        let mut sim = Arc::new(SimDisk::new());
+        let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+        let mut log = Log::create(&media, &options, &names).unwrap();
+        let mut committed = Records::new();
+        for life in 0..150 {
+            let mut run = Run::new(&sim, log, &Arc::default(), life);
+            if every_run_is_kept {
+                let (lsn, _) = run.append(PartitionId(0), false);
+                run.log.force(lsn).unwrap();
+                committed.insert(lsn.get(), run.records[&lsn.get()].clone());
+            }
+            run.append(PartitionId(0), true); // lost: it was never forced
+            for _ in 0..2 {
+                run.append(PartitionId(1), false); // dead
+                let (lsn, position) = run.append(PartitionId(1), true);
+                run.log.force_partition(position).unwrap();
+                committed.insert(lsn.get(), run.records[&lsn.get()].clone());
+            }
+            drop(run);
+            sim = Arc::new(SimDisk::from_image(sim.cut_power(Loss::Everything).image()));
+            let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+            let found = Log::look(&media).unwrap();
+            assert!(scanned(found.scan(Lsn::ZERO).unwrap()) == committed, "E8.4: after run {life}");
+            log = found.begin(&[], &options).unwrap();
+            assert!(scanned(log.scan(Lsn::ZERO).unwrap()) == committed, "E8.4: in run {life}");
+        }
+        for (lsn, record) in &committed {
+            assert_eq!(log.read(record.position).unwrap().lsn.get(), *lsn, "E1.7: each opening's seed is tried");
+        }
+        let epochs = log.control().epochs;
+        let oldest = epochs.iter().next().unwrap();
+        assert!(oldest.oldest < oldest.number, "joined");
+    }
+}
