@@ -135,6 +135,22 @@ impl Core {
         self.dropped.store(true, Ordering::Release);
     }
 
+    /// Words were changed by recovery.
+    pub(crate) fn mark_changed(&self, first: u64, count: u64) {
+        let mut word = first;
+        while word < first + count {
+            self.chunks.changes(word);
+            word = (self.chunks.of(word) as u64 + 1) * self.chunks.words;
+        }
+    }
+
+    /// Whether nothing has changed since this checkpoint's copy, which has so many chunks.
+    pub(crate) fn is_clean(&self, checkpoint: u64, chunks: u32) -> bool {
+        let bit = 1 << (checkpoint & 1);
+        chunks as usize == self.chunk_count()
+            && self.chunks.flags[..self.chunk_count()].iter().all(|flag| flag.load(Ordering::SeqCst) & bit == 0)
+    }
+
     /// Chunks in use.
     pub(crate) fn chunk_count(&self) -> usize {
         self.words().div_ceil(self.chunks.words) as usize

@@ -18,11 +18,13 @@
 #![deny(unsafe_code)]
 
 mod blocks;
+mod checkpoint;
 mod clock;
 mod commit;
 mod error;
 mod files;
 mod heap;
+mod load;
 mod memory;
 mod options;
 mod redo;
@@ -34,9 +36,11 @@ mod stripes;
 mod tx;
 mod write_set;
 
+pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;
 pub use error::{Error, Interrupt, Result};
 pub use heap::Heap;
+pub use load::FoundHeaps;
 pub use memory::{Counted, Memory};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

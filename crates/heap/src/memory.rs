@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) heaps: RwLock<Vec<Arc<Core>>>,
     pub(crate) files: Option<Files>,
+    /// Held while heaps come, go or grow, and during checkpoints. Taken before `heaps`.
+    pub(crate) changing: Mutex<()>,
     /// Descriptors that nobody uses at the moment.
     idle: Mutex<Vec<Box<Descriptor>>>,
     waiting: Waiting,
@@ -103,6 +105,7 @@ impl Memory {
             counters: Counters::default(),
             heaps: RwLock::new(Vec::new()),
             files,
+            changing: Mutex::new(()),
             idle: Mutex::default(),
             waiting: Waiting::default(),
             dropped: AtomicBool::new(false),
@@ -135,6 +138,7 @@ impl Memory {
     pub fn create_heap(&self, name: &str, options: &HeapOptions) -> Result<Heap> {
         options.check()?;
         self.shared.clock.running()?;
+        let _alone = self.shared.changing.lock();
         let mut heaps = self.shared.heaps.write();
         if heaps.iter().any(|known| known.name == name) {
             return Err(Error::Exists { what: "heap", name: name.to_owned() });
@@ -179,6 +183,7 @@ impl Memory {
     /// [`Error::Unknown`]; the store stopped.
     pub fn drop_heap(&self, name: &str) -> Result<()> {
         self.shared.clock.running()?;
+        let _alone = self.shared.changing.lock();
         let mut heaps = self.shared.heaps.write();
         let at = heaps.iter().position(|known| known.name == name);
         let at = at.ok_or_else(|| Error::Unknown { what: "heap", name: name.to_owned() })?;
@@ -204,7 +209,7 @@ impl Memory {
         if words > reserved {
             return Err(Error::Limit { what: "the size of a heap, in bytes", given: size, limit: reserved * WORD_LEN });
         }
-        let _alone = self.shared.heaps.write();
+        let _alone = self.shared.changing.lock();
         if words > core.words() {
             if let Some(files) = &self.shared.files {
                 files.grow(core, words)?;

@@ -1,18 +1,194 @@
-//! What lies on the disk beside the log.
+//! What lies on the disk beside the log: the root, and chunk files (docs/formats/heap.md).
+//!
+//! Storage holds only log and checkpoints (Hathi §4): there is no page that is written home. A heap's two chunk files are
+//! reserved when it is created, so that no checkpoint meets a full disk.
 
-use cedrat_sync::Arc;
-use cedrat_wal::Lsn;
+pub(crate) mod chunk;
+pub(crate) mod root;
 
-use crate::error::Result;
+use std::collections::HashMap;
+
+use cedrat_media::{FileId, Media, OpenMode};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_wal::{Lsn, StoreId};
+
+use crate::error::{Error, Result};
 use crate::heap::Core;
 use crate::options::HeapOptions;
+use chunk::ChunkFile;
+use root::{DIRECTORY, HeapRoot, Root, RootFile};
+
+/// The files of a memory.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) media: Arc<dyn Media>,
+    pub(crate) store: StoreId,
+    state: Mutex<State>,
+}
 
 #[derive(Debug)]
-pub(crate) struct Files;
+pub(crate) struct State {
+    /// `None` until the first heap is created.
+    file: Option<RootFile>,
+    pub(crate) root: Root,
+    pub(crate) heaps: HashMap<u32, HeapFiles>,
+}
+
+/// The two chunk files of a heap.
+#[derive(Clone, Debug)]
+pub(crate) struct HeapFiles {
+    pub(crate) files: [FileId; 2],
+    /// Per file, the checksums of the chunks that lie in it.
+    pub(crate) checksums: [Vec<Option<u32>>; 2],
+}
+
+/// The longest name of a heap, in bytes.
+const NAME_LEN_MAX: usize = 255;
 
 impl Files {
-    pub(crate) fn next_number(&self) -> u32 { 0 }
-    pub(crate) fn create(&self, _core: &Arc<Core>, _options: &HeapOptions, _at: Lsn) -> Result<()> { Ok(()) }
-    pub(crate) fn remove(&self, _core: &Arc<Core>) -> Result<()> { Ok(()) }
-    pub(crate) fn grow(&self, _core: &Arc<Core>, _words: u64) -> Result<()> { Ok(()) }
+    pub(crate) fn new(
+        media: Arc<dyn Media>,
+        store: StoreId,
+        file: Option<RootFile>,
+        root: Root,
+        heaps: HashMap<u32, HeapFiles>,
+    ) -> Files {
+        Files { media, store, state: Mutex::new(State { file, root, heaps }) }
+    }
+
+    pub(crate) fn next_number(&self) -> u32 {
+        self.state.lock().root.next_number
+    }
+
+    /// What the root says about the heaps.
+    pub(crate) fn heaps(&self) -> Vec<HeapRoot> {
+        self.state.lock().root.heaps.clone()
+    }
+
+    pub(crate) fn heap_files(&self, number: u32) -> Option<HeapFiles> {
+        self.state.lock().heaps.get(&number).cloned()
+    }
+
+    pub(crate) fn chunk_file<'a>(&'a self, root: &HeapRoot, file: FileId) -> ChunkFile<'a> {
+        let (heap, chunk_len) = (root.number, root.chunk_len);
+        ChunkFile { media: &*self.media, file, store: &self.store, heap, chunk_len }
+    }
+
+    /// Reserves a heap's files, then makes it durable that the heap exists. Its first commit comes after `at`.
+    pub(crate) fn create(&self, core: &Core, options: &HeapOptions, at: Lsn) -> Result<()> {
+        if core.name.is_empty() || core.name.len() > NAME_LEN_MAX {
+            let what = "the length of a heap's name, in bytes (and at least 1)";
+            return Err(Error::Limit { what, given: core.name.len() as u64, limit: NAME_LEN_MAX as u64 });
+        }
+        let heap = HeapRoot {
+            number: core.number,
+            name: core.name.clone(),
+            file: options.file.clone().unwrap_or_else(|| core.name.clone()),
+            words: core.words(),
+            reserved_words: core.region.words().len() as u64,
+            chunk_len: options.chunk_len,
+            blocks: options.blocks,
+            address: options.address.unwrap_or(0) as u64,
+            checkpoint: 0,
+            chunks: 0,
+            redo_from: at.get(),
+            reflects: at.get(),
+            digest: 0,
+        };
+        let mut state = self.state.lock();
+        if state.root.heaps.iter().any(|known| known.file == heap.file) {
+            return Err(Error::Exists { what: "heap with files", name: heap.file });
+        }
+        if state.file.is_none() {
+            let (file, root) = RootFile::create(&*self.media, &self.store)?;
+            (state.file, state.root) = (Some(file), root);
+        }
+        let files = self.reserve_files(&heap)?;
+        let mut root = state.root.clone();
+        root.next_number = heap.number + 1;
+        root.heaps.push(heap);
+        self.write(&mut state, root)?;
+        let checksums = [Vec::new(), Vec::new()];
+        state.heaps.insert(core.number, HeapFiles { files, checksums });
+        Ok(())
+    }
+
+    fn reserve_files(&self, heap: &HeapRoot) -> Result<[FileId; 2]> {
+        let mut files = Vec::new();
+        for checkpoint in [0, 1] {
+            let name = heap.file_name(checkpoint);
+            let doing = |error| Error::io(format!("reserving {name}, {} bytes", heap.words * 8), error);
+            let file = self
+                .media
+                .open(&name, OpenMode::Create)
+                .or_else(|error| match error.kind() {
+                    // Left by a creation that was cut off, or by a heap whose removal was.
+                    std::io::ErrorKind::AlreadyExists => self.media.open(&name, OpenMode::ReadWrite),
+                    _ => Err(error),
+                })
+                .map_err(doing)?;
+            self.media.set_len(file, 0).map_err(doing)?;
+            self.reserve(file, heap, &name)?;
+            files.push(file);
+        }
+        let doing = |error| Error::io(format!("syncing the directory {DIRECTORY}"), error);
+        self.media.sync_directory(DIRECTORY).map_err(doing)?;
+        self.media.sync_directory("").map_err(doing)?;
+        Ok([files[0], files[1]])
+    }
+
+    fn reserve(&self, file: FileId, heap: &HeapRoot, name: &str) -> Result<()> {
+        let doing = |error| Error::io(format!("reserving {name}, {} bytes", heap.words * 8), error);
+        let chunks = (heap.words * 8).div_ceil(heap.chunk_len);
+        self.media.allocate(file, 0, ChunkFile::len(chunks, heap.chunk_len)).map_err(doing)?;
+        self.media.sync(file).map_err(doing)
+    }
+
+    /// Makes it durable that the heap does not exist any more, then removes its files.
+    pub(crate) fn remove(&self, core: &Core) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut root = state.root.clone();
+        let at = root.heaps.iter().position(|heap| heap.number == core.number).expect("a heap is in the root");
+        let heap = root.heaps.remove(at);
+        self.write(&mut state, root)?;
+        state.heaps.remove(&core.number);
+        for checkpoint in [0, 1] {
+            let name = heap.file_name(checkpoint);
+            self.media.remove(&name).map_err(|error| Error::io(format!("removing {name}"), error))?;
+        }
+        Ok(())
+    }
+
+    /// Reserves more room for a heap, then makes its new size durable.
+    pub(crate) fn grow(&self, core: &Core, words: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut root = state.root.clone();
+        let heap = root.heaps.iter_mut().find(|heap| heap.number == core.number).expect("a heap is in the root");
+        heap.words = words;
+        let files = state.heaps[&core.number].files;
+        for (checkpoint, file) in files.into_iter().enumerate() {
+            self.reserve(file, heap, &heap.file_name(checkpoint as u64))?;
+        }
+        self.write(&mut state, root)
+    }
+
+    /// Replaces what the root says about some heaps, and what lies in their files.
+    pub(crate) fn checkpointed(&self, changed: Vec<(HeapRoot, HeapFiles)>) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut root = state.root.clone();
+        for (new, files) in changed {
+            if let Some(heap) = root.heaps.iter_mut().find(|heap| heap.number == new.number) {
+                state.heaps.insert(new.number, files);
+                *heap = new;
+            }
+        }
+        self.write(&mut state, root)
+    }
+
+    fn write(&self, state: &mut State, root: Root) -> Result<()> {
+        let file = state.file.as_mut().expect("there is a root file where there are heaps");
+        file.write(&*self.media, &self.store, &root)?;
+        state.root = root;
+        Ok(())
+    }
 }

@@ -1,0 +1,188 @@
+//! Checkpoints of heaps: chunk by chunk, while transactions run (Hathi §4, H020–H022).
+//!
+//! A chunk is copied word by word; what transactions write back meanwhile may be in the copy or not. That is harmless,
+//! because redo is blind: replaying from *before* on writes every word again that a later commit has written. What has to
+//! hold is (E4):
+//!
+//! 1. *before*: every commit up to this LSN is in the copy. It is the oldest commit whose write-back was unfinished when
+//!    the copying began, less one, and not the newest LSN then;
+//! 2. *after*: no commit behind this LSN is in the copy. The checkpoint counts only when all up to it are durable, or
+//!    recovery would find a state in which a commit has half happened;
+//! 3. the root names a checkpoint when all of its chunks are durable, headers included, and not before; the log is
+//!    trimmed after that.
+//!
+//! A chunk that nobody has changed since its copy two checkpoints ago is not copied again. Who commits sets a chunk's flag
+//! after drawing its LSN and before writing words; the checkpoint takes the flag back before it reads the clock. So a
+//! commit whose flag the checkpoint has taken, and whose words it may have missed, is one that it sees unfinished: then it
+//! puts the flag back.
+
+use cedrat_media::AlignedBuf;
+use cedrat_sync::Arc;
+use cedrat_wal::{Log, Lsn};
+
+use crate::error::{Error, Result};
+use crate::files::chunk::{ChunkHeader, digest};
+use crate::files::root::HeapRoot;
+use crate::files::{Files, HeapFiles};
+use crate::heap::Core;
+use crate::memory::{Memory, Shared};
+use crate::region::WORD_LEN;
+
+/// What a checkpoint has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpointed {
+    /// Heaps do not need records up to this LSN any more.
+    pub redo_from: Lsn,
+    /// Chunks that were copied.
+    pub chunks: u64,
+}
+
+impl Memory {
+    /// Copies what has changed to the disk, without holding up any transaction, and makes the copies count. Afterwards
+    /// heaps need no log up to [`Checkpointed::redo_from`].
+    ///
+    /// # Errors
+    /// The store stopped, also because a file could not be written or synced: nobody knows then what lies in it.
+    pub fn checkpoint(&self) -> Result<Checkpointed> {
+        self.shared().checkpoint()
+    }
+
+    /// Heaps need no record up to this LSN; without heaps, none at all.
+    pub fn redo_from(&self) -> Lsn {
+        let heaps = self.shared().files.as_ref().map(Files::heaps).unwrap_or_default();
+        heaps.iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX)
+    }
+}
+
+impl Shared {
+    fn checkpoint(&self) -> Result<Checkpointed> {
+        let _alone = self.changing.lock();
+        let (Some(files), Some(log)) = (&self.files, self.clock.log()) else {
+            return Ok(Checkpointed { redo_from: Lsn::MAX, chunks: 0 });
+        };
+        self.clock.running()?;
+        let heaps = self.heaps.read().clone();
+        if heaps.is_empty() {
+            return Ok(Checkpointed { redo_from: Lsn::MAX, chunks: 0 });
+        }
+        match self.checkpoint_all(files, log, &heaps) {
+            Err(Error::Io { doing, source }) => {
+                // W6: nobody knows what the disk has kept of it, and asking again would not tell.
+                log.stop(format!("{doing}: {source}"));
+                self.clock.running()?;
+                Err(Error::Io { doing, source })
+            }
+            other => other,
+        }
+    }
+
+    fn checkpoint_all(&self, files: &Files, log: &Log, heaps: &[Arc<Core>]) -> Result<Checkpointed> {
+        let mut changed = Vec::new();
+        let mut chunks = 0;
+        for core in heaps {
+            let root = files.heaps().into_iter().find(|root| root.number == core.number);
+            let (Some(root), Some(of_heap)) = (root, files.heap_files(core.number)) else { continue };
+            let mut copy = Copy { shared: self, core, files, root, of_heap, copied: Vec::new() };
+            copy.all()?;
+            chunks += copy.copied.len() as u64;
+            changed.push((copy.root, copy.of_heap));
+        }
+        #[cfg(feature = "planted-faults")]
+        if self.options.fault == Some(crate::Fault::GenerationSwitchedEarly) {
+            return self.switched_early(files, changed, chunks);
+        }
+        for (root, of_heap) in &changed {
+            files.chunk_file(root, of_heap.files[(root.checkpoint & 1) as usize]).sync()?;
+        }
+        // E4.2: what the copies reflect is durable before they count.
+        let reflects = changed.iter().map(|(root, _)| root.reflects).max().unwrap_or(0);
+        log.force(Lsn::new(reflects))?;
+        files.checkpointed(changed)?;
+        let redo_from = files.heaps().iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX);
+        Ok(Checkpointed { redo_from, chunks })
+    }
+
+    /// A planted fault: the root names checkpoints whose chunks are not durable.
+    #[cfg(feature = "planted-faults")]
+    fn switched_early(
+        &self,
+        files: &Files,
+        changed: Vec<(HeapRoot, HeapFiles)>,
+        chunks: u64,
+    ) -> Result<Checkpointed> {
+        files.checkpointed(changed)?;
+        let redo_from = files.heaps().iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX);
+        Ok(Checkpointed { redo_from, chunks })
+    }
+}
+
+/// The copying of one heap.
+struct Copy<'a> {
+    shared: &'a Shared,
+    core: &'a Core,
+    files: &'a Files,
+    /// What the root will say.
+    root: HeapRoot,
+    of_heap: HeapFiles,
+    copied: Vec<ChunkHeader>,
+}
+
+impl Copy<'_> {
+    /// Copies what has changed, data first, then headers. The headers are durable after one more sync.
+    fn all(&mut self) -> Result<()> {
+        let clock = self.shared.clock.now();
+        self.root.redo_from = self.root.redo_from.max(self.shared.slots.written_back(clock));
+        self.root.reflects = self.root.reflects.max(self.root.redo_from);
+        if self.root.checkpoint > 0 && self.core.is_clean(self.root.checkpoint, self.root.chunks) {
+            return Ok(()); // nothing has changed since: the last copy is as good as a new one
+        }
+        self.root.checkpoint += 1;
+        let count = self.core.chunk_count() as u32;
+        self.root.chunks = count;
+        let which = (self.root.checkpoint & 1) as usize;
+        self.of_heap.checksums[which].resize(count as usize, None);
+        let mut buffer = AlignedBuf::zeroed(self.root.chunk_len as usize);
+        for chunk in 0..count {
+            if self.core.chunks.take(chunk as usize, self.root.checkpoint) {
+                self.copy_chunk(chunk, &mut buffer)?;
+            }
+        }
+        self.root.digest = digest(&self.of_heap.checksums[which]);
+        let file = self.files.chunk_file(&self.root, self.of_heap.files[which]);
+        file.sync()?;
+        for header in &self.copied {
+            file.write_header(header)?;
+        }
+        Ok(())
+    }
+
+    fn copy_chunk(&mut self, chunk: u32, buffer: &mut [u8]) -> Result<()> {
+        let shared = self.shared;
+        let clock = shared.clock.now();
+        let before = self.before(clock);
+        if before < clock {
+            // Somebody is writing back: perhaps here, behind the copying.
+            self.core.chunks.put_back(chunk as usize, self.root.checkpoint);
+        }
+        let first = u64::from(chunk) * self.root.chunk_len / WORD_LEN;
+        self.core.region.copy(first as usize, buffer);
+        let after = shared.clock.now();
+        let data_crc = crc32c::crc32c(buffer);
+        let which = (self.root.checkpoint & 1) as usize;
+        self.files.chunk_file(&self.root, self.of_heap.files[which]).write_data(chunk, buffer)?;
+        self.of_heap.checksums[which][chunk as usize] = Some(data_crc);
+        self.root.reflects = self.root.reflects.max(after);
+        let (heap, checkpoint) = (self.root.number, self.root.checkpoint);
+        self.copied.push(ChunkHeader { heap, chunk, checkpoint, before, after, data_crc });
+        Ok(())
+    }
+
+    /// Every commit up to this LSN is in the words (E4.1). `clock` was read before.
+    fn before(&self, clock: u64) -> u64 {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::ChunkBeforeTooNew) {
+            return clock;
+        }
+        self.shared.slots.written_back(clock)
+    }
+}

@@ -1,0 +1,258 @@
+//! Finding heaps again: their checkpoints, then the commits of the log (Hathi §4, H023).
+//!
+//! Nothing is written here (R2). Redo is blind: a word gets the value of each commit in turn, whatever it holds, so
+//! commits that the checkpoint has already do no harm.
+
+use std::collections::HashMap;
+
+use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, thread};
+use cedrat_wal::{Log, Lsn, StoreId};
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::files::chunk::{ChunkFile, digest};
+use crate::files::root::{DIRECTORY, HeapRoot, ROOT_FILE, Root, RootFile};
+use crate::files::{Files, HeapFiles};
+use crate::heap::Core;
+use crate::memory::Memory;
+use crate::options::MemoryOptions;
+use crate::redo::Runs;
+use crate::region::Mapping;
+
+/// The heaps of a store that is being opened.
+#[derive(Debug)]
+pub struct FoundHeaps {
+    media: Arc<dyn Media>,
+    store: StoreId,
+    options: MemoryOptions,
+    has_root: bool,
+    root: Root,
+    heaps: Vec<FoundHeap>,
+    words: u64,
+}
+
+#[derive(Debug)]
+struct FoundHeap {
+    root: HeapRoot,
+    core: Arc<Core>,
+    checksums: Vec<Option<u32>>,
+}
+
+impl FoundHeaps {
+    /// Looks for heaps and loads their checkpoints into memory, with so many threads (0: this one).
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], with file and offset; no memory for a heap, or not where it has to be.
+    pub fn load(
+        media: &Arc<dyn Media>,
+        store: StoreId,
+        options: &MemoryOptions,
+        threads: usize,
+    ) -> Result<FoundHeaps> {
+        options.check()?;
+        let found = RootFile::open(&**media, &store, OpenMode::Read)?;
+        let has_root = found.is_some();
+        if !has_root {
+            let listed = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
+            if let Some(name) = listed.first() {
+                let what = format!("it is missing, but there are checkpoints of heaps ({DIRECTORY}/{name})");
+                return Err(Error::damaged(ROOT_FILE, 0, what));
+            }
+        }
+        let root = found.map(|(_, root)| root).unwrap_or_default();
+        let mut heaps = Vec::new();
+        for heap in &root.heaps {
+            heaps.push(load_heap(media, &store, options, heap, threads)?);
+        }
+        let (media, options) = (Arc::clone(media), options.clone());
+        Ok(FoundHeaps { media, store, options, has_root, root, heaps, words: 0 })
+    }
+
+    /// Whether log and checkpoints fit together: the log begins where the checkpoints need it, and reaches as far as they
+    /// reflect it. `begin` is the first LSN that the log has, `end` the one behind its last.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn fit(&self, begin: Lsn, end: Lsn) -> Result<()> {
+        for heap in &self.root.heaps {
+            let name = &heap.name;
+            if heap.redo_from + 1 < begin.get() {
+                let what = format!("heap {name} needs the log from LSN {} on, which begins at {begin}", heap.redo_from + 1);
+                return Err(Error::damaged(ROOT_FILE, 0, what));
+            }
+            if heap.reflects >= end.get() {
+                let what = format!("the log ends before LSN {end}, but heap {name} has a checkpoint of LSN {}", heap.reflects);
+                return Err(Error::damaged(ROOT_FILE, 0, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no heap was ever created.
+    pub fn is_empty(&self) -> bool {
+        self.root.next_number == 0
+    }
+
+    /// Replays (a part of) a commit. Commits come in the order of their LSNs.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it makes no sense of the heaps that there are.
+    pub fn replay(&mut self, lsn: Lsn, body: &[u8]) -> Result<()> {
+        let bad = |what: String| Error::damaged("the log", 0, format!("the commit with LSN {lsn}: {what}"));
+        for run in Runs::of(body) {
+            let run = run.map_err(|senseless| bad(senseless.0.to_owned()))?;
+            if run.heap >= self.root.next_number {
+                return Err(bad(format!("no heap ever had the number {}", run.heap)));
+            }
+            // Of a heap that was dropped since.
+            let Some(heap) = self.heap_mut(run.heap) else { continue };
+            let count = run.values.len() as u64 / 8;
+            if run.first.checked_add(count).is_none_or(|end| end > heap.core.words()) {
+                return Err(bad(format!("it writes beyond the end of heap {}", heap.root.name)));
+            }
+            if lsn.get() > heap.root.redo_from {
+                heap.core.region.fill(run.first as usize, run.values);
+                heap.core.mark_changed(run.first, count);
+                self.words += count;
+            }
+        }
+        Ok(())
+    }
+
+    fn heap_mut(&mut self, number: u32) -> Option<&FoundHeap> {
+        let at = self.heaps.binary_search_by_key(&number, |heap| heap.root.number).ok()?;
+        Some(&self.heaps[at])
+    }
+
+    /// How many words were replayed.
+    pub fn words_replayed(&self) -> u64 {
+        self.words
+    }
+
+    /// Bytes of all heaps.
+    pub fn bytes(&self) -> u64 {
+        self.heaps.iter().map(|heap| heap.core.words() * 8).sum()
+    }
+
+    /// The memory of an open store. `next_txn` counts the store's transactions.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(self, log: Log, next_txn: Arc<AtomicU64>) -> Result<Memory> {
+        let mut root_file = None;
+        let mut files = HashMap::new();
+        if self.has_root {
+            let opened = RootFile::open(&*self.media, &self.store, OpenMode::ReadWrite)?;
+            root_file = opened.map(|(file, _)| file);
+        }
+        for heap in &self.heaps {
+            files.insert(heap.root.number, self.open_files(heap)?);
+        }
+        let files = Files::new(Arc::clone(&self.media), self.store, root_file, self.root, files);
+        let memory = Memory::around(Clock::Log(log), self.options, Some(files), next_txn)?;
+        let cores = self.heaps.into_iter().map(|heap| heap.core);
+        memory.shared().heaps.write().extend(cores);
+        Ok(memory)
+    }
+
+    /// Opens a heap's files for writing. What lies in the older one is unknown, so all of it will be written anew.
+    fn open_files(&self, heap: &FoundHeap) -> Result<HeapFiles> {
+        let open = |checkpoint| {
+            let name = heap.root.file_name(checkpoint);
+            self.media.open(&name, OpenMode::ReadWrite).map_err(|error| Error::io(format!("opening {name}"), error))
+        };
+        let files = [open(0)?, open(1)?];
+        let newest = (heap.root.checkpoint & 1) as usize;
+        let older = ChunkFile {
+            media: &*self.media,
+            file: files[1 - newest],
+            store: &self.store,
+            heap: heap.root.number,
+            chunk_len: heap.root.chunk_len,
+        };
+        for chunk in 0..heap.core.chunk_count() {
+            let is_there = heap.checksums.get(chunk).is_some_and(Option::is_some);
+            if is_there || older.has(chunk as u32)? {
+                heap.core.chunks.put_back(chunk, heap.root.checkpoint + 1);
+            }
+        }
+        let mut checksums = [Vec::new(), Vec::new()];
+        checksums[newest] = heap.checksums.clone();
+        Ok(HeapFiles { files, checksums })
+    }
+}
+
+fn load_heap(
+    media: &Arc<dyn Media>,
+    store: &StoreId,
+    options: &MemoryOptions,
+    root: &HeapRoot,
+    threads: usize,
+) -> Result<FoundHeap> {
+    let address = (root.address != 0).then_some(root.address as usize);
+    let mapping = Mapping { huge: options.huge_pages, address };
+    let first_word = if root.blocks { crate::blocks::FIRST_WORD } else { 0 };
+    let core =
+        Core::new(root.number, &root.name, root.words, root.reserved_words, root.chunk_len, first_word, mapping)?;
+    let mut heap = FoundHeap { root: root.clone(), core: Arc::new(core), checksums: Vec::new() };
+    if root.checkpoint > 0 {
+        heap.checksums = load_chunks(media, store, &heap, threads)?;
+        if digest(&heap.checksums) != root.digest {
+            let what = "its chunks are not those of the checkpoint that the root names";
+            return Err(Error::damaged(root.file_name(root.checkpoint), 0, what));
+        }
+    }
+    Ok(heap)
+}
+
+fn load_chunks(
+    media: &Arc<dyn Media>,
+    store: &StoreId,
+    heap: &FoundHeap,
+    threads: usize,
+) -> Result<Vec<Option<u32>>> {
+    let root = &heap.root;
+    let name = root.file_name(root.checkpoint);
+    let listed = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
+    if !listed.iter().any(|listed| name.ends_with(&format!("/{listed}"))) {
+        return Err(Error::damaged(name, 0, format!("it is missing; it holds the checkpoint of heap {}", root.name)));
+    }
+    let file = media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))?;
+    let file = ChunkFile { media: &**media, file, store, heap: root.number, chunk_len: root.chunk_len };
+    let next = AtomicU64::new(0);
+    let work = || load_some(&file, heap, &next);
+    let parts = if threads < 2 {
+        vec![work()]
+    } else {
+        thread::scope(|scope| {
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            running.into_iter().map(|thread| thread.join().expect("loading does not panic")).collect()
+        })
+    };
+    let mut checksums = vec![None; root.chunks as usize];
+    for part in parts {
+        for (chunk, crc) in part? {
+            checksums[chunk as usize] = Some(crc);
+        }
+    }
+    Ok(checksums)
+}
+
+/// Loads chunks, one after the other that nobody has taken yet. Returns those that are there, with their checksums.
+fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result<Vec<(u32, u32)>> {
+    let mut place = AlignedBuf::zeroed(heap.root.chunk_len as usize + BLOCK_LEN);
+    let mut loaded = Vec::new();
+    loop {
+        let chunk = next.fetch_add(1, Ordering::Relaxed);
+        if chunk >= u64::from(heap.root.chunks) {
+            return Ok(loaded);
+        }
+        if let Some(header) = file.read(chunk as u32, heap.root.checkpoint, &mut place)? {
+            let first = chunk * heap.root.chunk_len / 8;
+            heap.core.region.fill(first as usize, &place[BLOCK_LEN..]);
+            loaded.push((chunk as u32, header.data_crc));
+        }
+    }
+}
