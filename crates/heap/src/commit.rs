@@ -42,6 +42,9 @@ pub(crate) struct Committed {
 /// Room is reserved in such pieces, so that most commits find some already.
 const ROOM_PIECE: u64 = 16 << 10;
 
+/// How often a commit that finds the log full waits for a checkpoint.
+const ROOM_ATTEMPTS: u32 = 8;
+
 impl Tx<'_> {
     /// Whether there is nothing to commit.
     #[inline(always)]
@@ -68,7 +71,7 @@ impl Tx<'_> {
     /// Everything that the transaction has read was committed at this version or before.
     ///
     /// The snapshot always is such a version; who is going to wait for it looks for the newest that was read.
-    fn newest_read(&self, mode: Commit) -> u64 {
+    pub(crate) fn newest_read(&self, mode: Commit) -> u64 {
         let snapshot = self.this.snapshot;
         let stable = self.shared.clock.log().is_none_or(|log| log.is_stable(Lsn::new(snapshot)));
         if stable || matches!(mode, Commit::Async | Commit::NoFlush) {
@@ -100,21 +103,15 @@ impl Tx<'_> {
     }
 
     fn commit_logged(&mut self, log: &Log, mode: Commit) -> Result<Committed, Interrupt> {
-        let room = self.room_wanted(log);
+        let part_len_max = log.body_len_max();
+        let room = self.room_wanted(part_len_max);
         self.reserve(log, room)?;
-        self.lock_writes()?;
-        self.merge_partial_words();
-        if self.shared.clock.now() != self.this.snapshot && !self.reads_hold() {
-            return Err(Interrupt::CONFLICT);
-        }
+        self.prepare(part_len_max)?;
         let flagged = mode == Commit::Partition && self.may_go_alone(log);
-        self.encode(log.body_len_max());
         let slot = self.slot();
         slot.commits_after(self.shared.clock.now());
-        let appended = self.append(log, flagged);
-        match appended {
-            Some(position_and_lsn) => {
-                let (lsn, position) = position_and_lsn;
+        match self.append(log, flagged) {
+            Some((lsn, position)) => {
                 if flagged {
                     self.shared.flagged.push(self.this.partition, lsn, log.durable_lsn());
                 }
@@ -129,14 +126,35 @@ impl Tx<'_> {
         }
     }
 
+    /// Locks what is written, looks at what was read, and puts what is written into the form of the log.
+    #[inline]
+    pub(crate) fn prepare(&mut self, part_len_max: usize) -> Result<(), Interrupt> {
+        self.lock_writes()?;
+        self.merge_partial_words();
+        if self.shared.clock.now() != self.this.snapshot && !self.looks_current() {
+            return Err(Interrupt::CONFLICT);
+        }
+        self.encode(part_len_max);
+        Ok(())
+    }
+
+    /// The look before the draw: it keeps void records rare, and nothing depends on it.
+    fn looks_current(&self) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::SkipValidation) {
+            return true;
+        }
+        self.reads_hold()
+    }
+
     /// How much log the commit may take.
     #[inline]
-    fn room_wanted(&self, log: &Log) -> u64 {
+    pub(crate) fn room_wanted(&self, part_len_max: usize) -> u64 {
         let writes = self.this.writes.all().len() as u64 * (WORD_LEN + crate::redo::RUN_HEAD_MAX as u64);
         let blocks: u64 = self.this.blocks.iter().map(|change| change.logged_len()).sum();
         let body = writes + blocks;
         // Each part has a frame of its own, the end as well, and the end of one that is taken back.
-        let records = body / (log.body_len_max() as u64 / 2) + 3;
+        let records = body / (part_len_max as u64 / 2) + 3;
         body + records * record_len_bound(ByteLen(64)).0
     }
 
@@ -150,12 +168,19 @@ impl Tx<'_> {
     #[cold]
     fn reserve_slowly(&mut self, log: &Log, missing: u64) -> Result<(), Interrupt> {
         log.throttle(self.this.partition).map_err(Error::from)?;
+        self.shared.log_taken(missing.max(ROOM_PIECE));
         for asked in [missing.max(ROOM_PIECE), missing] {
             if self.try_reserve(log, asked).is_ok() {
                 return Ok(());
             }
         }
-        self.shared.make_room();
+        // What one checkpoint has freed may go to others who waited for it.
+        for _ in 0..ROOM_ATTEMPTS {
+            self.shared.make_room();
+            if self.try_reserve(log, missing).is_ok() {
+                return Ok(());
+            }
+        }
         Ok(self.try_reserve(log, missing)?)
     }
 
@@ -224,7 +249,7 @@ impl Tx<'_> {
 
     /// Whether the transaction may commit at this version: what it has read is still so.
     #[inline(always)]
-    fn decide(&self, version: u64) -> bool {
+    pub(crate) fn decide(&self, version: u64) -> bool {
         #[cfg(feature = "planted-faults")]
         if matches!(self.shared.options.fault, Some(crate::Fault::SkipValidation | crate::Fault::ValidateBeforeDraw)) {
             return true;
@@ -287,7 +312,7 @@ impl Tx<'_> {
 
     /// Writes back, and lets go what is locked: from here on everyone sees the commit.
     #[inline]
-    fn publish(&mut self, version: u64) {
+    pub(crate) fn publish(&mut self, version: u64) {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::PublishBeforeLock) {
             return self.let_go(version);

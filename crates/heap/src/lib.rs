@@ -24,6 +24,7 @@ mod commit;
 mod error;
 mod files;
 mod heap;
+mod joined;
 mod load;
 mod memory;
 mod options;
@@ -40,8 +41,9 @@ pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;
 pub use error::{Error, Interrupt, Result};
 pub use heap::Heap;
+pub use joined::Joined;
 pub use load::FoundHeaps;
-pub use memory::{Counted, Memory};
+pub use memory::{Counted, LogKeeper, Memory};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::{Commit, HeapOptions, Locking, MemoryOptions};

@@ -150,7 +150,7 @@ impl FoundHeaps {
         for heap in &self.heaps {
             files.insert(heap.root.number, self.open_files(heap)?);
         }
-        let files = Files::new(Arc::clone(&self.media), self.store, root_file, self.root, files);
+        let files = Files::new(Arc::clone(&self.media), self.store, log.clone(), root_file, self.root, files);
         let memory = Memory::around(Clock::Log(log), self.options, Some(files), next_txn)?;
         let cores = self.heaps.into_iter().map(|heap| heap.core);
         memory.shared().heaps.write().extend(cores);

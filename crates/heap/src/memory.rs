@@ -46,11 +46,17 @@ pub(crate) struct Shared {
     idle: Mutex<Vec<Box<Descriptor>>>,
     waiting: Waiting,
     dropped: AtomicBool,
-    room: Mutex<Option<MakeRoom>>,
+    keeper: Mutex<Option<Arc<dyn LogKeeper>>>,
 }
 
-/// Called where the log is full: takes a checkpoint, or waits for one.
-pub(crate) type MakeRoom = Arc<dyn Fn() + Send + Sync>;
+/// Who looks after the log that commits fill: a store.
+pub trait LogKeeper: Send + Sync {
+    /// Commits are about to write so many bytes, more or less.
+    fn taken(&self, bytes: u64);
+
+    /// The log is full: takes a checkpoint, or waits for one. Nothing is locked by the caller.
+    fn make_room(&self);
+}
 
 /// What happened, counted since the memory was made.
 #[derive(Debug, Default)]
@@ -109,7 +115,7 @@ impl Memory {
             idle: Mutex::default(),
             waiting: Waiting::default(),
             dropped: AtomicBool::new(false),
-            room: Mutex::new(None),
+            keeper: Mutex::new(None),
         };
         Ok(Memory { shared: Arc::new(shared), lease: None })
     }
@@ -119,9 +125,9 @@ impl Memory {
         Memory { shared: Arc::clone(&self.shared), lease: Some(lease) }
     }
 
-    /// What is called where the log is full: it takes a checkpoint, or waits for one.
-    pub fn set_make_room(&self, make_room: impl Fn() + Send + Sync + 'static) {
-        *self.shared.room.lock() = Some(Arc::new(make_room));
+    /// Says who looks after the log.
+    pub fn set_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
+        *self.shared.keeper.lock() = Some(keeper);
     }
 
     #[inline(always)]
@@ -315,9 +321,15 @@ impl Shared {
     }
 
     pub(crate) fn make_room(&self) {
-        let make_room = self.room.lock().clone();
-        if let Some(make_room) = make_room {
-            make_room();
+        let keeper = self.keeper.lock().clone();
+        if let Some(keeper) = keeper {
+            keeper.make_room();
+        }
+    }
+
+    pub(crate) fn log_taken(&self, bytes: u64) {
+        if let Some(keeper) = &*self.keeper.lock() {
+            keeper.taken(bytes);
         }
     }
 

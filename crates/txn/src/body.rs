@@ -6,12 +6,15 @@
 //! nested end    shape | undo next | [undo number | undo arguments]
 //! undo only     shape | undo number | undo arguments
 //! user          number of the kind's name | bytes
-//! commit, rollback end                    nothing
+//! commit        heap words (docs/formats/heap.md), or nothing
+//! heap part     heap words
+//! rollback end  nothing
 //! ```
 //!
 //! Numbers are varints. *Undo next* is a place in the transaction's partition plus one, 0 for none. The *shape* says
 //! which parts are there: its low three bits are the kind of undo, the next one that the slot is 0 and left out.
 
+use cedrat_heap::HEAP_PART;
 use cedrat_pages::{PageId, Slot};
 use cedrat_wal::{ByteLen, Kind, LogOffset, record_len_bound};
 
@@ -84,7 +87,8 @@ pub(crate) enum Body<'a> {
     NestedEnd { undo_next: Option<LogOffset>, undo: LoggedUndo<'a> },
     UndoOnly { undo: LoggedUndo<'a> },
     User { number: u32, bytes: &'a [u8] },
-    Commit,
+    Commit { heap: &'a [u8] },
+    HeapPart { heap: &'a [u8] },
     RollbackEnd,
     Void,
 }
@@ -139,7 +143,8 @@ impl<'a> Body<'a> {
                 let number = number(rest)?;
                 Body::User { number, bytes: rest }
             }
-            Kind::COMMIT => Body::Commit,
+            Kind::COMMIT => Body::Commit { heap: rest },
+            HEAP_PART => Body::HeapPart { heap: rest },
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
             _ => return Err(Senseless("no such kind of record; it may be of a newer version")),

@@ -4,8 +4,8 @@
 //! numbers in the control file:
 //!
 //! - the *redo point*: every change by an older record is at home;
-//! - the *scan point*: the smaller of the redo point and the first LSN of the oldest transaction that had not ended,
-//!   whose records its undo may need.
+//! - the *scan point*: the smallest of the redo point, the first LSN of the oldest transaction that had not ended,
+//!   whose records its undo may need, and what the checkpoints of heaps still need.
 //!
 //! Log before the scan point is given back (W5).
 
@@ -22,6 +22,8 @@ use crate::store::Inner;
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     one_at_a_time: Mutex<()>,
+    /// How many have come to their end.
+    taken: AtomicU64,
     /// Bytes of log written since the store was opened, more or less.
     written: AtomicU64,
     /// At this many a checkpoint is due.
@@ -92,10 +94,17 @@ impl Inner {
     /// Writes pages home, then moves redo point and scan point.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
+        self.take_checkpoint()
+    }
+
+    fn take_checkpoint(&self) -> Result<()> {
         self.alive()?;
+        self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         self.pool.write_back(WriteBack::Below(now))?;
-        self.note_where_recovery_begins()
+        self.note_where_recovery_begins()?;
+        self.checkpoints.taken.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
     fn note_where_recovery_begins(&self) -> Result<()> {
@@ -103,7 +112,8 @@ impl Inner {
         let clock = self.log.current_lsn().next();
         let redo_lsn = self.pool.redo_point();
         let oldest = self.table.oldest().map_or(clock, |entry| entry.first);
-        let scan_lsn = redo_lsn.min(oldest).min(clock);
+        let of_heaps = self.memory.redo_from().next();
+        let scan_lsn = redo_lsn.min(oldest).min(of_heaps).min(clock);
         let next_txn = self.next_txn.load(Ordering::SeqCst);
         // Who has left the table has appended its last record. Only once that is durable may its first ones go.
         self.log.force(self.log.current_lsn())?;
@@ -115,7 +125,12 @@ impl Inner {
 
     /// The log is full: makes room if a checkpoint can. What stops it will be met by whoever tries again.
     pub(crate) fn make_room(&self) {
-        let _ = self.checkpoint();
+        let taken = self.checkpoints.taken.load(Ordering::Acquire);
+        let _alone = self.checkpoints.one_at_a_time.lock();
+        // Whoever waited here while somebody else took one has what he waited for.
+        if self.checkpoints.taken.load(Ordering::Acquire) == taken {
+            let _ = self.take_checkpoint();
+        }
     }
 }
 

@@ -118,6 +118,10 @@ pub enum Error {
         /// The disk's answer.
         source: io::Error,
     },
+    /// The heap part of the store, or of the transaction. After [`cedrat_heap::Error::Conflict`] roll back and run the
+    /// transaction again.
+    #[error(transparent)]
+    Heap(cedrat_heap::Error),
     /// The application's own error, passed through a transaction.
     #[error(transparent)]
     User(Box<dyn std::error::Error + Send + Sync>),
@@ -131,7 +135,7 @@ impl Error {
 
     /// Whether running the transaction again may succeed without any other remedy.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, Error::Deadlock(_))
+        matches!(self, Error::Deadlock(_) | Error::Heap(cedrat_heap::Error::Conflict))
     }
 
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Error {
@@ -140,6 +144,17 @@ impl Error {
 
     pub(crate) fn bad_record(lsn: Lsn, what: impl Into<String>) -> Error {
         Error::BadRecord { lsn, what: what.into() }
+    }
+}
+
+impl From<cedrat_heap::Error> for Error {
+    fn from(error: cedrat_heap::Error) -> Error {
+        match error {
+            cedrat_heap::Error::Stopped(stopped) => Error::Stopped(stopped),
+            cedrat_heap::Error::LogFull(full) => full.into(),
+            cedrat_heap::Error::Log(error) => error.into(),
+            other => Error::Heap(other),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod encode;
 mod error;
 mod explain;
 pub mod locks;
+mod mixed;
 mod nested;
 mod operation;
 mod options;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cedrat_heap::MemoryOptions;
 use cedrat_pages::PoolOptions;
 use cedrat_sync::Arc;
 use cedrat_wal::LogOptions;
@@ -44,6 +45,8 @@ pub struct Options {
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// Choices for the log that have no name here. Fields that have one are overwritten.
     pub log: LogOptions,
+    /// Choices for the transactional memory of heaps.
+    pub memory: MemoryOptions,
     /// Choices for the page pool that have no name here. Fields that have one are overwritten.
     pub pool: PoolOptions,
     /// A deliberate mistake, for tests that show that it is noticed.
@@ -79,6 +82,7 @@ impl Default for Options {
             attempts: 100,
             progress: None,
             log,
+            memory: MemoryOptions::default(),
             pool: PoolOptions::default(),
             #[cfg(feature = "planted-faults")]
             fault: None,
@@ -101,6 +105,7 @@ impl Options {
             background: false,
             redo_threads: 0,
             log,
+            memory: MemoryOptions::small(),
             pool,
             ..Options::default()
         }

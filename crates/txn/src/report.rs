@@ -30,7 +30,11 @@ pub struct RecoveryReport {
     pub losers: u64,
     /// Records that were undone.
     pub undone: u64,
-    /// Time taken to read and judge the log.
+    /// Bytes of all heaps, loaded from their checkpoints.
+    pub heap_bytes: u64,
+    /// Heap words that winners wrote behind those.
+    pub heap_words: u64,
+    /// Time taken to load heaps, and to read and judge the log.
     pub analysis: Duration,
     /// Time taken to repeat history.
     pub redo: Duration,

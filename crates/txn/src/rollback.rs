@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | update, with the inverse of its page | compensation on the page | the record before |
 //! | update, with a logical undo | the call, as a nested top action (E5) | the record before, once its end is logged |
-//! | update, redo-only; user's own | nothing | the record before |
+//! | update, redo-only; user's own; heap words | nothing: heaps hold only what was committed | the record before |
 //! | compensation | nothing: never undone (E5.4) | what it says |
 //! | nested end, without undo | nothing | what it says |
 //! | nested end, with undo | the call, as a nested top action | what it says, once its end is logged |
@@ -88,9 +88,13 @@ impl ChainRecord {
     /// Where undoing goes on after this record.
     pub(crate) fn next_to_undo(&self) -> Result<Option<LogOffset>> {
         let next = match self.parse()? {
-            Body::Update { .. } | Body::UndoOnly { .. } | Body::User { .. } | Body::Void => self.previous,
+            Body::Update { .. }
+            | Body::UndoOnly { .. }
+            | Body::User { .. }
+            | Body::HeapPart { .. }
+            | Body::Void => self.previous,
             Body::NestedEnd { undo_next, .. } | Body::Compensation { undo_next, .. } => undo_next,
-            Body::Commit | Body::RollbackEnd => {
+            Body::Commit { .. } | Body::RollbackEnd => {
                 return Err(Error::bad_record(self.lsn, "a transaction that has ended is being undone"));
             }
         };

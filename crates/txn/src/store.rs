@@ -4,11 +4,12 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 
+use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
 use cedrat_media::{LockGuard, Media, OpenMode};
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, Weak};
 use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -43,13 +44,14 @@ pub struct Store {
 pub(crate) struct Inner {
     pub(crate) log: Log,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) memory: Memory,
     pub(crate) locks: Arc<dyn LockManager>,
     pub(crate) numbers: Numbers,
     pub(crate) set_space_number: u32,
     pub(crate) table: Table,
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) next_txn: AtomicU64,
+    pub(crate) next_txn: Arc<AtomicU64>,
     /// The newest commit record appended; it may not be durable yet.
     pub(crate) newest_commit: AtomicU64,
     pub(crate) log_limit_bytes: u64,
@@ -106,6 +108,7 @@ impl Store {
 
     pub(crate) fn around(inner: Inner) -> Store {
         let inner = Arc::new(inner);
+        inner.memory.set_log_keeper(Arc::new(Keeper(Arc::downgrade(&inner))));
         let lease = Arc::new(Lease { inner: Arc::clone(&inner), threads: Mutex::new(None) });
         Store { inner, lease }
     }
@@ -229,6 +232,14 @@ impl Store {
         &self.inner.log
     }
 
+    /// The store's heaps: to create and find them, and to run transactions on them alone.
+    ///
+    /// Heaps and sessions that come from it keep the store open. For transactions over heaps and pages: [`Txn::heap`].
+    pub fn memory(&self) -> Memory {
+        let lease: Arc<Lease> = Arc::clone(&self.lease);
+        self.inner.memory.with_lease(lease)
+    }
+
     /// The page pool.
     pub fn pool(&self) -> &Pool {
         &self.inner.pool
@@ -257,11 +268,11 @@ impl Store {
     /// threads.
     ///
     /// # Errors
-    /// [`Error::Misuse`] while other clones, or transactions, live: then nothing is closed, but this clone is gone. The
+    /// [`Error::Misuse`] while other clones, transactions, heaps or sessions live: then nothing is closed, but this clone is gone. The
     /// store stopped.
     pub fn close(self) -> Result<()> {
         if Arc::strong_count(&self.lease) > 1 {
-            return Err(Error::Misuse("other clones of the store, or its transactions, still live; drop them first"));
+            return Err(Error::Misuse("other clones of the store, its transactions, heaps or sessions still live; drop them first"));
         }
         self.inner.checkpoint()?;
         self.inner.log.promise()?;
@@ -292,6 +303,7 @@ impl Inner {
     pub(crate) fn new(
         log: Log,
         pool: Pool,
+        heaps: FoundHeaps,
         options: &Options,
         registry: &Registry,
         tail: u64,
@@ -302,7 +314,9 @@ impl Inner {
         let set_space_number = numbers
             .of_type(TypeId::of::<crate::SetSpace>())
             .ok_or(Error::Misuse("the registry has no built-in operations"))?;
+        let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
         Ok(Inner {
+            memory: heaps.open(log.clone(), Arc::clone(&next_txn))?,
             body_len_max: log.body_len_max(),
             log,
             pool: Arc::new(pool),
@@ -312,7 +326,7 @@ impl Inner {
             table: Table::default(),
             space: Space::beyond(tail),
             checkpoints: Checkpoints::default(),
-            next_txn: AtomicU64::new(next_txn.max(1)),
+            next_txn,
             newest_commit: AtomicU64::new(0),
             log_limit_bytes: options.log_limit_bytes,
             no_flush: options.no_flush,
@@ -347,6 +361,23 @@ impl Inner {
     }
 }
 
+/// Heaps' commits fill the log that the store looks after.
+struct Keeper(Weak<Inner>);
+
+impl LogKeeper for Keeper {
+    fn taken(&self, bytes: u64) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.checkpoints.note(bytes);
+        }
+    }
+
+    fn make_room(&self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.make_room();
+        }
+    }
+}
+
 fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
     let taken = media.lock(LOCK_FILE).or_else(|error| {
         if error.kind() != std::io::ErrorKind::NotFound {
@@ -378,10 +409,12 @@ fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &
     }
     let names: Vec<&str> = registry.names().collect();
     let log = Log::create(&media, &log_options(options), &names)?;
+    let store = log.control().store;
+    let heaps = FoundHeaps::load(&media, store, &options.memory, 0)?;
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     let tail = CATALOGUE.get() + 1;
     pool.ensure_len(tail)?;
-    let inner = Inner::new(log, pool, options, registry, tail, 1, lock)?;
+    let inner = Inner::new(log, pool, heaps, options, registry, tail, 1, lock)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

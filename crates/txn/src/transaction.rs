@@ -11,9 +11,10 @@
 //! chain from its end; compensation records and the ends of nested top actions lead past what must not be undone
 //! (again).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use cedrat_heap::{HeapSavepoint, Joined};
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::Ordering;
@@ -31,20 +32,7 @@ use crate::store::{Inner, Store};
 use crate::table::Entry;
 use crate::update::UndoOf;
 
-/// When [`Txn::commit`] returns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Commit {
-    /// When the commit, and all that the transaction read, is durable.
-    #[default]
-    Sync,
-    /// At once. The ticket tells when it is durable; a crash before that loses the transaction as a whole.
-    Async,
-    /// As `Async`, and nobody is asked to hurry ("no flush", Lemon §1): it becomes durable with the next that is
-    /// forced, or when its block is full.
-    NoFlush,
-    /// For heap transactions; those that touch pages are refused (E8.3).
-    Partition,
-}
+pub use cedrat_heap::Commit;
 
 /// A place in a transaction that it can be rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +43,8 @@ pub struct Savepoint {
     pub(crate) scope: u32,
     /// Savepoints of the transaction are counted.
     pub(crate) number: u64,
+    /// The same place in what was written to heaps; `None` if there was nothing yet.
+    pub(crate) heap: Option<HeapSavepoint>,
 }
 
 /// What a transaction does without (L022): each by name, none by accident.
@@ -149,6 +139,8 @@ pub struct Txn {
     /// The structure locked last, and how: most keys of a transaction are of one table.
     locked_structure: Cell<Option<(PageId, LockMode)>>,
     pub(crate) entry: Option<Arc<Entry>>,
+    /// What it reads and writes in heaps.
+    pub(crate) heap: RefCell<Option<Joined>>,
     /// Space that becomes free when the transaction ends (E7.1).
     pub(crate) freed: Vec<Freed>,
     /// Buffers for the parts of a record.
@@ -196,6 +188,7 @@ impl Txn {
             locked: Cell::new(None),
             locked_structure: Cell::new(None),
             entry: None,
+            heap: RefCell::new(None),
             freed: Vec::new(),
             head: Vec::new(),
             arguments: Vec::new(),
@@ -367,7 +360,7 @@ impl Txn {
         if let Some(root) = structure {
             self.locked_structure.set(Some((root, mode)));
         }
-        Ok(())
+        self.heap_keeps_up()
     }
 
     /// Asks for the page, where changes of it are isolated by its lock.
@@ -396,7 +389,7 @@ impl Txn {
             _ => locks.before_update(self.id, page)?,
         }
         self.locked.set(Some((page, mode)));
-        Ok(())
+        self.heap_keeps_up()
     }
 
     /// Writes a record of the application's own, of a kind that was registered under this name. It is part of the
@@ -425,7 +418,8 @@ impl Txn {
     pub fn savepoint(&self) -> Savepoint {
         let number = self.savepoints.get() + 1;
         self.savepoints.set(number);
-        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number }
+        let heap = self.heap.borrow_mut().as_mut().map(Joined::savepoint);
+        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number, heap }
     }
 
     /// What was done since this savepoint is gone, and so are the savepoints taken since.
@@ -466,6 +460,7 @@ impl Txn {
             return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
         }
         self.forget_savepoints_since(savepoint);
+        self.heap_back_to(savepoint.heap);
         self.undo_back_to(savepoint.last, savepoint.owed)
     }
 
@@ -497,22 +492,21 @@ impl Txn {
         }
         self.alive()?;
         debug_assert!(self.depth == 0, "a transaction commits outside of what it nests");
-        let lsn = if self.entry.is_some() {
-            if self.entry.as_ref().is_some_and(|entry| entry.is_doomed()) {
-                return Err(self.obey());
+        if self.entry.as_ref().is_some_and(|entry| entry.is_doomed()) {
+            return Err(self.obey());
+        }
+        let lsn = match self.heap.take() {
+            Some(heap) => self.commit_with_heap(heap)?,
+            None if self.entry.is_some() => {
+                self.head.clear();
+                self.append(Kind::COMMIT, &[])?.lsn
             }
-            self.head.clear();
-            let lsn = self.append(Kind::COMMIT, &[])?.lsn;
+            None => self.newest_read(),
+        };
+        if self.entry.is_some() {
             // Before the locks go: who reads what this transaction wrote finds its commit here.
             self.inner().newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
-            lsn
-        } else if self.seen.get() > Lsn::ZERO {
-            // Nothing was written, but what was read must not be lost after an acknowledgement ("null write"). It was
-            // written below `seen`, and its writer's commit lies somewhere up to the newest one.
-            self.seen.get().max(Lsn::new(self.inner().newest_commit.load(Ordering::Acquire)))
-        } else {
-            Lsn::ZERO
-        };
+        }
         self.leave();
         self.report_bytes();
         let inner = &self.store.inner;
@@ -520,6 +514,15 @@ impl Txn {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
+    }
+
+    /// What has to be durable before anybody is told what a transaction has read that wrote nothing ("null write"). It was
+    /// written below `seen`, and its writer's commit lies somewhere up to the newest one.
+    pub(crate) fn newest_read(&self) -> Lsn {
+        match self.seen.get() {
+            Lsn::ZERO => Lsn::ZERO,
+            seen => seen.max(Lsn::new(self.inner().newest_commit.load(Ordering::Acquire))),
+        }
     }
 
     /// Rolls back: nothing of the transaction remains.
@@ -535,6 +538,7 @@ impl Txn {
             return Ok(());
         }
         self.report_bytes();
+        drop(self.heap.take());
         let undone = if self.entry.is_some() { self.undo_all() } else { Ok(()) };
         // Also after a failure: the store has stopped, and those who wait for our locks must hear it.
         self.leave();

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use cedrat_media::{FileId, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_wal::{Lsn, StoreId};
+use cedrat_wal::{Log, Lsn, StoreId};
 
 use crate::error::{Error, Result};
 use crate::heap::Core;
@@ -23,6 +23,7 @@ use root::{DIRECTORY, HeapRoot, Root, RootFile};
 pub(crate) struct Files {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) store: StoreId,
+    log: Log,
     state: Mutex<State>,
 }
 
@@ -49,11 +50,12 @@ impl Files {
     pub(crate) fn new(
         media: Arc<dyn Media>,
         store: StoreId,
+        log: Log,
         file: Option<RootFile>,
         root: Root,
         heaps: HashMap<u32, HeapFiles>,
     ) -> Files {
-        Files { media, store, state: Mutex::new(State { file, root, heaps }) }
+        Files { media, store, log, state: Mutex::new(State { file, root, heaps }) }
     }
 
     pub(crate) fn next_number(&self) -> u32 {
@@ -187,8 +189,17 @@ impl Files {
 
     fn write(&self, state: &mut State, root: Root) -> Result<()> {
         let file = state.file.as_mut().expect("there is a root file where there are heaps");
-        file.write(&*self.media, &self.store, &root)?;
-        state.root = root;
-        Ok(())
+        match file.write(&*self.media, &self.store, &root) {
+            Ok(()) => {
+                state.root = root;
+                Ok(())
+            }
+            Err(Error::Io { doing, source }) => {
+                // W6: nobody knows what the root says now.
+                self.log.stop(format!("{doing}: {source}"));
+                Err(self.log.stopped().map_or(Error::Io { doing, source }, Error::Stopped))
+            }
+            Err(other) => Err(other), // it did not fit: nothing was written
+        }
     }
 }

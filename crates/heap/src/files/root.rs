@@ -99,10 +99,8 @@ impl RootFile {
             (Ok((writes, root)), Err(_)) | (Err(_), Ok((writes, root))) => Ok(Some((RootFile { file, writes }, root))),
             // Never completed: the first write was cut off before anything could depend on it.
             (Err(Fault::Zero), Err(Fault::Zero)) => Ok(None),
-            (Err(Fault::Bad(at, what)), Err(Fault::Zero)) if len < 2 * SLOT_LEN => {
-                let _ = (at, what);
-                Ok(None)
-            }
+            // The first write was torn in its first slot: no heap's files were made yet.
+            (Err(Fault::Bad(..)), Err(Fault::Zero)) if !has_checkpoints(media)? => Ok(None),
             (Err(Fault::Bad(at, what)), _) | (_, Err(Fault::Bad(at, what))) => {
                 Err(Error::damaged(path, at as u64, what))
             }
@@ -138,6 +136,12 @@ impl RootFile {
         self.writes += 1;
         Ok(())
     }
+}
+
+/// Whether any heap was created: its files come after the root's first write, which went to both slots.
+fn has_checkpoints(media: &dyn Media) -> Result<bool> {
+    let names = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
+    Ok(!names.is_empty())
 }
 
 /// Why a slot is not used.

@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::collections::HashMap;
 
+use cedrat_heap::FoundHeaps;
 use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, TxnId};
 
 use crate::body::{Body, LoggedUndo, Redo};
@@ -39,8 +40,14 @@ pub(crate) struct Analysis {
 /// Progress is told once in so many records.
 pub(super) const TELL_EVERY: u64 = 1 << 16;
 
-pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -> Result<Analysis> {
+pub(crate) fn analyse(
+    found: &Found,
+    known: &Numbers,
+    heaps: &mut FoundHeaps,
+    tell: &dyn Fn(Progress),
+) -> Result<Analysis> {
     let mut analysis = Analysis::default();
+    let mut parts = Parts::default();
     let mut running: HashMap<TxnId, Loser> = HashMap::new();
     // Most records follow one of their own transaction; the map is asked only where it changes.
     let mut current: Option<Loser> = None;
@@ -60,8 +67,16 @@ pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -
             }
         }
         let id = record.head.txn;
+        match body {
+            Body::Commit { heap } if !heap.is_empty() => parts.commit(heaps, id, record.lsn, heap)?,
+            Body::HeapPart { heap } => parts.keep(id, heap),
+            Body::RollbackEnd => parts.forget(id),
+            _ => {}
+        }
         analysis.next_txn = analysis.next_txn.max(id.0.saturating_add(1));
-        if id != TxnId::NONE {
+        if id == TxnId::NONE {
+            analysis.winners += u64::from(record.head.kind == Kind::COMMIT);
+        } else {
             if current.is_none_or(|loser| loser.id != id) {
                 let next = running.remove(&id);
                 if let Some(loser) = current.take() {
@@ -106,6 +121,27 @@ pub(crate) fn analyse(found: &Found, known: &Numbers, tell: &dyn Fn(Progress)) -
     analysis.losers = running.into_values().chain(current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
     Ok(analysis)
+}
+
+/// Heap words of transactions whose commit record was not met yet (E10.5).
+#[derive(Debug, Default)]
+struct Parts(HashMap<TxnId, Vec<Vec<u8>>>);
+
+impl Parts {
+    fn keep(&mut self, id: TxnId, heap: &[u8]) {
+        self.0.entry(id).or_default().push(heap.to_vec());
+    }
+
+    fn forget(&mut self, id: TxnId) {
+        self.0.remove(&id);
+    }
+
+    fn commit(&mut self, heaps: &mut FoundHeaps, id: TxnId, lsn: Lsn, last: &[u8]) -> Result<()> {
+        for part in self.0.remove(&id).unwrap_or_default() {
+            heaps.replay(lsn, &part)?;
+        }
+        Ok(heaps.replay(lsn, last)?)
+    }
 }
 
 /// The first page behind those that a record allocates or frees.

@@ -1,7 +1,8 @@
 //! Recovery: analysis, redo, undo (Lemon §3.4; docs/inside/recovery.md).
 //!
-//! 1. **Analysis** reads the log from the scan point and changes nothing: who won, who lost, is everything registered
-//!    that stands in it (R3), do log and pages fit together. Whatever is refused is refused here (R2).
+//! 1. **Analysis** loads the checkpoints of heaps, reads the log from the scan point and changes nothing on the disk: who
+//!    won, who lost, is everything registered that stands in it (R3), do log, pages and heaps fit together. What winners
+//!    wrote to heaps is repeated in memory as it is met. Whatever is refused is refused here (R2).
 //! 2. A new epoch begins (E1.1). From here on there is writing.
 //! 3. **Redo** repeats history from the redo point, page by page, in as many threads as one likes (R4).
 //! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
@@ -18,6 +19,7 @@ pub(crate) use analysis::Loser;
 
 use std::time::Instant;
 
+use cedrat_heap::FoundHeaps;
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::{Home, Pool};
 use cedrat_sync::Arc;
@@ -47,7 +49,9 @@ pub(crate) fn recover(
     home::log_is_whole(&home, &found)?;
     let checkpoint = found.control().checkpoint;
     let known = Numbers::bind(registry, &found.control().names);
-    let analysis = analysis::analyse(&found, &known, &tell)?;
+    let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, options.redo_threads)?;
+    heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
+    let analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
     home::pages_are_there(&home, &found, &analysis)?;
     let mut report = RecoveryReport {
         scanned_from: checkpoint.scan_lsn,
@@ -57,6 +61,8 @@ pub(crate) fn recover(
         winners: analysis.winners,
         rolled_back: analysis.rolled_back,
         losers: analysis.losers.len() as u64,
+        heap_bytes: heaps.bytes(),
+        heap_words: heaps.words_replayed(),
         analysis: began.elapsed(),
         ..RecoveryReport::default()
     };
@@ -67,7 +73,7 @@ pub(crate) fn recover(
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(log, pool, options, registry, pages_end, next_txn, lock)?);
+    let store = Store::around(Inner::new(log, pool, heaps, options, registry, pages_end, next_txn, lock)?);
 
     let redo_began = Instant::now();
     let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;

@@ -1,0 +1,109 @@
+//! Transactions over pages and heaps: one commit record, one moment (E10).
+//!
+//! Pages are isolated by locks that are held to the end, heap words by versions that are looked at again. What fits both
+//! together is where the snapshot of heap words lies: never before a lock of this transaction was taken. Then all that
+//! it has read is the state of one moment, that of its snapshot: pages cannot have changed since, and words had not
+//! changed until then.
+
+use cedrat_heap::{HEAP_PART, HeapSavepoint, Interrupt, Joined, Tx};
+use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
+
+use crate::body::room_for;
+use crate::error::{Error, Result};
+use crate::transaction::{How, Txn};
+
+impl Txn {
+    /// Reads and writes heap words as part of this transaction: they become durable, or vanish, with its pages.
+    ///
+    /// May be called any number of times. Within a nested top action and in undo nothing can be written: what they
+    /// leave stays even if the transaction rolls back, which holds for pages only.
+    ///
+    /// ```
+    /// # use cedrat_txn::{Commit, Options, Registry, Store};
+    /// # use cedrat_heap::HeapOptions;
+    /// # use std::sync::Arc;
+    /// # fn main() -> cedrat_txn::Result<()> {
+    /// # let media = Arc::new(cedrat_media::SimDisk::new());
+    /// # let store = Store::open(media, Options::simulated(), Registry::new())?;
+    /// let counts = store.memory().create_heap("counts", &HeapOptions::raw(1 << 16))?;
+    /// let count = store.transact(|txn| {
+    ///     // … pages are changed …
+    ///     txn.heap(|tx| {
+    ///         let count = tx.read(&counts, 0)? + 1;
+    ///         tx.write(&counts, 0, count)?;
+    ///         Ok(count)
+    ///     })
+    /// })?;
+    /// assert_eq!(count, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` failed with. [`cedrat_heap::Error::Conflict`]: roll back and run the transaction again, which
+    /// [`Store::transact`](crate::Store::transact) does by itself.
+    pub fn heap<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
+        self.alive()?;
+        let mut heap = self.heap.borrow_mut();
+        let joined = match &mut *heap {
+            Some(joined) => joined,
+            none => none.insert(Joined::begin(&self.store.inner.memory)?),
+        };
+        let plain = self.how == How::Plain && self.depth == 0 && !self.undoing;
+        Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
+    }
+
+    /// A lock was taken: what was read in heaps must hold now too (E10.2).
+    #[inline]
+    pub(crate) fn heap_keeps_up(&self) -> Result<()> {
+        match &mut *self.heap.borrow_mut() {
+            None => Ok(()),
+            Some(joined) => Ok(joined.keep_up()?),
+        }
+    }
+
+    /// Takes back what was written to heaps since a savepoint.
+    pub(crate) fn heap_back_to(&mut self, savepoint: Option<HeapSavepoint>) {
+        if let Some(joined) = self.heap.get_mut() {
+            joined.back_to(savepoint);
+        }
+    }
+
+    /// Commits pages and heap words, or only one of both; the transaction goes on to [`Txn::leave`]. After an error it was
+    /// rolled back.
+    pub(crate) fn commit_with_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
+        if !heap.has_writes() && self.entry.is_none() {
+            // All that was read is of the snapshot's moment. Looked at again all the same: it is cheap, and locks that an
+            // application did without (L022) would have let something through.
+            heap.keep_up()?;
+            return Ok(self.newest_read().max(heap.seen()));
+        }
+        let part_len_max = self.inner().body_len_max;
+        // What may wait comes first: nobody waits while stripes are locked (E10.4).
+        self.enter()?;
+        let wanted = heap.log_wanted(part_len_max);
+        self.room_for_records(wanted, 0)?;
+        heap.prepare(part_len_max)?;
+        self.log_heap(heap)
+    }
+
+    /// Logs parts and commit record, and publishes. Nothing waits here.
+    fn log_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
+        for part in heap.parts() {
+            self.head.clear();
+            self.append(HEAP_PART, part)?;
+        }
+        let body = heap.last_part().to_vec();
+        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        room.spend(Spending::Forward);
+        let head = RecordHead::new(Kind::COMMIT, self.id, self.last);
+        let log = &self.store.inner.log;
+        let decided = log.append_deciding(self.partition, head, &[&body], room, |lsn| heap.may_commit(lsn));
+        if !decided.kept {
+            return Err(Error::Heap(cedrat_heap::Error::Conflict)); // dropped: rolled back
+        }
+        self.unreported += room_for(body.len());
+        heap.publish(decided.appended.lsn);
+        Ok(decided.appended.lsn)
+    }
+}
