@@ -62,7 +62,7 @@ impl Explainer {
                 explained.name = Some(self.name(number));
                 explained.arguments = Some(hexadecimal(bytes));
             }
-            Body::Commit | Body::RollbackEnd | Body::Void => {}
+            Body::Commit { .. } | Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
         }
         Ok(explained)
     }
