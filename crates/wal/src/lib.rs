@@ -15,6 +15,7 @@
 
 #![deny(unsafe_code)]
 
+mod ahead;
 mod backwards;
 mod block;
 mod checksum;

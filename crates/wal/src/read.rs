@@ -6,6 +6,7 @@ use cedrat_media::{AlignedBuf, Media};
 use cedrat_sync::Arc;
 use std::ops::Range;
 
+use crate::ahead::Ahead;
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
 use crate::epoch::Epochs;
@@ -15,6 +16,9 @@ use crate::{LogError, LogOffset, PartitionId, Position};
 
 /// How much is read at a time by those who read on and on.
 pub(crate) const CHUNK_LEN: usize = 1 << 20;
+
+/// A thread that reads ahead is started where so much is to be read.
+const AHEAD_MIN: u64 = 4 << 20;
 
 /// A piece of the log as it was read, shared by the records in it.
 #[derive(Debug)]
@@ -152,6 +156,7 @@ pub(crate) struct Blocks {
     chunk_begin: LogOffset,
     /// Bytes read so far.
     pub(crate) read: u64,
+    ahead: Option<Ahead>,
 }
 
 impl Blocks {
@@ -164,6 +169,7 @@ impl Blocks {
             chunk: None,
             chunk_begin: LogOffset::ZERO,
             read: 0,
+            ahead: None,
         }
     }
 
@@ -179,22 +185,69 @@ impl Blocks {
         {
             return Ok(Some(offset.since(self.chunk_begin).0 as usize));
         }
-        let wanted = (self.stop.since(offset).0.min(self.chunk_len as u64) as usize).max(len);
-        let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
         // A chunk nobody else holds is read into again.
-        let mut bytes = match self.chunk.take().map(Arc::try_unwrap) {
+        let mut spare = match self.chunk.take().map(Arc::try_unwrap) {
             Some(Ok(chunk)) => chunk.bytes,
             _ => AlignedBuf::new(),
         };
+        let ahead = self.ahead.as_ref().and_then(Ahead::take);
+        let (bytes, there) = match ahead {
+            Some(piece) if piece.begin == offset && piece.bytes.len() >= len => (piece.bytes, piece.there?),
+            _ => {
+                let mut bytes = self.fitting(std::mem::take(&mut spare), offset, len);
+                let there = self.reader.fill(self.position(offset), &mut bytes)?;
+                (bytes, there)
+            }
+        };
+        self.read += bytes.len() as u64;
+        self.chunk_begin = offset;
+        self.chunk = there.then(|| Arc::new(Chunk { bytes }));
+        self.read_ahead(spare);
+        Ok(there.then_some(0))
+    }
+
+    /// A buffer for what is read from `offset` on: at least `len` bytes, and no more than lie in the segment.
+    fn fitting(&self, mut bytes: AlignedBuf, offset: LogOffset, len: usize) -> AlignedBuf {
+        let wanted = (self.stop.since(offset).0.min(self.chunk_len as u64) as usize).max(len);
+        let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
         if bytes.len() != room as usize {
             bytes.clear();
             bytes.resize(room as usize);
         }
-        let there = self.reader.fill(self.position(offset), &mut bytes)?;
-        self.read += room;
-        self.chunk_begin = offset;
-        self.chunk = there.then(|| Arc::new(Chunk { bytes }));
-        Ok(there.then_some(0))
+        bytes
+    }
+
+    /// Lets another thread read the chunk that will be wanted after this one, if so much is to come that it is worth one.
+    fn read_ahead(&mut self, spare: AlignedBuf) {
+        let Some(next) = self.next_chunk() else { return };
+        if self.ahead.is_none() && self.stop.get() < u64::MAX && self.stop.since(next).0 >= AHEAD_MIN {
+            self.ahead = Ahead::start(&self.reader);
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.ask(self.position(next), self.fitting(spare, next, 0));
+        }
+    }
+
+    /// Where the first block begins that does not lie in this chunk with all its bytes; `None` if the chain of blocks ends
+    /// before, or reading does.
+    fn next_chunk(&self) -> Option<LogOffset> {
+        let chunk = self.chunk.as_ref()?;
+        if self.stop.get() == u64::MAX {
+            return None;
+        }
+        let mut next = self.chunk_begin;
+        loop {
+            let at = next.since(self.chunk_begin).0 as usize;
+            let Some(head) = chunk.bytes.get(at..at + BLOCK_UNIT) else { break };
+            let (Head::Whole, Some(header)) = self.reader.judge_head(self.position(next), head) else {
+                return None;
+            };
+            if at + header.used as usize > chunk.bytes.len() {
+                break;
+            }
+            next = header.end();
+        }
+        (self.chunk_begin < next && next < self.stop).then_some(next)
     }
 
     /// What lies at `offset`, where a block should begin.

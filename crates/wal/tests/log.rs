@@ -1,6 +1,6 @@
 //! The ordinary life of a log: append, force, close, look, scan, begin, read backwards, truncate.
 
-use cedrat_media::{Media, RealDisk};
+use cedrat_media::{Media, RealDisk, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
 
@@ -290,4 +290,54 @@ fn a_promise_is_written_once_and_changes_no_record() {
     log.promise().unwrap();
     assert!(log.flushed(P0) > end);
     assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()), [1, 2, 3, 4]);
+}
+
+/// Where much is to be read, other threads read ahead. What is found is the same: with blocks of all lengths, segments that
+/// end anywhere, and readers who keep what they were given.
+#[test]
+fn a_long_log_is_read_ahead() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let options = LogOptions {
+        partitions: 2,
+        segment_len: 1 << 20,
+        log_bytes_max: 64 << 20,
+        block_len_max: 512 << 10,
+        ..LogOptions::small()
+    };
+    let log = Log::create(&media, &options, &[]).unwrap();
+    let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
+    let body = |lsn: u64| vec![lsn as u8; (lsn * 37 % 300 + if lsn.is_multiple_of(97) { 100_000 } else { 0 }) as usize];
+    const LAST: u64 = 15_000;
+    for lsn in 1..=LAST {
+        let (partition, body) = (PartitionId((lsn / 50 % 2) as u16), body(lsn));
+        let bound = record_len_bound(ByteLen(body.len() as u64));
+        log.reserve_more(&mut reservation, bound, ByteLen(0)).unwrap();
+        log.append(partition, head(1, None), &[&body], &mut reservation);
+        // For a while a block for each few records, then long ones.
+        if lsn % 7 == 0 && lsn / 1000 % 2 == 0 || lsn % 500 == 0 {
+            log.force(Lsn::MAX).unwrap();
+        }
+    }
+    log.force(Lsn::MAX).unwrap();
+    let written: u64 = (0..2).map(|partition| log.flushed(PartitionId(partition)).get()).sum();
+    assert!(written > 16 << 20, "{written}: each partition has more than is read without another thread");
+    let found = Log::look(&media).unwrap();
+    for mut scan in [log.scan(Lsn::ZERO).unwrap(), found.scan(Lsn::ZERO).unwrap()] {
+        let mut kept = Vec::new();
+        for lsn in 1..=LAST {
+            let next = scan.next().unwrap().expect("every record is there");
+            assert_eq!((next.record.lsn.get(), next.record.body), (lsn, &body(lsn)[..]));
+            if lsn % 1000 == 0 {
+                kept.push((lsn, Arc::clone(next.chunk), next.body));
+            }
+        }
+        assert!(scan.next().unwrap().is_none());
+        let (read, all) = scan.progress();
+        assert_eq!(read, all);
+        for (lsn, chunk, range) in kept {
+            assert_eq!(chunk.body(range), body(lsn), "nobody reads over what somebody keeps");
+        }
+    }
+    drop(found.scan(Lsn::ZERO).unwrap()); // in the middle
+    found.begin(&[], &options).unwrap();
 }
