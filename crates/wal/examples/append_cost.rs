@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cedrat_media::{Durability, Media, RealDisk};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cedrat_sync::{Arc, thread};
+use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_wal::*;
 
 const BODY: [u8; 75] = [0x5a; 75];
@@ -53,6 +53,34 @@ fn options(partitions: u16) -> LogOptions {
     LogOptions { partitions, log_bytes_max: LOG_BYTES_MAX, ..LogOptions::default() }
 }
 
+/// Says that a set-up is over.
+#[derive(Default)]
+struct End {
+    come: AtomicBool,
+    waiting: Mutex<()>,
+    changed: Condvar,
+}
+
+impl End {
+    fn has_come(&self) -> bool {
+        self.come.load(Ordering::Relaxed)
+    }
+
+    /// Returns when it has come, or so much later.
+    fn wait(&self, at_most: Duration) {
+        let mut waiting = self.waiting.lock();
+        if !self.has_come() {
+            self.changed.wait_for(&mut waiting, at_most);
+        }
+    }
+
+    fn set(&self) {
+        let _waiting = self.waiting.lock();
+        self.come.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+}
+
 /// Time that this thread spent on a processor, in nanoseconds: other load does not count.
 fn on_cpu() -> u64 {
     let words = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -79,12 +107,12 @@ impl Measured {
 }
 
 /// Appends until told to stop, at most `rate` bytes a second.
-fn appender(log: &Log, partition: PartitionId, rate: Option<f64>, stop: &AtomicBool) -> Outcome<Measured> {
+fn appender(log: &Log, partition: PartitionId, rate: Option<f64>, end: &End) -> Outcome<Measured> {
     let bound = record_len_bound(ByteLen(BODY.len() as u64));
     let mut reservation = log.reserve(ByteLen(0), ByteLen(0))?;
     let mut measured = Measured { records: 0, batches: Vec::with_capacity(1 << 20), on_cpu: 0 };
     let (began, on_cpu_before) = (Instant::now(), on_cpu());
-    while !stop.load(Ordering::Relaxed) {
+    while !end.has_come() {
         log.throttle(partition)?;
         let batch = Instant::now();
         for n in 0..BATCH {
@@ -97,7 +125,7 @@ fn appender(log: &Log, partition: PartitionId, rate: Option<f64>, stop: &AtomicB
         if let Some(rate) = rate {
             let due = Duration::from_secs_f64((measured.records * BODY.len() as u64) as f64 / rate);
             if let Some(early) = due.checked_sub(began.elapsed()).filter(|early| early.as_micros() > 500) {
-                std::thread::sleep(early);
+                end.wait(early);
             }
         }
     }
@@ -132,7 +160,7 @@ impl Lag {
 }
 
 /// Samples the lag and keeps the log short until the time is over.
-fn watch(log: &Log, seconds: u64) -> Outcome<Lag> {
+fn watch(log: &Log, end: &End, seconds: u64) -> Outcome<Lag> {
     let mut lag = Lag::default();
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(seconds) {
@@ -142,7 +170,7 @@ fn watch(log: &Log, seconds: u64) -> Outcome<Lag> {
             log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 })?;
             log.truncate(Lsn::MAX);
         }
-        std::thread::sleep(Duration::from_micros(500));
+        end.wait(Duration::from_micros(500));
     }
     Ok(lag)
 }
@@ -163,15 +191,15 @@ fn append(directory: &Path, (threads, partitions): (u16, u16), how: &How) -> Out
     // So that the first segments are there, as they are in a log that has been used for a while.
     drop(log.reserve(ByteLen(LOG_BYTES_KEPT), ByteLen(0))?);
     let writer = log.start_writer();
-    let stop = AtomicBool::new(false);
+    let end = End::default();
     let share = rate.map(|rate| rate * 1e6 / f64::from(threads));
     let (measured, mut lag) = thread::scope(|scope| -> Outcome<_> {
-        let (log, stop) = (&log, &stop);
+        let (log, end) = (&log, &end);
         let appenders: Vec<_> = (0..threads)
-            .map(|number| scope.spawn(move || appender(log, PartitionId(number % partitions), share, stop)))
+            .map(|number| scope.spawn(move || appender(log, PartitionId(number % partitions), share, end)))
             .collect();
-        let lag = watch(log, seconds);
-        stop.store(true, Ordering::Relaxed);
+        let lag = watch(log, end, seconds);
+        end.set();
         let measured: Outcome<Vec<_>> =
             appenders.into_iter().map(|appender| appender.join().expect("an appender does not panic")).collect();
         Ok((measured?, lag?))
