@@ -218,12 +218,13 @@ fn append(directory: &Path, (threads, partitions): (u16, u16), how: &How) -> Out
     }
     let bytes = (0..partitions).map(|number| log.flushed(PartitionId(number)).get()).sum::<u64>();
     println!(
-        "  {:.2} million/s, {:.0} MB/s; lag: {:.1} ms at most, {:.1} ms for 99 of 100; \
+        "  {:.2} million/s, {:.0} MB/s; lag: {:.1} ms at most, {:.1} ms for 99 of 100, {:.1} ms for half; \
          slowest write {:.1} ms",
         records as f64 / seconds as f64 / 1e6,
         bytes as f64 / seconds as f64 / 1e6,
         lag.at(1.0),
         lag.at(0.99),
+        lag.at(0.5),
         timed.slowest.load(Ordering::Relaxed) as f64 / 1e6
     );
     Ok(())
