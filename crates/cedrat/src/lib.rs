@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use cedrat_check as check;
+pub use cedrat_heap as heap;
 pub use cedrat_media as media;
 pub use cedrat_pages as pages;
 pub use cedrat_structures as structures;
