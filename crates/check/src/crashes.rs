@@ -20,7 +20,7 @@ use cedrat_sync::Arc;
 use cedrat_txn::Store;
 
 use crate::case::Case;
-use crate::history::{Prefixes, brief};
+use crate::history::{Acknowledged, Prefixes, brief};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
@@ -298,9 +298,8 @@ impl<'a, S: Scenario> Walk<'a, S> {
         image: &Arc<SimDisk>,
         case: &Case,
     ) -> Result<(Store, S::State), Failure> {
-        let marks = life.journal.marks_before(at);
-        let acknowledged = marks.iter().map(|mark| mark.label).max().unwrap_or(0);
-        self.probe.examine(case, image, &life.roots, &life.prefixes, acknowledged)
+        let acknowledged = Acknowledged::of(life.journal.marks_before(at));
+        self.probe.examine(case, image, &life.roots, &life.prefixes, &acknowledged)
     }
 }
 

@@ -13,7 +13,7 @@ use cedrat_media::{Durability, Image, Loss, Media, OpenMode, SECTOR_LEN, SimDisk
 use cedrat_sync::Arc;
 
 use crate::case::{Case, Injected};
-use crate::history::Prefixes;
+use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored, quietly};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
@@ -141,7 +141,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
             Ok::<_, Error>(state)
         });
         let legal = |state| match was_closed {
-            true => self.prefixes.judge(state, 0, u64::MAX),
+            true => self.prefixes.judge(state, &Acknowledged::default(), u64::MAX),
             false => self.prefixes.judge_loosely(state),
         };
         match looked {

@@ -9,7 +9,7 @@ use cedrat_sync::Arc;
 use cedrat_txn::Store;
 
 use crate::case::{Case, Injected};
-use crate::history::{Prefixes, brief};
+use crate::history::{Acknowledged, Prefixes, brief};
 use crate::probe::{Probe, explored, quietly};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
@@ -205,7 +205,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         drop(store);
         let prefixes = run.into_history().prefixes();
         match now {
-            Ok(now) if !stopped && prefixes.judge(&now, 0, u64::MAX).is_err() => {
+            Ok(now) if !stopped && prefixes.judge(&now, &Acknowledged::default(), u64::MAX).is_err() => {
                 Err(probe.failure(case, Fault::Model, format!("after the fault the open store holds {}", brief(&now))))
             }
             _ => Ok(prefixes),
@@ -215,7 +215,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     /// A process starts again: after a kill, and after a power failure.
     fn started_again(&mut self, case: &Case, disk: &SimDisk, prefixes: &Prefixes<S::State>) -> Result<(), Failure> {
         let journal = disk.journal();
-        let acknowledged = journal.marks().iter().map(|mark| mark.label).max().unwrap_or(0);
+        let acknowledged = Acknowledged::of(journal.marks());
         let mut cursor = journal.cursor();
         cursor.advance_to(journal.len());
         let loss = Loss::Random(Rng::new(case.seed).part(self.report.states as u64).next_u64());
@@ -224,7 +224,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
             if self.seen.is_new(image.hash()) {
                 self.report.distinct += 1;
                 let image = Arc::new(SimDisk::from_image(image));
-                self.probe.examine(case, &image, &self.roots, prefixes, acknowledged)?;
+                self.probe.examine(case, &image, &self.roots, prefixes, &acknowledged)?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use cedrat_sync::Arc;
 use cedrat_txn::Store;
 
 use crate::case::Case;
-use crate::history::Prefixes;
+use crate::history::{Acknowledged, Prefixes};
 use crate::report::{Failure, Fault};
 use crate::scenario::{Error, Scenario};
 
@@ -32,14 +32,14 @@ impl<S: Scenario> Probe<S> {
         Ok(store)
     }
 
-    /// Recovers an image and judges it: a legal state (at least up to the commit at LSN `acknowledged`), and whole.
+    /// Recovers an image and judges it: a legal state (with at least what was `acknowledged`), and whole.
     pub(crate) fn examine(
         &self,
         case: &Case,
         image: &Arc<SimDisk>,
         roots: &S::Roots,
         prefixes: &Prefixes<S::State>,
-        acknowledged: u64,
+        acknowledged: &Acknowledged,
     ) -> Result<(Store, S::State), Failure> {
         let scenario = &self.scenario;
         let store = self.guarded(case, Fault::Refused, || self.open(image))?;

@@ -2,14 +2,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use cedrat_heap::{Interrupt, Session, Tx};
 use cedrat_media::SimDisk;
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Store, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
-use crate::history::History;
+use crate::history::{Acknowledged, History};
 use crate::rng::Rng;
 use crate::scenario::{Outcome, Scenario};
+
+/// Whether a transaction lost to another one: a deadlock, or a conflict over heap words.
+fn is_worth_retrying(error: &crate::Error) -> bool {
+    error.downcast_ref::<cedrat_txn::Error>().is_some_and(cedrat_txn::Error::is_worth_retrying)
+}
 
 /// How often [`Run::transact`] begins again after a deadlock. Victims alternate, so a workload that needs more has a
 /// live lock, which is worth hearing about.
@@ -90,20 +96,71 @@ impl<S: Scenario> Run<S> {
     {
         for attempt in 1.. {
             let mut txn = self.store().begin();
-            match body(&mut txn) {
-                Ok(effect) => return self.commit(txn, mode, effect),
+            let failed = match body(&mut txn) {
+                Ok(effect) => match self.commit(txn, mode, effect) {
+                    Ok(ticket) => return Ok(ticket),
+                    Err(error) => error, // rolled back
+                },
                 Err(error) => {
                     txn.rollback()?;
-                    let deadlock =
-                        error.downcast_ref::<cedrat_txn::Error>().is_some_and(cedrat_txn::Error::is_worth_retrying);
-                    if !deadlock || attempt == ATTEMPTS_MAX {
-                        return Err(error);
-                    }
-                    thread::yield_now();
+                    error
                 }
+            };
+            if !is_worth_retrying(&failed) || attempt == ATTEMPTS_MAX {
+                return Err(failed);
             }
+            thread::yield_now();
         }
         unreachable!("the loop has no other end")
+    }
+
+    /// Performs a transaction on heaps alone and commits it in `mode`.
+    ///
+    /// `work` changes heaps and returns what that means for the model. After `Sync`, and after `Partition`, the commit counts
+    /// as acknowledged; after `Async` its LSN is to be given to [`Run::acknowledge_lsn`].
+    ///
+    /// # Errors
+    /// Those of the commit, and of `work`, which was rolled back then.
+    pub fn on_heaps<E>(
+        &self,
+        session: &mut Session,
+        mode: Commit,
+        mut work: impl FnMut(&mut Tx<'_>) -> Result<E, Interrupt>,
+    ) -> Outcome<Lsn>
+    where
+        E: Fn(&mut S::State) + Send + 'static,
+    {
+        let mut effect = None;
+        let done = session.run(mode, |tx| {
+            effect = Some(work(tx)?);
+            Ok(())
+        });
+        let effect = effect.map(Box::new);
+        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&done, effect) {
+            (Ok(done), Some(effect)) => {
+                history.committed(done.lsn.get(), done.alone.map(|place| place.partition.0), effect);
+            }
+            // Whether it was kept, only reopening tells.
+            (Err(cedrat_heap::Error::Stopped(_)), Some(effect)) => history.unknown(effect),
+            _ => {}
+        }
+        drop(history);
+        let done = done?;
+        if matches!(mode, Commit::Sync | Commit::Partition) {
+            self.inner.disk.mark(Acknowledged::mark(done.lsn.get(), done.alone.is_some()));
+        }
+        Ok(done.lsn)
+    }
+
+    /// As [`Run::acknowledge`], for a commit on heaps.
+    ///
+    /// # Errors
+    /// If the store stopped before.
+    pub fn acknowledge_lsn(&self, lsn: Lsn) -> Outcome {
+        self.store().memory().is_stable(lsn, true)?;
+        self.inner.disk.mark(lsn.get());
+        Ok(())
     }
 
     /// Performs the changes of `body` and takes them back again; the model must not notice.
@@ -129,7 +186,8 @@ impl<S: Scenario> Run<S> {
         // Entered before anybody waits: a crash may keep a commit that nobody has heard of yet.
         let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
         match &committed {
-            Ok(ticket) => history.committed(ticket.lsn().get(), Box::new(effect)),
+            Ok(ticket) => history.committed(ticket.lsn().get(), None, Box::new(effect)),
+            Err(error) if error.is_worth_retrying() => {} // rolled back
             Err(_) => history.unknown(Box::new(effect)),
         }
         drop(history);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cedrat_sync::{spin_hint, thread};
 use cedrat_sync::atomic::Ordering;
-use cedrat_wal::Lsn;
+use cedrat_wal::{Lsn, Position};
 
 use crate::commit::Committed;
 use crate::error::{Interrupt, Result, Why};
@@ -20,6 +20,9 @@ pub struct Done<T> {
     /// When this LSN is stable ([`Memory::is_stable`]), so is the transaction, and all that it read. Of a transaction that
     /// wrote something, the LSN of its commit or a later one.
     pub lsn: Lsn,
+    /// Of a `Partition` commit: where its record lies. `None` if the commit was made `Sync` because it depended on others
+    /// (E8.4), and of all other commits.
+    pub alone: Option<Position>,
 }
 
 /// A thread's place in a memory: buffers, a slot in what others look at, a partition of the log.
@@ -76,7 +79,7 @@ impl Session {
             back_off(shared, descriptor, attempt);
         };
         wait_for(shared, mode, &committed)?;
-        Ok(Done { value, lsn: committed.up_to })
+        Ok(Done { value, lsn: committed.up_to, alone: committed.position })
     }
 
     /// [`Session::run`] with [`Commit::Sync`], for the value alone.

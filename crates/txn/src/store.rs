@@ -147,33 +147,34 @@ impl Store {
     /// mode). When `work` fails, nothing of it remains: should the rollback be cut short because the store stops, the next
     /// opening completes it. The error is that of `work` all the same, for it says why; the store's is met by the next call.
     ///
-    /// **Again:** `work` is run again after a deadlock, so it should touch nothing but the store.
+    /// **Again:** `work` is run again after a deadlock, and after a conflict over heap words, so it should touch nothing but
+    /// the store.
     ///
     /// # Errors
-    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] after
+    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] and conflicts after
     /// [`Options::attempts`] runs; those of [`Txn::commit`].
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
         let mut attempts_left = self.inner.attempts;
         loop {
             attempts_left = attempts_left.saturating_sub(1);
             let mut txn = self.begin();
-            match work(&mut txn) {
-                Ok(value) => {
-                    txn.commit(Commit::Sync)?;
-                    return Ok(value);
-                }
-                Err(error) => {
-                    let rolled_back = txn.rollback();
-                    if !error.is_worth_retrying() {
-                        return Err(error);
-                    }
-                    // A store that has stopped would be asked in vain.
-                    rolled_back?;
-                    if attempts_left == 0 {
-                        return Err(error);
-                    }
-                }
+            let (error, rolled_back) = match work(&mut txn) {
+                Ok(value) => match txn.commit(Commit::Sync) {
+                    Ok(_) => return Ok(value),
+                    Err(error) => (error, Ok(())),
+                },
+                Err(error) => (error, txn.rollback()),
+            };
+            if !error.is_worth_retrying() {
+                return Err(error);
             }
+            // A store that has stopped would be asked in vain.
+            rolled_back?;
+            if attempts_left == 0 {
+                return Err(error);
+            }
+            // Who was quicker may not have ended yet, and may wait for this processor.
+            cedrat_sync::thread::yield_now();
         }
     }
 

@@ -1,0 +1,413 @@
+//! A purse of coins: accounts that are heap words, some accounts on a page, and clerks who move money between all of them.
+//!
+//! Words are spread over the chunks of two heaps, so that one transaction straddles what a checkpoint copies at different
+//! times; some transactions touch pages too, some are large, some are told to be recoverable alone.
+
+use cedrat_check::{Outcome, Rng, Run, Scenario};
+use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_txn::{Commit, Operation, Options, RecordId, Refused, Registry, Result, Store, Undo};
+use serde::{Deserialize, Serialize};
+
+/// What every account begins with.
+const BALANCE: u64 = 1_000;
+
+/// Bytes from one word account to the next: a few of them lie in one chunk.
+const APART: u64 = 1_360;
+
+/// The bytes of a chunk, the smallest there are.
+const CHUNK: u64 = 4_096;
+
+/// Where the large transactions write, in the second heap.
+const LARGE_AT: u64 = 24;
+
+/// How clerks work.
+#[derive(Clone, Debug)]
+pub(crate) struct Purse {
+    /// Accounts that are words.
+    pub(crate) words: u64,
+    /// Accounts on the page; 0: pages are left alone.
+    pub(crate) places: u64,
+    /// Clerks at work at the same time.
+    pub(crate) clerks: u64,
+    /// Transactions of each.
+    pub(crate) transfers: u64,
+    /// One transaction in so many goes to the log with its partition alone; 0: none. Each clerk then has words of its own.
+    pub(crate) alone_one_in: u64,
+    /// After every so many transactions, the first clerk takes a checkpoint; 0: never.
+    pub(crate) checkpoint_every: u64,
+    /// Words of a large transaction; 0: there are none.
+    pub(crate) large: u64,
+    /// The store under it.
+    pub(crate) options: fn() -> Options,
+}
+
+impl Default for Purse {
+    fn default() -> Purse {
+        Purse {
+            words: 9,
+            places: 0,
+            clerks: 1,
+            transfers: 40,
+            alone_one_in: 0,
+            checkpoint_every: 0,
+            large: 0,
+            options: Options::simulated,
+        }
+    }
+}
+
+/// What the store holds: the words, the places of the page, the number that the large transactions wrote everywhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    words: Vec<u64>,
+    places: Vec<u64>,
+    large: u64,
+}
+
+/// Adds to one place of the page.
+#[derive(Debug, Serialize, Deserialize)]
+struct Deposit {
+    amount: i64,
+}
+
+fn place(at: Slot) -> usize {
+    usize::from(at.0) * 8
+}
+
+impl Operation for Deposit {
+    const NAME: &'static str = "purse.deposit";
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Deposit { amount: -self.amount }))
+    }
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        let balance = page.page_ref().u64_at(place(at))?;
+        page.put_u64(place(at), balance.wrapping_add_signed(self.amount))
+    }
+}
+
+/// Makes a fresh page one of accounts.
+#[derive(Debug, Serialize, Deserialize)]
+struct OpenAccounts {
+    places: u64,
+}
+
+impl Operation for OpenAccounts {
+    const NAME: &'static str = "purse.open_accounts";
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        page.format(LayoutKind::RAW);
+        (0..self.places).try_for_each(|account| page.put_u64(account as usize * 8, BALANCE))
+    }
+}
+
+/// The heaps of an open store.
+struct Heaps {
+    coins: Heap,
+    notes: Heap,
+}
+
+impl Heaps {
+    fn of(store: &Store) -> Outcome<Heaps> {
+        Ok(Heaps { coins: store.memory().heap("coins")?, notes: store.memory().heap("notes")? })
+    }
+
+    /// Even accounts are coins, odd ones notes.
+    fn place(&self, account: u64) -> (&Heap, u64) {
+        let heap = if account.is_multiple_of(2) { &self.coins } else { &self.notes };
+        (heap, account / 2 * APART + if account.is_multiple_of(2) { 0 } else { 16 })
+    }
+
+    fn add(&self, tx: &mut Tx<'_>, account: u64, amount: i64) -> Result<(), Interrupt> {
+        let (heap, at) = self.place(account);
+        let balance = tx.read(heap, at)?;
+        tx.write(heap, at, balance.wrapping_add_signed(amount))
+    }
+
+    /// The same, byte by byte, of which most are left as they are.
+    fn add_bytewise(&self, tx: &mut Tx<'_>, account: u64, amount: i64) -> Result<(), Interrupt> {
+        let (heap, at) = self.place(account);
+        let mut bytes = [0; 8];
+        tx.read_bytes(heap, at, &mut bytes)?;
+        let balance = u64::from_le_bytes(bytes).wrapping_add_signed(amount);
+        // The last bytes never change: they stay with whoever writes the word's other part.
+        tx.write_bytes(heap, at, &balance.to_le_bytes()[..5])?;
+        tx.write_bytes(heap, at + 3, &balance.to_le_bytes()[3..6])
+    }
+}
+
+/// What a transfer is about.
+#[derive(Clone, Copy)]
+struct Transfer {
+    from: u64,
+    to: u64,
+    amount: i64,
+}
+
+impl Transfer {
+    /// Among accounts `first`, `first + step`, ….
+    fn by_chance(chance: &mut Rng, accounts: u64, first: u64, step: u64) -> Transfer {
+        let own = (accounts - first).div_ceil(step);
+        let from = chance.below(own);
+        let to = (from + 1 + chance.below(own - 1)) % own;
+        Transfer { from: first + from * step, to: first + to * step, amount: 1 + chance.below(50) as i64 }
+    }
+
+    fn effect(self) -> impl Fn(&mut State) + Send + 'static {
+        move |state| {
+            let words = &mut state.words;
+            words[self.from as usize] = words[self.from as usize].wrapping_add_signed(-self.amount);
+            words[self.to as usize] = words[self.to as usize].wrapping_add_signed(self.amount);
+        }
+    }
+}
+
+/// One clerk at work.
+struct Clerk<'a> {
+    purse: &'a Purse,
+    run: &'a Run<Purse>,
+    number: u64,
+    page: Option<PageId>,
+    heaps: Heaps,
+    session: Session,
+    chance: Rng,
+    waiting: Vec<cedrat_wal::Lsn>,
+}
+
+impl Clerk<'_> {
+    fn work(mut self) -> Outcome {
+        for done in 1..=self.purse.transfers {
+            self.transact()?;
+            self.look_after_acknowledgements()?;
+            let every = self.purse.checkpoint_every;
+            if self.number == 0 && every > 0 && done % every == 0 {
+                self.run.store().checkpoint()?;
+            }
+        }
+        for lsn in std::mem::take(&mut self.waiting) {
+            self.run.acknowledge_lsn(lsn)?;
+        }
+        Ok(())
+    }
+
+    fn look_after_acknowledgements(&mut self) -> Outcome {
+        let memory = self.run.store().memory();
+        for lsn in std::mem::take(&mut self.waiting) {
+            match memory.is_stable(lsn, false)? {
+                true => self.run.acknowledge_lsn(lsn)?,
+                false => self.waiting.push(lsn),
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts that nobody else touches, if some commits are to be independent.
+    fn transfer(&mut self) -> Transfer {
+        let (first, step) = if self.purse.alone_one_in > 0 { (self.number, self.purse.clerks) } else { (0, 1) };
+        Transfer::by_chance(&mut self.chance, self.purse.words, first, step)
+    }
+
+    fn transact(&mut self) -> Outcome {
+        let transfer = self.transfer();
+        let alone = self.purse.alone_one_in;
+        match self.chance.below(8) {
+            0 => self.change_mind(transfer),
+            1 | 2 if self.purse.places > 0 => self.over_faces(transfer),
+            3 if self.purse.large > 0 && self.number == 0 => self.large(),
+            _ if alone > 0 && self.chance.one_in(alone) => self.move_coins(transfer, Commit::Partition),
+            4 | 5 => self.move_coins(transfer, Commit::Async),
+            _ => self.move_coins(transfer, Commit::Sync),
+        }
+    }
+
+    fn move_coins(&mut self, transfer: Transfer, mode: Commit) -> Outcome {
+        let (heaps, bytewise) = (&self.heaps, self.chance.one_in(3));
+        let lsn = self.run.on_heaps(&mut self.session, mode, |tx| {
+            heaps.add(tx, transfer.from, -transfer.amount)?;
+            match bytewise {
+                true => heaps.add_bytewise(tx, transfer.to, transfer.amount)?,
+                false => heaps.add(tx, transfer.to, transfer.amount)?,
+            }
+            Ok(transfer.effect())
+        })?;
+        if mode == Commit::Async {
+            self.waiting.push(lsn);
+        }
+        Ok(())
+    }
+
+    /// A transaction that is given up, all of it or half.
+    fn change_mind(&mut self, transfer: Transfer) -> Outcome {
+        let heaps = &self.heaps;
+        if self.chance.one_in(2) {
+            let given_up = self.session.run(Commit::Sync, |tx| -> Result<(), Interrupt> {
+                heaps.add(tx, transfer.from, -transfer.amount)?;
+                Err(Interrupt::abort("not today"))
+            });
+            return match given_up {
+                Err(cedrat_heap::Error::Aborted(_)) => Ok(()),
+                other => Err(format!("an aborted transaction came to {other:?}").into()),
+            };
+        }
+        self.run.on_heaps(&mut self.session, Commit::Sync, |tx| {
+            heaps.add(tx, transfer.from, -transfer.amount)?;
+            let before = tx.savepoint();
+            heaps.add(tx, transfer.from, -1)?;
+            heaps.add(tx, transfer.to, 77)?;
+            tx.back_to(before);
+            heaps.add(tx, transfer.to, transfer.amount)?;
+            Ok(transfer.effect())
+        })?;
+        Ok(())
+    }
+
+    /// From a word to a place on the page: one commit record, both or neither (E10.1).
+    fn over_faces(&mut self, transfer: Transfer) -> Outcome {
+        let page = self.page.expect("there are places");
+        let to = transfer.to % self.purse.places;
+        let slot = RecordId::new(page, Slot(to as u16));
+        let (heaps, back_and_forth, first) = (&self.heaps, self.chance.one_in(3), self.chance.one_in(2));
+        let deposit = Deposit { amount: transfer.amount };
+        let sync = self.chance.one_in(2);
+        let body = |txn: &mut cedrat_txn::Txn| -> Outcome<_> {
+            if first {
+                txn.update(slot, &deposit)?;
+            }
+            txn.heap(|tx| heaps.add(tx, transfer.from, -transfer.amount))?;
+            if back_and_forth {
+                let before = txn.savepoint();
+                txn.heap(|tx| heaps.add(tx, transfer.to, 5))?;
+                txn.update(slot, &Deposit { amount: 11 })?;
+                txn.rollback_to(before)?;
+            }
+            if !first {
+                txn.update(slot, &deposit)?;
+            }
+            Ok(move |state: &mut State| {
+                let from = &mut state.words[transfer.from as usize];
+                *from = from.wrapping_add_signed(-transfer.amount);
+                state.places[to as usize] = state.places[to as usize].wrapping_add_signed(transfer.amount);
+            })
+        };
+        if sync {
+            self.run.transact(body)?;
+        } else {
+            let ticket = self.run.transact_async(body)?;
+            self.waiting.push(ticket.lsn());
+        }
+        Ok(())
+    }
+
+    /// Longer than a record: it goes to the log in parts (E10.5).
+    fn large(&mut self) -> Outcome {
+        let (heaps, large) = (&self.heaps, self.purse.large);
+        self.run.on_heaps(&mut self.session, Commit::Sync, |tx| {
+            let number = tx.read(&heaps.notes, LARGE_AT)? + 1;
+            for word in 0..large {
+                // Between the accounts, which lie at other offsets.
+                tx.write(&heaps.notes, LARGE_AT + word * 32, number)?;
+            }
+            Ok(move |state: &mut State| state.large = number)
+        })?;
+        Ok(())
+    }
+}
+
+impl Scenario for Purse {
+    type State = State;
+    type Roots = Option<PageId>;
+
+    fn options(&self) -> Options {
+        (self.options)()
+    }
+
+    fn registry(&self) -> Registry {
+        Registry::new().operation::<Deposit>().operation::<OpenAccounts>()
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome<Option<PageId>> {
+        let size = (self.words.div_ceil(2) * APART + 64).max(LARGE_AT + self.large * 32);
+        let options = HeapOptions { chunk_len: CHUNK, ..HeapOptions::raw(size) };
+        let memory = store.memory();
+        let heaps = Heaps {
+            coins: memory.create_heap("coins", &options)?,
+            notes: memory.create_heap("notes", &HeapOptions { file: Some("paper".into()), ..options })?,
+        };
+        heaps.coins.atomically(|tx| {
+            (0..self.words).try_for_each(|account| heaps.add(tx, account, BALANCE as i64))
+        })?;
+        if self.places == 0 {
+            return Ok(None);
+        }
+        let places = self.places;
+        Ok(Some(store.transact(|txn| {
+            let page = txn.allocate()?;
+            txn.update(RecordId::page(page), &OpenAccounts { places })?;
+            Ok(page)
+        })?))
+    }
+
+    fn run(&self, run: &Run<Purse>, page: &Option<PageId>) -> Outcome {
+        let (purse, page) = (self.clone(), *page);
+        run.in_threads(self.clerks, move |run, number| {
+            let clerk = Clerk {
+                purse: &purse,
+                run,
+                number,
+                page,
+                heaps: Heaps::of(run.store())?,
+                session: run.store().memory().session()?,
+                chance: run.rng(number),
+                waiting: Vec::new(),
+            };
+            clerk.work()
+        })
+    }
+
+    fn read(&self, store: &Store, page: &Option<PageId>) -> Outcome<State> {
+        let heaps = Heaps::of(store)?;
+        let mut session = store.memory().session()?;
+        let done = session.run(Commit::Async, |tx| {
+            let words = (0..self.words).map(|account| {
+                let (heap, at) = heaps.place(account);
+                tx.read(heap, at)
+            });
+            let words = words.collect::<Result<Vec<u64>, Interrupt>>()?;
+            Ok((words, tx.read(&heaps.notes, LARGE_AT)?))
+        })?;
+        let (words, large) = done.value;
+        let mut places = Vec::new();
+        if let Some(page) = *page {
+            let page = store.read(page)?;
+            if page.kind() != LayoutKind::RAW {
+                // All zero: never written, or lost.
+                return Err(Damaged::wrong_kind(page.id()).into());
+            }
+            for slot in 0..self.places {
+                places.push(page.u64_at(place(Slot(slot as u16)))?);
+            }
+        }
+        Ok(State { words, places, large })
+    }
+
+    /// No money is made, and a large transaction is there with all of its words or with none.
+    fn check(&self, store: &Store, page: &Option<PageId>) -> Outcome {
+        let state = self.read(store, page)?;
+        let total: u64 = state.words.iter().chain(&state.places).sum();
+        if total != BALANCE * (self.words + self.places) {
+            return Err(format!("the purse holds {total}").into());
+        }
+        let heaps = Heaps::of(store)?;
+        let mut session = store.memory().session()?;
+        for word in 0..self.large {
+            let at = LARGE_AT + word * 32;
+            let number = session.run(Commit::Async, |tx| tx.read(&heaps.notes, at))?.value;
+            if number != state.large {
+                return Err(format!("the word at {at} is of large transaction {number}, not {}", state.large).into());
+            }
+        }
+        Ok(())
+    }
+}
