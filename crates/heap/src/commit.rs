@@ -14,7 +14,7 @@
 //! whose snapshot lies between both sees a state that no order of them gives.
 
 use cedrat_sync::atomic::Ordering;
-use cedrat_wal::{ByteLen, Kind, LogOffset, Log, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
+use cedrat_wal::{ByteLen, Kind, Log, LogOffset, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
 
 use crate::error::{Error, Interrupt};
 use crate::options::Commit;
@@ -58,7 +58,12 @@ impl Tx<'_> {
         if self.is_read_only() {
             // A snapshot is a state that was: nothing to look at again.
             let up_to = Lsn::new(self.newest_read(mode));
-            self.forget();
+            // What was taken back to a savepoint may have left locks.
+            if self.this.locked.is_empty() {
+                self.forget()
+            } else {
+                self.abandon()
+            }
             return Ok(Committed { up_to, position: None, wrote: false });
         }
         let committed = self.try_commit(mode);
@@ -277,11 +282,8 @@ impl Tx<'_> {
     fn append(&mut self, log: &Log, flagged: bool) -> Option<(Lsn, Position)> {
         let partition = self.this.partition;
         let mut room = self.this.room.take().expect("room was reserved");
-        let (txn, previous) = if self.this.redo.parts() > 1 {
-            self.append_parts(log, &mut room, flagged)
-        } else {
-            (TxnId::NONE, None)
-        };
+        let (txn, previous) =
+            if self.this.redo.parts() > 1 { self.append_parts(log, &mut room, flagged) } else { (TxnId::NONE, None) };
         let head = RecordHead { kind: Kind::COMMIT, txn, previous, partition_commit: flagged };
         let body: &[&[u8]] = &[self.this.redo.last_part()];
         let decided = log.append_deciding(partition, head, body, &mut room, |lsn| self.decide(lsn.get()));
@@ -295,12 +297,7 @@ impl Tx<'_> {
     }
 
     #[cold]
-    fn append_parts(
-        &self,
-        log: &Log,
-        room: &mut cedrat_wal::Reservation,
-        flagged: bool,
-    ) -> (TxnId, Option<LogOffset>) {
+    fn append_parts(&self, log: &Log, room: &mut cedrat_wal::Reservation, flagged: bool) -> (TxnId, Option<LogOffset>) {
         let txn = TxnId(self.shared.next_txn.fetch_add(1, Ordering::Relaxed));
         let mut previous = None;
         for part in self.this.redo.all_but_last() {

@@ -40,12 +40,14 @@ pub enum Error {
         offset: u64,
     },
     /// The heap has no room for a block.
-    #[error("heap {heap}: no room for a block of {len} bytes; grow the heap, or free blocks")]
+    #[error("heap {heap}: no room for a block of {len} bytes; {}", room_hint(*room_to_grow))]
     HeapFull {
         /// The heap's name.
         heap: String,
         /// The length asked for.
         len: u64,
+        /// How many bytes `Memory::grow_heap` could add.
+        room_to_grow: u64,
     },
     /// There is no heap, root or structure of this name.
     #[error("there is no {what} named {name:?}")]
@@ -127,6 +129,13 @@ pub enum Error {
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+fn room_hint(room_to_grow: u64) -> String {
+    match room_to_grow {
+        0 => "the heap is as large as it may become: free blocks".to_owned(),
+        bytes => format!("free blocks, or grow the heap (Memory::grow_heap), by up to {bytes} bytes"),
+    }
 }
 
 /// The result of most calls.

@@ -5,6 +5,7 @@ use std::fmt;
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use crate::blocks::Blocks;
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Memory;
 use crate::options::Commit;
@@ -32,7 +33,8 @@ pub(crate) struct Core {
     pub(crate) first_word: u64,
     /// Sets its stripes apart from those of other heaps.
     pub(crate) salt: u64,
-    pub(crate) has_blocks: bool,
+    /// Its account of blocks, where it keeps one.
+    pub(crate) blocks: Option<Blocks>,
     pub(crate) chunks: Chunks,
     dropped: AtomicBool,
 }
@@ -104,14 +106,15 @@ impl Core {
             .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))
             .and_then(|reserved| Region::new(reserved, mapping))
             .map_err(|error| Error::io(format!("setting memory aside for heap {name}"), error))?;
+        let blocks = (first_word > 0).then(|| Blocks::new(reserved_words));
         Ok(Core {
             number,
             name: name.to_owned(),
             region,
             words: AtomicU64::new(words),
-            first_word,
+            first_word: blocks.as_ref().map_or(0, |blocks| blocks.layout.first_word()),
             salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
-            has_blocks: first_word > 0,
+            blocks,
             chunks: Chunks::new(chunk_len, reserved_words),
             dropped: AtomicBool::new(false),
         })

@@ -37,6 +37,7 @@ mod stripes;
 mod tx;
 mod write_set;
 
+pub use blocks::{Root, Usage};
 pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;
 pub use error::{Error, Interrupt, Result};

@@ -67,6 +67,8 @@ pub enum Fault {
     ChunkBeforeTooNew,
     /// The root names a generation whose last chunks are not durable yet (against E4.3).
     GenerationSwitchedEarly,
+    /// A freed block is used again at once, and its stripes keep their versions (against E17.1 and E17.2).
+    ReusedTooEarly,
 }
 
 impl Default for MemoryOptions {

@@ -67,6 +67,20 @@ impl Region {
         }
     }
 
+    /// Stores bytes of any place and length; nobody else stores to their words meanwhile.
+    pub(crate) fn store_bytes(&self, offset: u64, bytes: &[u8]) {
+        let (mut at, mut bytes) = (offset, bytes);
+        while !bytes.is_empty() {
+            let skip = (at % WORD_LEN) as usize;
+            let (now, later) = bytes.split_at(bytes.len().min(8 - skip));
+            let word = &self.words()[(at / WORD_LEN) as usize];
+            let mut value = word.load(Ordering::Relaxed).to_le_bytes();
+            value[skip..skip + now.len()].copy_from_slice(now);
+            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+            (at, bytes) = (at + now.len() as u64, later);
+        }
+    }
+
     /// Fills words from bytes; nobody else uses the region yet.
     pub(crate) fn fill(&self, first: usize, from: &[u8]) {
         let words = &self.words()[first..first + from.len() / 8];

@@ -92,6 +92,11 @@ impl Slot {
         self.start.store(snapshot, Ordering::Release);
     }
 
+    /// The snapshot with which the running transaction began.
+    pub(crate) fn started(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+
     /// The transaction has ended.
     #[inline(always)]
     pub(crate) fn end(&self) {

@@ -8,7 +8,7 @@
 
 use cedrat_sync::{Arc, spin_hint};
 
-use crate::blocks::BlockChange;
+use crate::blocks::{Batch, BlockChange};
 use crate::error::{Error, Interrupt, Result};
 use crate::heap::{Core, Heap};
 use crate::memory::Shared;
@@ -43,6 +43,8 @@ pub(crate) struct Descriptor {
     pub(crate) encounter: bool,
     /// Blocks allocated and freed.
     pub(crate) blocks: Vec<BlockChange>,
+    /// Blocks carved and not handed out; empty where `blocks` is.
+    pub(crate) batches: Vec<Batch>,
     /// Heaps that this session has written to lately.
     pub(crate) heaps: Vec<Arc<Core>>,
     pub(crate) redo: RedoWriter,
@@ -79,6 +81,7 @@ impl Descriptor {
             locked_newer: false,
             encounter: false,
             blocks: Vec::new(),
+            batches: Vec::new(),
             heaps: Vec::new(),
             redo: RedoWriter::default(),
             room: None,
@@ -397,7 +400,7 @@ impl<'a> Tx<'a> {
     fn drop_blocks(&mut self, keep: usize) {
         while self.this.blocks.len() > keep {
             let change = self.this.blocks.pop().expect("there is one");
-            self.this.heap(change.heap).abandon_block(&change);
+            self.abandon_block(&change);
         }
     }
 }
@@ -415,7 +418,7 @@ impl Drop for Tx<'_> {
 
 impl Shared {
     #[inline(always)]
-    fn check_same(&self, heap: &Heap) -> Result<(), Interrupt> {
+    pub(crate) fn check_same(&self, heap: &Heap) -> Result<(), Interrupt> {
         if std::ptr::eq(self, heap.memory.shared()) { Ok(()) } else { Err(other_memory()) }
     }
 }

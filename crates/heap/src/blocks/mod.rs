@@ -1,20 +1,47 @@
 //! Allocation in transactions (`pmalloc`, `pfree`).
+//!
+//! Which blocks there are is said by words (`layout`), changed through the write set as all others: an abort undoes, a
+//! crash recovers. Which of them are free is remembered besides (`arena`), and rebuilt from the words.
+//!
+//! What holds (docs/inside/invariants.md, E17):
+//!
+//! - a free raises the version of every stripe of the block when it commits, so that who began before and meets the block
+//!   is interrupted, whatever lies in it by then;
+//! - a block is used again only after the free has committed and all transactions that began before have ended.
+
+mod arena;
+mod layout;
+mod roots;
+#[cfg(test)]
+mod tests;
+mod walk;
 
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::Ordering;
 
-use crate::error::Interrupt;
-use crate::heap::Core;
+pub(crate) use arena::Blocks;
+use arena::{Emptied, Found, Open};
+pub(crate) use layout::FIRST_WORD;
+use layout::{Place, Span, header};
+pub use roots::Root;
+pub use walk::Usage;
+
+use crate::error::{Error, Interrupt};
+use crate::heap::{Core, Heap};
+use crate::options::Commit;
 use crate::redo::RedoWriter;
+use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
-/// The first word behind the account of blocks.
-pub(crate) const FIRST_WORD: u64 = 512;
+/// Headers are carved by so many words at once, or a few blocks: a small transaction shall not write a whole span.
+const CARVED_WORDS: u64 = 2048;
 
 /// A block that a transaction has allocated or freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockChange {
     /// The heap's number.
     pub(crate) heap: u32,
+    /// The block's first word.
     pub(crate) first: u64,
     pub(crate) words: u64,
     pub(crate) kind: Change,
@@ -24,31 +51,505 @@ pub(crate) struct BlockChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Allocated; what is written into it goes through the write set.
-    Allocated,
+    Allocated {
+        /// Carved by this transaction.
+        carved: bool,
+    },
     /// Allocated, and filled with plain stores: it is logged whole.
-    Filled,
+    Filled {
+        /// Carved by this transaction.
+        carved: bool,
+    },
     /// Freed.
     Freed,
+    /// Not a block: a span was carved on; `words` headers were carved before.
+    Carved,
+}
+
+/// Blocks that a transaction has carved: its own until it commits.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    heap: u32,
+    size: usize,
+    span: u64,
+    /// What was carved before this transaction.
+    began: u64,
+    /// It took the span from those that are free.
+    fresh: bool,
+    /// The next block to hand out, and the first that is not carved.
+    next: u64,
+    end: u64,
+}
+
+/// A free block that nobody else takes.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    size: usize,
+    header: u64,
+    /// By this transaction.
+    carved: bool,
+}
+
+/// An allocated block that was found.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    place: Place,
+    len: u64,
 }
 
 impl BlockChange {
-    pub(crate) fn logged_len(&self) -> u64 {
-        if self.kind == Change::Filled { self.words * 9 + 64 } else { 0 }
+    fn is_filled(&self) -> bool {
+        matches!(self.kind, Change::Filled { .. })
     }
 
-    pub(crate) fn log(&self, _core: &Arc<Core>, _redo: &mut RedoWriter) {}
+    pub(crate) fn logged_len(&self) -> u64 {
+        if self.is_filled() { self.words * 9 + 64 } else { 0 }
+    }
 
-    pub(crate) fn mark_changed(&self, _core: &Arc<Core>) {}
+    /// A filled block is logged whole: nobody else knows what was stored in it.
+    pub(crate) fn log(&self, core: &Arc<Core>, redo: &mut RedoWriter) {
+        if self.is_filled() {
+            for word in self.first..self.first + self.words {
+                redo.word(core.number, word, core.region.words()[word as usize].load(Ordering::Relaxed));
+            }
+        }
+    }
+
+    /// The words of a filled block are there already; checkpoints learn of them.
+    pub(crate) fn mark_changed(&self, core: &Arc<Core>) {
+        if self.is_filled() {
+            let step = core.chunks.len / WORD_LEN;
+            let last = self.first + self.words - 1;
+            (self.first..last).step_by(step as usize).for_each(|word| core.chunks.changes(word));
+            core.chunks.changes(last);
+        }
+    }
 }
 
 impl Core {
-    pub(crate) fn abandon_block(&self, _change: &BlockChange) {}
+    fn blocks(&self) -> Result<&Blocks, Interrupt> {
+        self.blocks.as_ref().ok_or_else(|| {
+            Interrupt::failed(Error::Misuse("the heap keeps no account of blocks; create it with HeapOptions::new"))
+        })
+    }
+
+    fn not_allocated(&self, offset: u64) -> Interrupt {
+        Interrupt::failed(Error::NotAllocated { heap: self.name.clone(), offset })
+    }
+
+    #[cold]
+    fn full(&self, len: u64) -> Interrupt {
+        let room_to_grow = (self.region.words().len() as u64).saturating_sub(self.words()) * WORD_LEN;
+        Interrupt::failed(Error::HeapFull { heap: self.name.clone(), len, room_to_grow })
+    }
 }
 
 impl Tx<'_> {
-    pub(crate) fn lock_blocks(&mut self) -> Result<(), Interrupt> {
+    // ---- for programs -----------------------------------------------------------------------------------------
+
+    /// Allocates a block of `len` bytes (`pmalloc` of Hathi §3). Returns its offset, a multiple of 16.
+    ///
+    /// What lies in it is undefined: write before you read. Others see it when the transaction has committed; if it
+    /// does not, there is no block.
+    ///
+    /// ```
+    /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
+    /// # fn main() -> cedrat_heap::Result<()> {
+    /// # let memory = Memory::volatile(MemoryOptions::small())?;
+    /// let heap = memory.create_heap("blocks", &HeapOptions::new(1 << 20))?;
+    /// let block = heap.atomically(|tx| {
+    ///     let block = tx.allocate(&heap, 100)?;
+    ///     tx.write_bytes(&heap, block, b"a hundred bytes, of which these are the first")?;
+    ///     Ok(block)
+    /// })?;
+    /// heap.atomically(|tx| tx.free(&heap, block))?;
+    /// assert_eq!(heap.allocated_bytes()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::HeapFull`]; a heap without blocks; a conflict.
+    pub fn allocate(&mut self, heap: &Heap, len: u64) -> Result<u64, Interrupt> {
+        self.allocate_block(heap, len, false)
+    }
+
+    /// Allocates a block that is filled with plain stores before the transaction commits, by [`Tx::fill`], or through its
+    /// address by a program in another language. It is logged whole.
+    ///
+    /// # Errors
+    /// Those of [`Tx::allocate`].
+    pub fn allocate_filled(&mut self, heap: &Heap, len: u64) -> Result<u64, Interrupt> {
+        self.allocate_block(heap, len, true)
+    }
+
+    /// Stores bytes straight into a block that this transaction has allocated by [`Tx::allocate_filled`].
+    ///
+    /// A savepoint does not take them back, only the block.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] where there is no such block around the bytes.
+    pub fn fill(&mut self, heap: &Heap, offset: u64, bytes: &[u8]) -> Result<(), Interrupt> {
+        self.shared.check_same(heap)?;
+        let inside = |change: &BlockChange| {
+            let (from, to) = (change.first * WORD_LEN, (change.first + change.words) * WORD_LEN);
+            change.heap == heap.core.number
+                && change.is_filled()
+                && (from..=to).contains(&offset)
+                && bytes.len() as u64 <= to - offset
+        };
+        if !self.this.blocks.iter().rev().any(inside) {
+            let what = "these bytes lie in no block that this transaction has allocated to be filled";
+            return Err(Interrupt::failed(Error::Misuse(what)));
+        }
+        heap.core.region.store_bytes(offset, bytes);
         Ok(())
     }
 
-    pub(crate) fn settle_blocks(&mut self, _version: u64) {}
+    /// Frees a block (`pfree` of Hathi §3). It is used again after this transaction has committed and all that began
+    /// before have ended.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`] where no allocated block begins, as after another free; a conflict.
+    pub fn free(&mut self, heap: &Heap, offset: u64) -> Result<(), Interrupt> {
+        self.shared.check_same(heap)?;
+        let core = &heap.core;
+        let Place { header, words, span } = self.find_block(core, offset)?.place;
+        let blocks = core.blocks()?;
+        blocks.know(core, span, self.arena());
+        if blocks.layout.size_of_words(words).is_err() {
+            self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word(), u64::MAX)?;
+        }
+        self.write_word(core, header, 0, u64::MAX)?;
+        self.this.blocks.push(BlockChange { heap: core.number, first: header + 1, words, kind: Change::Freed });
+        Ok(())
+    }
+
+    /// The length of the block that begins at `offset`, in bytes, as it was asked for.
+    ///
+    /// # Errors
+    /// [`Error::NotAllocated`] where no allocated block begins; a conflict.
+    pub fn block_len(&mut self, heap: &Heap, offset: u64) -> Result<u64, Interrupt> {
+        self.shared.check_same(heap)?;
+        Ok(self.find_block(&heap.core, offset)?.len)
+    }
+
+    /// The first word of a block of at least `len` bytes.
+    #[inline]
+    pub(crate) fn block_at(&mut self, core: &Arc<Core>, offset: u64, len: u64) -> Result<u64, Interrupt> {
+        let block = self.find_block(core, offset)?;
+        if block.len < len {
+            return Err(core.not_allocated(offset));
+        }
+        Ok(block.place.header + 1)
+    }
+
+    // ---- finding ----------------------------------------------------------------------------------------------
+
+    /// The allocated block that begins at an offset.
+    ///
+    /// The table is looked at without a trace: what it says about a span of blocks that are in use does not change, and
+    /// whether this block is in use is read from its header. Only a refusal needs a table that belongs to the snapshot.
+    #[inline]
+    fn find_block(&mut self, core: &Arc<Core>, offset: u64) -> Result<Block, Interrupt> {
+        let blocks = core.blocks()?;
+        let word = offset / WORD_LEN;
+        if offset % 16 != 0 || word < core.first_word || word >= core.words() {
+            return Err(core.not_allocated(offset));
+        }
+        let table_word = blocks.layout.table_word(blocks.layout.span_of(word));
+        let says = core.region.words()[table_word as usize].load(Ordering::Acquire);
+        if let Some(place) = blocks.layout.locate(says, word)
+            && let Some(len) = place.allocated_len(self.read_word(core, place.header)?)
+        {
+            return Ok(Block { place, len });
+        }
+        self.find_exactly(core, blocks, table_word, word)
+    }
+
+    #[cold]
+    fn find_exactly(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        table_word: u64,
+        word: u64,
+    ) -> Result<Block, Interrupt> {
+        let says = self.read_word(core, table_word)?;
+        if let Some(place) = blocks.layout.locate(says, word)
+            && let Some(len) = place.allocated_len(self.read_word(core, place.header)?)
+        {
+            return Ok(Block { place, len });
+        }
+        Err(core.not_allocated(word * WORD_LEN))
+    }
+
+    // ---- allocating -------------------------------------------------------------------------------------------
+
+    fn arena(&self) -> u32 {
+        let partitions = self.shared.clock.log().map_or(1, |log| u32::from(log.partitions()));
+        Blocks::arena_of(self.this.number, partitions)
+    }
+
+    fn allocate_block(&mut self, heap: &Heap, len: u64, filled: bool) -> Result<u64, Interrupt> {
+        self.shared.check_same(heap)?;
+        let core = &heap.core;
+        let blocks = core.blocks()?;
+        self.this.will_write(core);
+        let first = match blocks.layout.size_for(len) {
+            Some(size) => self.allocate_sized(core, blocks, size, len, filled)?,
+            None => self.allocate_run(core, blocks, len, filled)?,
+        };
+        Ok(first * WORD_LEN)
+    }
+
+    fn allocate_sized(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: usize,
+        len: u64,
+        filled: bool,
+    ) -> Result<u64, Interrupt> {
+        let arena = self.arena();
+        let slots = &self.shared.slots;
+        loop {
+            let at_hand = self.take_carved(core, blocks, |batch| batch.size == size).or_else(|| {
+                let header = blocks.take(arena, size, || slots.oldest_start())?;
+                Some(Taken { size, header, carved: false })
+            });
+            let taken = match at_hand {
+                Some(taken) => taken,
+                None => match self.find_more(core, blocks, size, len)? {
+                    Some(taken) => taken,
+                    None => continue,
+                },
+            };
+            let Taken { size, header: place, carved } = taken;
+            let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
+            let words = blocks.layout.stride(size) - 1;
+            // Noted before anything can fail, so that it is given back.
+            self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
+            if !carved && self.read_word(core, place)? != 0 {
+                self.this.blocks.pop(); // it is not free: what is remembered is never believed over the words
+                continue;
+            }
+            self.write_word(core, place, header(len), u64::MAX)?;
+            return Ok(place + 1);
+        }
+    }
+
+    /// A block that this transaction has carved, from a batch that suits.
+    #[inline]
+    fn take_carved(&mut self, core: &Core, blocks: &Blocks, suits: impl Fn(&Batch) -> bool) -> Option<Taken> {
+        let mut batches = self.this.batches.iter_mut().rev();
+        let batch = batches.find(|batch| batch.heap == core.number && batch.next < batch.end && suits(batch))?;
+        let header = blocks.layout.header_word(batch.span, blocks.layout.stride(batch.size), batch.next);
+        batch.next += 1;
+        Some(Taken { size: batch.size, header, carved: true })
+    }
+
+    /// Nothing of this size is at hand. Makes more, so that the caller finds some, or returns a block of a larger size or
+    /// another arena.
+    #[cold]
+    fn find_more(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: usize,
+        len: u64,
+    ) -> Result<Option<Taken>, Interrupt> {
+        let arena = self.arena();
+        let most = blocks.layout.blocks_in_span(blocks.layout.stride(size));
+        let own = |batch: &Batch| batch.heap == core.number && batch.size == size && batch.end < most;
+        if let Some(at) = self.this.batches.iter().position(own) {
+            self.carve(core, blocks, at)?;
+        } else if let Some(open) = blocks.take_open(arena, size) {
+            self.begin_batch(core, blocks, size, open, false)?;
+        } else if blocks.adopt_one(core, arena, size) {
+            // Its free blocks are in the arena now.
+        } else if let Some(span) = self.take_spans(core, blocks, 1) {
+            blocks.give_to_arena(span, arena);
+            self.begin_batch(core, blocks, size, Open { span, carved: 0 }, true)?;
+        } else if let Some(taken) = self.take_carved(core, blocks, |batch| batch.size > size) {
+            return Ok(Some(taken));
+        } else {
+            match blocks.steal(size, self.shared.slots.oldest_start()) {
+                Some(Found::Block(size, header)) => return Ok(Some(Taken { size, header, carved: false })),
+                Some(Found::Open(size, open)) => {
+                    self.begin_batch(core, blocks, size, open, false)?;
+                    return Ok(self.take_carved(core, blocks, |batch| batch.size == size));
+                }
+                None => return Err(self.nothing_left(core, blocks, len)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Neighbouring spans without blocks, which the table calls free.
+    fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Option<u64> {
+        if let Some(first) = blocks.take_spans(core, count) {
+            return Some(first);
+        }
+        let emptied = blocks.take_emptied(core, self.arena(), self.shared.slots.oldest_start());
+        let cleared = !emptied.is_empty() && self.clear_spans(core, blocks, &emptied);
+        for span in &emptied {
+            if cleared { blocks.give_spans(span.open.span, 1) } else { blocks.give_emptied(span) }
+        }
+        blocks.take_spans(core, count)
+    }
+
+    /// Makes spans of free blocks free spans, in a transaction of its own that stays whatever becomes of this one: words
+    /// that committed headers lie in must not be stored to before. Nobody else knows the spans, so it fails only where
+    /// this or another transaction has locked neighbours in the table.
+    #[cold]
+    fn clear_spans(&self, core: &Arc<Core>, blocks: &Blocks, emptied: &[Emptied]) -> bool {
+        let Ok(mut descriptor) = self.shared.take_descriptor() else { return false };
+        let mut tx = Tx::begin(self.shared, &mut descriptor);
+        let cleared = emptied.iter().try_for_each(|emptied| {
+            tx.write_word(core, blocks.layout.table_word(emptied.open.span), Span::Free.to_word(), u64::MAX)
+        });
+        let committed = cleared.and_then(|()| tx.commit(Commit::Async));
+        drop(tx);
+        self.shared.give_back_descriptor(descriptor);
+        committed.is_ok()
+    }
+
+    /// The heap is full, unless a transaction that began later would find more.
+    fn nothing_left(&self, core: &Core, blocks: &Blocks, len: u64) -> Interrupt {
+        if blocks.more_later_than(self.slot().started()) { Interrupt::CONFLICT } else { core.full(len) }
+    }
+
+    fn begin_batch(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: usize,
+        open: Open,
+        fresh: bool,
+    ) -> Result<(), Interrupt> {
+        let Open { span, carved } = open;
+        let heap = core.number;
+        self.this.batches.push(Batch { heap, size, span, began: carved, fresh, next: carved, end: carved });
+        self.carve(core, blocks, self.this.batches.len() - 1)
+    }
+
+    /// Carves more blocks of a batch's span: the table tells how many have headers, and these are zero.
+    fn carve(&mut self, core: &Arc<Core>, blocks: &Blocks, at: usize) -> Result<(), Interrupt> {
+        let Batch { heap, size, span, end: carved, .. } = self.this.batches[at];
+        let stride = blocks.layout.stride(size);
+        let more = (CARVED_WORDS / stride).clamp(4, 64);
+        let end = (carved + more).min(blocks.layout.blocks_in_span(stride));
+        self.this.blocks.push(BlockChange { heap, first: span, words: carved, kind: Change::Carved });
+        self.this.batches[at].end = end;
+        let says = Span::Sized { stride, carved: end }.to_word();
+        self.write_word(core, blocks.layout.table_word(span), says, u64::MAX)?;
+        for index in carved..end {
+            self.write_word(core, blocks.layout.header_word(span, stride, index), 0, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn allocate_run(&mut self, core: &Arc<Core>, blocks: &Blocks, len: u64, filled: bool) -> Result<u64, Interrupt> {
+        let spans = blocks.layout.spans_for(len);
+        let Some(first_span) = self.take_spans(core, blocks, spans) else {
+            return Err(self.nothing_left(core, blocks, len));
+        };
+        let place = blocks.layout.header_word(first_span, 0, 0);
+        let words = blocks.layout.run_words(spans);
+        let kind = if filled { Change::Filled { carved: false } } else { Change::Allocated { carved: false } };
+        self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
+        self.write_word(core, blocks.layout.table_word(first_span), Span::Run { spans }.to_word(), u64::MAX)?;
+        self.write_word(core, place, header(len), u64::MAX)?;
+        Ok(place + 1)
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------
+
+    /// Locks all stripes of blocks that are freed or filled. Blocks longer than the table need each lock once.
+    pub(crate) fn lock_blocks(&mut self) -> Result<(), Interrupt> {
+        for at in 0..self.this.blocks.len() {
+            let change = self.this.blocks[at];
+            match change.kind {
+                Change::Allocated { .. } | Change::Carved => continue,
+                Change::Freed if self.reuses_too_early() => continue,
+                Change::Freed | Change::Filled { .. } => {}
+            }
+            let salt = self.this.heap(change.heap).salt;
+            let stripe_words = self.shared.stripes.stripe_words();
+            let first = change.first / stripe_words;
+            let count = (change.first + change.words).div_ceil(stripe_words) - first;
+            for index in first..first + count.min(self.shared.stripes.count() as u64) {
+                self.lock(self.shared.stripes.of(salt, index * stripe_words))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction has committed: blocks that it carved and did not use are everyone's, those that it freed soon.
+    pub(crate) fn settle_blocks(&mut self, version: u64) {
+        for change in &self.this.blocks {
+            if change.kind == Change::Freed {
+                let blocks = self.this.heap(change.heap).blocks.as_ref().expect("a block was freed in it");
+                match blocks.layout.size_of_words(change.words) {
+                    Ok(size) if self.reuses_too_early() => blocks.give_back(change.first - 1, size),
+                    size => blocks.freed(change.first - 1, size, version),
+                }
+            }
+        }
+        for batch in self.this.batches.drain(..) {
+            let core = self.this.heaps.iter().find(|core| core.number == batch.heap).expect("it is remembered");
+            let blocks = core.blocks.as_ref().expect("something was carved in it");
+            let stride = blocks.layout.stride(batch.size);
+            for index in (batch.next..batch.end).rev() {
+                blocks.give_back(blocks.layout.header_word(batch.span, stride, index), batch.size);
+            }
+            blocks.give_open(batch.size, Open { span: batch.span, carved: batch.end });
+        }
+    }
+
+    /// A change did not happen. Changes are abandoned from the last to the first.
+    pub(crate) fn abandon_block(&mut self, change: &BlockChange) {
+        let core = Arc::clone(self.this.heap(change.heap));
+        let blocks = core.blocks.as_ref().expect("a block was changed in it");
+        match change.kind {
+            Change::Freed => {}
+            Change::Carved => self.abandon_carved(blocks, change),
+            Change::Allocated { carved: true } | Change::Filled { carved: true } => {
+                let mut batches = self.this.batches.iter_mut();
+                let span = blocks.layout.span_of(change.first);
+                let batch = batches.find(|batch| batch.heap == change.heap && batch.span == span);
+                batch.expect("it was carved by this transaction").next -= 1;
+            }
+            Change::Allocated { .. } | Change::Filled { .. } => match blocks.layout.size_of_words(change.words) {
+                Ok(size) => blocks.give_back(change.first - 1, size),
+                Err(spans) => blocks.give_spans(blocks.layout.span_of(change.first), spans),
+            },
+        }
+    }
+
+    fn abandon_carved(&mut self, blocks: &Blocks, change: &BlockChange) {
+        let is = |batch: &Batch| batch.heap == change.heap && batch.span == change.first;
+        let at = self.this.batches.iter().position(is).expect("it was carved by this transaction");
+        let batch = &mut self.this.batches[at];
+        batch.end = change.words;
+        if batch.end > batch.began {
+            return;
+        }
+        let batch = self.this.batches.swap_remove(at);
+        if batch.fresh {
+            blocks.give_spans(batch.span, 1);
+        } else {
+            blocks.give_open(batch.size, Open { span: batch.span, carved: batch.began });
+        }
+    }
+
+    /// Whether a mistake was planted here.
+    fn reuses_too_early(&self) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::ReusedTooEarly) {
+            return true;
+        }
+        false
+    }
 }

@@ -1,0 +1,414 @@
+//! What is known of free blocks without looking at words: found by looking at them once, and never believed over them.
+//!
+//! Each session takes blocks from one of several arenas, so that sessions meet in neither latches nor stripes; a block
+//! that is freed goes back to the arena of its span, after all transactions that began before have ended (E17.2). Free
+//! spans are common to all. Latches are taken in this order: an arena's, the pool's; never two arenas'.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use cedrat_sync::Mutex;
+use cedrat_sync::atomic::{AtomicU32, Ordering};
+
+use super::layout::{Layout, Span};
+use crate::heap::Core;
+
+/// How many arenas a heap has at most.
+const ARENAS: u32 = 32;
+
+/// So many blocks wait before it is asked whether some need not any more.
+const LIMBO_LOOKED_AT: usize = 32;
+
+/// Whose a span is: an arena's number, or one of these.
+const UNKNOWN: u32 = u32::MAX;
+const UNSCANNED: u32 = u32::MAX - 1;
+const NOBODYS: u32 = u32::MAX - 2;
+
+/// A heap's blocks, as far as they are no words.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) layout: Layout,
+    arenas: Box<[Mutex<Arena>]>,
+    pool: Mutex<Pool>,
+    owners: Box<[AtomicU32]>,
+}
+
+/// Free blocks of some spans.
+#[derive(Debug, Default)]
+struct Arena {
+    /// Headers of free blocks, by size.
+    free: Vec<Vec<u64>>,
+    /// Spans that can be carved on, by size.
+    open: Vec<Vec<Open>>,
+    /// Freed, and not to be used again before older transactions have ended.
+    limbo: VecDeque<Freed>,
+}
+
+/// A span of blocks of one size, some of which are not carved yet. Whoever holds one carves it, nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub(crate) span: u64,
+    pub(crate) carved: u64,
+}
+
+/// A block that was freed by the commit with this version.
+#[derive(Clone, Copy, Debug)]
+struct Freed {
+    version: u64,
+    header: u64,
+    /// Its size, or the number of spans it filled.
+    size: Result<usize, u64>,
+}
+
+/// Spans that are no arena's.
+#[derive(Debug, Default)]
+struct Pool {
+    /// Spans before this one are known.
+    known_to: u64,
+    /// Spans without blocks: the first, how many.
+    free: BTreeMap<u64, u64>,
+    /// Spans with blocks of one size, of which nobody knows which are free.
+    unscanned: BTreeSet<(usize, u64)>,
+}
+
+/// A span of which all blocks are free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emptied {
+    pub(crate) size: usize,
+    pub(crate) open: Open,
+}
+
+/// What a search in all arenas brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A free block of this size: its header.
+    Block(usize, u64),
+    /// A span of this size to carve.
+    Open(usize, Open),
+}
+
+impl Blocks {
+    pub(crate) fn new(reserved_words: u64) -> Blocks {
+        let layout = Layout::of(reserved_words);
+        let spans = reserved_words / layout.span_words;
+        Blocks {
+            layout,
+            arenas: (0..ARENAS).map(|_| Mutex::default()).collect(),
+            pool: Mutex::default(),
+            owners: (0..spans).map(|_| AtomicU32::new(UNKNOWN)).collect(),
+        }
+    }
+
+    /// Forgets everything that is not in words; it is found again when it is needed. No transaction may be running.
+    pub(crate) fn rebuild(&self) {
+        *self.pool.lock() = Pool::default();
+        for arena in &self.arenas {
+            *arena.lock() = Arena::default();
+        }
+        for owner in &self.owners {
+            owner.store(UNKNOWN, Ordering::Relaxed);
+        }
+    }
+
+    /// The arena of a session: one that no session of another partition has, unless there are very many partitions.
+    #[inline]
+    pub(crate) fn arena_of(session: u32, partitions: u32) -> u32 {
+        if partitions <= 1 {
+            return session % ARENAS;
+        }
+        if partitions > ARENAS { session % partitions % ARENAS } else { session % (ARENAS - ARENAS % partitions) }
+    }
+
+    // ---- blocks -----------------------------------------------------------------------------------------------
+
+    /// A block that seems free. `oldest` tells when the oldest running transaction began.
+    #[inline]
+    pub(crate) fn take(&self, arena: u32, size: usize, oldest: impl Fn() -> u64) -> Option<u64> {
+        let mut arena = self.arenas[arena as usize].lock();
+        if arena.limbo.len() >= LIMBO_LOOKED_AT {
+            self.reclaim(&mut arena, oldest());
+        } else if arena.has_none(size) && !arena.limbo.is_empty() {
+            self.reclaim(&mut arena, oldest());
+        }
+        arena.free.get_mut(size)?.pop()
+    }
+
+    /// A block is free: never used by others since it was taken.
+    pub(crate) fn give_back(&self, header: u64, size: usize) {
+        self.arena_of_block(header).lock().free_of(size).push(header);
+    }
+
+    /// A block was freed at this version.
+    pub(crate) fn freed(&self, header: u64, size: Result<usize, u64>, version: u64) {
+        let freed = Freed { version, header, size };
+        self.arena_of_block(header).lock().limbo.push_back(freed);
+    }
+
+    /// Those that no running transaction can know any more.
+    fn reclaim(&self, arena: &mut Arena, oldest: u64) {
+        while let Some(freed) = arena.limbo.front()
+            && freed.version <= oldest
+        {
+            let freed = arena.limbo.pop_front().expect("it was just looked at");
+            match freed.size {
+                Ok(size) => arena.free_of(size).push(freed.header),
+                Err(spans) => self.give_spans(self.layout.span_of(freed.header), spans),
+            }
+        }
+    }
+
+    fn arena_of_block(&self, header: u64) -> &Mutex<Arena> {
+        let owner = self.owners[self.layout.span_of(header) as usize].load(Ordering::Acquire);
+        &self.arenas[(owner % ARENAS) as usize]
+    }
+
+    // ---- spans ------------------------------------------------------------------------------------------------
+
+    /// A span of this size that can be carved on.
+    pub(crate) fn take_open(&self, arena: u32, size: usize) -> Option<Open> {
+        self.arenas[arena as usize].lock().open.get_mut(size)?.pop()
+    }
+
+    /// It can be carved on again.
+    pub(crate) fn give_open(&self, size: usize, open: Open) {
+        let stride = self.layout.stride(size);
+        if open.carved < self.layout.blocks_in_span(stride) {
+            self.arena_of_block(open.span * self.layout.span_words).lock().open_of(size).push(open);
+        }
+    }
+
+    /// Neighbouring spans without blocks.
+    pub(crate) fn take_spans(&self, core: &Core, count: u64) -> Option<u64> {
+        let mut pool = self.pool.lock();
+        self.catch_up(&mut pool, core);
+        let (&first, &len) = pool.free.iter().find(|&(_, &len)| len >= count)?;
+        pool.free.remove(&first);
+        if len > count {
+            pool.free.insert(first + count, len - count);
+        }
+        Some(first)
+    }
+
+    /// A span belongs to an arena from now on.
+    pub(crate) fn give_to_arena(&self, span: u64, arena: u32) {
+        self.owners[span as usize].store(arena, Ordering::Release);
+    }
+
+    /// Spans have no blocks any more.
+    pub(crate) fn give_spans(&self, first: u64, count: u64) {
+        let mut pool = self.pool.lock();
+        for span in first..first + count {
+            self.owners[span as usize].store(NOBODYS, Ordering::Release);
+        }
+        pool.give(first, count);
+    }
+
+    /// Looks at what the table says about spans that are not known yet: all when a heap was loaded, new ones when it grew.
+    fn catch_up(&self, pool: &mut Pool, core: &Core) {
+        let end = core.words() / self.layout.span_words;
+        let mut span = pool.known_to.max(self.layout.first_span);
+        while span < end {
+            let word = core.region.words()[self.layout.table_word(span) as usize].load(Ordering::Relaxed);
+            let (mut count, mut owner) = (1, NOBODYS);
+            match Span::of_word(word) {
+                Some(Span::Free) => pool.give(span, 1),
+                Some(Span::Run { spans }) => count = spans,
+                Some(Span::Sized { stride, .. }) => {
+                    if let Some(size) = self.layout.size_of_stride(stride) {
+                        pool.unscanned.insert((size, span));
+                        owner = UNSCANNED;
+                    }
+                }
+                None => {} // nobody uses it; `verify` tells
+            }
+            self.owners[span as usize].store(owner, Ordering::Release);
+            span = span.saturating_add(count);
+        }
+        pool.known_to = span.min(end).max(pool.known_to);
+    }
+
+    /// Before a block of a span is freed: which of its blocks are free is found out, so that this free comes after.
+    #[inline]
+    pub(crate) fn know(&self, core: &Core, span: u64, arena: u32) {
+        let owner = self.owners[span as usize].load(Ordering::Acquire);
+        if owner == UNKNOWN || owner == UNSCANNED {
+            self.find_out(core, span, arena);
+        }
+    }
+
+    #[cold]
+    fn find_out(&self, core: &Core, span: u64, arena: u32) {
+        let mut pool = self.pool.lock();
+        self.catch_up(&mut pool, core);
+        let unscanned = pool.unscanned.iter().find(|&&(_, other)| other == span).copied();
+        if let Some(found) = unscanned {
+            pool.unscanned.remove(&found);
+            let found = self.scan(core, found, arena);
+            drop(pool);
+            self.adopt(arena, found);
+        }
+    }
+
+    /// Takes over one span of this size of which nobody knows what is free. Whether there was one.
+    pub(crate) fn adopt_one(&self, core: &Core, arena: u32, size: usize) -> bool {
+        let mut pool = self.pool.lock();
+        self.catch_up(&mut pool, core);
+        let Some(&found) = pool.unscanned.range((size, 0)..(size + 1, 0)).next() else { return false };
+        pool.unscanned.remove(&found);
+        let found = self.scan(core, found, arena);
+        drop(pool);
+        self.adopt(arena, found);
+        true
+    }
+
+    /// Which blocks of a span are free. Under the pool's latch: nobody frees one before (`know`).
+    fn scan(&self, core: &Core, (size, span): (usize, u64), arena: u32) -> (usize, Open, Vec<u64>) {
+        let words = core.region.words();
+        let table = words[self.layout.table_word(span) as usize].load(Ordering::Acquire);
+        let stride = self.layout.stride(size);
+        let most = self.layout.blocks_in_span(stride);
+        let carved = match Span::of_word(table) {
+            Some(Span::Sized { carved, .. }) => carved.min(most),
+            _ => most,
+        };
+        let headers = (0..carved).rev().map(|index| self.layout.header_word(span, stride, index));
+        let free = headers.filter(|&header| words[header as usize].load(Ordering::Acquire) == 0).collect();
+        self.owners[span as usize].store(arena, Ordering::Release);
+        (size, Open { span, carved }, free)
+    }
+
+    fn adopt(&self, arena: u32, (size, open, free): (usize, Open, Vec<u64>)) {
+        self.arenas[arena as usize].lock().free_of(size).extend(free);
+        self.give_open(size, open);
+    }
+
+    // ---- when nothing is left -----------------------------------------------------------------------------------
+
+    /// Takes away spans of which all blocks are free. Whoever has them clears their words in the table, or gives them back.
+    /// Blocks that waited are looked at as well, so that whole spans may be free now though none is returned.
+    pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Vec<Emptied> {
+        while (0..self.layout.sizes()).any(|size| self.adopt_one(core, arena, size)) {}
+        let mut emptied = Vec::new();
+        for arena in &self.arenas {
+            let mut arena = arena.lock();
+            self.reclaim(&mut arena, oldest);
+            for size in 0..arena.free.len() {
+                emptied.extend(self.take_empty(&mut arena, core, size));
+            }
+        }
+        emptied
+    }
+
+    /// Its word in the table could not be cleared: it still is a span of free blocks.
+    pub(crate) fn give_emptied(&self, emptied: &Emptied) {
+        let Emptied { size, open } = *emptied;
+        for index in 0..open.carved {
+            self.give_back(self.layout.header_word(open.span, self.layout.stride(size), index), size);
+        }
+        self.give_open(size, open);
+    }
+
+    fn take_empty(&self, arena: &mut Arena, core: &Core, size: usize) -> Vec<Emptied> {
+        let stride = self.layout.stride(size);
+        let mut counts: HashMap<u64, u64> = HashMap::new();
+        for &header in &arena.free[size] {
+            *counts.entry(self.layout.span_of(header)).or_default() += 1;
+        }
+        for open in arena.open_of(size).iter() {
+            counts.entry(open.span).or_default();
+        }
+        let emptied = |(span, free): (u64, u64)| {
+            // One that is neither open nor carved to its end is being carved by somebody.
+            let open = arena.open[size].iter().find(|open| open.span == span);
+            let carved = open.map_or(self.layout.blocks_in_span(stride), |open| open.carved);
+            let word = core.region.words()[self.layout.table_word(span) as usize].load(Ordering::Acquire);
+            let is = free == carved && word == Span::Sized { stride, carved }.to_word();
+            is.then_some(Emptied { size, open: Open { span, carved } })
+        };
+        let emptied: Vec<Emptied> = counts.into_iter().filter_map(emptied).collect();
+        if !emptied.is_empty() {
+            let gone: BTreeSet<u64> = emptied.iter().map(|emptied| emptied.open.span).collect();
+            arena.free[size].retain(|&header| !gone.contains(&self.layout.span_of(header)));
+            arena.open[size].retain(|open| !gone.contains(&open.span));
+        }
+        emptied
+    }
+
+    /// Something of this size or a larger one, whosever it is.
+    pub(crate) fn steal(&self, size: usize, oldest: u64) -> Option<Found> {
+        for arena in &self.arenas {
+            let mut arena = arena.lock();
+            self.reclaim(&mut arena, oldest);
+            for size in size..self.layout.sizes() {
+                if let Some(header) = arena.free_of(size).pop() {
+                    return Some(Found::Block(size, header));
+                }
+                if let Some(open) = arena.open_of(size).pop() {
+                    return Some(Found::Open(size, open));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a transaction that begins later than at this version may find more.
+    pub(crate) fn more_later_than(&self, start: u64) -> bool {
+        self.arenas.iter().any(|arena| arena.lock().limbo.iter().any(|freed| freed.version > start))
+    }
+
+    /// Headers of all blocks that may be allocated, and how many spans are free or can be carved on: to compare.
+    #[cfg(test)]
+    pub(crate) fn all_free(&self, core: &Core) -> (BTreeSet<u64>, BTreeSet<(u64, u64)>, BTreeMap<u64, u64>) {
+        while (0..self.layout.sizes()).any(|size| self.adopt_one(core, 0, size)) {}
+        let (mut free, mut open) = (BTreeSet::new(), BTreeSet::new());
+        for arena in &self.arenas {
+            let mut arena = arena.lock();
+            self.reclaim(&mut arena, u64::MAX);
+            for &header in arena.free.iter().flatten() {
+                assert!(free.insert(header), "a block is free twice");
+            }
+            for is in arena.open.iter().flatten() {
+                assert!(open.insert((is.span, is.carved)), "a span is open twice");
+            }
+        }
+        let mut pool = self.pool.lock();
+        self.catch_up(&mut pool, core);
+        (free, open, pool.free.clone())
+    }
+}
+
+impl Arena {
+    fn has_none(&self, size: usize) -> bool {
+        self.free.get(size).is_none_or(Vec::is_empty)
+    }
+
+    fn free_of(&mut self, size: usize) -> &mut Vec<u64> {
+        of(&mut self.free, size)
+    }
+
+    fn open_of(&mut self, size: usize) -> &mut Vec<Open> {
+        of(&mut self.open, size)
+    }
+}
+
+fn of<T>(sizes: &mut Vec<Vec<T>>, size: usize) -> &mut Vec<T> {
+    if size >= sizes.len() {
+        sizes.resize_with(size + 1, Vec::new);
+    }
+    &mut sizes[size]
+}
+
+impl Pool {
+    /// Adds free spans, and joins them with their neighbours.
+    fn give(&mut self, mut first: u64, mut count: u64) {
+        if let Some((&before, &len)) = self.free.range(..first).next_back()
+            && before + len == first
+        {
+            self.free.remove(&before);
+            (first, count) = (before, count + len);
+        }
+        if let Some(behind) = self.free.remove(&(first + count)) {
+            count += behind;
+        }
+        self.free.insert(first, count);
+    }
+}

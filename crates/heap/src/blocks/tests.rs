@@ -1,0 +1,99 @@
+//! What is remembered of free blocks, beside what the words say.
+
+use super::*;
+use crate::{Commit, HeapOptions, Memory, MemoryOptions};
+
+fn heap(name: &str, memory: &Memory) -> Heap {
+    memory.create_heap(name, &HeapOptions { chunk_len: 4096, ..HeapOptions::new(1 << 20) }).expect("a heap")
+}
+
+/// Allocates and frees with three sessions, by a small random generator.
+fn use_blocks(heap: &Heap, mut random: u64) {
+    let mut sessions: Vec<_> = (0..3).map(|_| heap.memory().session().expect("a session")).collect();
+    let mut live = Vec::new();
+    for step in 0..3000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (len, which) = (random >> 40 & 0x7ff, (random >> 33) as usize);
+        let done = sessions[step % 3].run(Commit::Sync, |tx| {
+            let new = tx.allocate(heap, if len % 50 == 0 { len * 8 } else { len })?;
+            let gone = live.get(which % (live.len() + 1)).copied();
+            if let Some(gone) = gone {
+                tx.free(heap, gone)?;
+            }
+            if which % 7 == 0 { Err(Interrupt::abort("as planned")) } else { Ok((new, gone)) }
+        });
+        if let Ok(done) = done {
+            live.retain(|&block| Some(block) != done.value.1);
+            live.push(done.value.0);
+        }
+        if which % 3 == 0 && !live.is_empty() {
+            let gone = live.swap_remove(which % live.len());
+            heap.atomically(|tx| tx.free(heap, gone)).expect("it is allocated");
+        }
+    }
+}
+
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn what_is_rebuilt_from_words_is_what_was_known() {
+    for seed in 1..20 {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let used = heap("used", &memory);
+        use_blocks(&used, seed);
+        let known = |heap: &Heap| {
+            let blocks = heap.core.blocks.as_ref().expect("it has some");
+            // Spans whose blocks are all free may be known as such or not.
+            for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
+                heap.atomically(|tx| {
+                    tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0, u64::MAX)
+                })
+                .expect("nobody else writes");
+                blocks.give_spans(emptied.open.span, 1);
+            }
+            blocks.all_free(&heap.core)
+        };
+        // As if it had been loaded from a file.
+        let loaded = heap("loaded", &memory);
+        let mut bytes = vec![0; used.size() as usize];
+        used.core.region.copy(0, &mut bytes);
+        loaded.core.region.fill(0, &bytes);
+        assert_eq!(loaded.verify().expect("it makes sense"), used.verify().expect("it makes sense"));
+        let before = known(&used);
+        assert_eq!(known(&loaded), before);
+        used.core.blocks.as_ref().expect("it has some").rebuild();
+        assert_eq!(known(&used), before);
+        use_blocks(&loaded, seed + 100);
+        loaded.verify().expect("it makes sense");
+    }
+}
+
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn what_no_transaction_has_written_is_told_with_its_place() {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    let heap = heap("damaged", &memory);
+    let block = heap.atomically(|tx| tx.allocate(&heap, 50)).expect("room");
+    let words = heap.core.region.words();
+    let table = FIRST_WORD + block / WORD_LEN / heap.core.blocks.as_ref().expect("it has some").layout.span_words;
+    for (word, senseless) in
+        [(block / 8 - 1, 1 << 60), (block / 8 - 1, 60 << 8 | 0xb5), (table, 7), (table, 2 | 1 << 60)]
+    {
+        let before = words[word as usize].swap(senseless, Ordering::SeqCst);
+        let found = heap.verify().expect_err("it is damaged").to_string();
+        assert!(found.contains(&format!("offset {}", word * 8)), "{found}");
+        let _ = heap.atomically(|tx| tx.free(&heap, block));
+        words[word as usize].store(before, Ordering::SeqCst);
+        let _ = heap.atomically(|tx| tx.allocate(&heap, 50));
+    }
+}
+
+#[test]
+fn sessions_of_one_partition_share_no_arena_with_those_of_others() {
+    for partitions in 1..=32 {
+        for (one, other) in (0..200).flat_map(|one| (0..200).map(move |other| (one, other))) {
+            if one % partitions != other % partitions {
+                assert_ne!(Blocks::arena_of(one, partitions), Blocks::arena_of(other, partitions));
+            }
+        }
+    }
+}

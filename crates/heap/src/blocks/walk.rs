@@ -1,0 +1,123 @@
+//! Walking over all blocks: how much is in use, and whether the account makes sense.
+
+use super::layout::{Span, allocated_len};
+use super::{Blocks, Core};
+use crate::error::{Error, Interrupt, Result};
+use crate::heap::Heap;
+use crate::options::Commit;
+use crate::region::WORD_LEN;
+use crate::tx::Tx;
+use cedrat_sync::Arc;
+
+/// How much of a heap is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Allocated blocks.
+    pub blocks: u64,
+    /// Their bytes, as they were asked for.
+    pub bytes: u64,
+    /// Bytes that they take, with headers and what was rounded up.
+    pub taken: u64,
+    /// Bytes of spans in which no block lies.
+    pub free: u64,
+    /// Bytes of the account itself.
+    pub account: u64,
+}
+
+impl Heap {
+    /// The bytes of all allocated blocks, as they were asked for. It walks over all of them.
+    ///
+    /// # Errors
+    /// Those of [`Heap::verify`].
+    pub fn allocated_bytes(&self) -> Result<u64> {
+        Ok(self.verify()?.bytes)
+    }
+
+    /// Walks over all blocks and judges what tells about them; returns how much is in use.
+    ///
+    /// Each span is looked at in a transaction of its own: the sums are exact if nothing is allocated or freed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the place where words make no sense, [`Error::Misuse`] for a heap without blocks.
+    pub fn verify(&self) -> Result<Usage> {
+        let mut usage = Usage::default();
+        self.each_block(|_, len, taken| {
+            usage.blocks += 1;
+            usage.bytes += len;
+            usage.taken += taken;
+        })
+        .map(|(free, account)| Usage { free, account, ..usage })
+    }
+
+    /// Calls `see` with the offset of each allocated block, its length, and the bytes that it takes.
+    ///
+    /// # Errors
+    /// Those of [`Heap::verify`].
+    pub fn each_block(&self, mut see: impl FnMut(u64, u64, u64)) -> Result<(u64, u64)> {
+        let core = &self.core;
+        let blocks = core.blocks().map_err(Interrupt::into_error)?;
+        let mut session = self.memory.session()?;
+        let span_len = blocks.layout.span_words * WORD_LEN;
+        let (mut span, mut free) = (blocks.layout.first_span, 0);
+        let mut found = Vec::new();
+        while span < core.words() / blocks.layout.span_words {
+            let done = session.run(Commit::Async, |tx| {
+                found.clear();
+                tx.walk_span(core, blocks, span, &mut found)
+            })?;
+            free += if done.value == 0 { span_len } else { 0 };
+            span += done.value.max(1);
+            found.iter().for_each(|&(offset, len, taken)| see(offset, len, taken));
+        }
+        Ok((free, blocks.layout.first_word() * WORD_LEN))
+    }
+}
+
+impl Tx<'_> {
+    /// The blocks of a span. Returns how many spans they fill: none if it is free.
+    fn walk_span(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        span: u64,
+        found: &mut Vec<(u64, u64, u64)>,
+    ) -> Result<u64, Interrupt> {
+        let layout = &blocks.layout;
+        let table_word = layout.table_word(span);
+        let says = self.read_word(core, table_word)?;
+        match Span::of_word(says) {
+            Some(Span::Free) => Ok(0),
+            Some(Span::Run { spans }) => {
+                if spans > core.words() / layout.span_words - span {
+                    return Err(senseless(core, table_word, "a block reaches beyond the heap"));
+                }
+                let header = layout.header_word(span, 0, 0);
+                let block = self.walk_block(core, header, layout.run_words(spans))?;
+                found.push(block.ok_or_else(|| senseless(core, header, "a block of whole spans has no length"))?);
+                Ok(spans)
+            }
+            Some(Span::Sized { stride, carved })
+                if layout.size_of_stride(stride).is_some() && carved <= layout.blocks_in_span(stride) =>
+            {
+                for index in 0..carved {
+                    found.extend(self.walk_block(core, layout.header_word(span, stride, index), stride - 1)?);
+                }
+                Ok(1)
+            }
+            _ => Err(senseless(core, table_word, "the table of spans says what no transaction has written")),
+        }
+    }
+
+    fn walk_block(&mut self, core: &Arc<Core>, header: u64, words: u64) -> Result<Option<(u64, u64, u64)>, Interrupt> {
+        let says = self.read_word(core, header)?;
+        match allocated_len(says) {
+            None if says == 0 => Ok(None),
+            Some(len) if len <= words * WORD_LEN => Ok(Some(((header + 1) * WORD_LEN, len, (words + 1) * WORD_LEN))),
+            _ => Err(senseless(core, header, "the header of a block says what no transaction has written")),
+        }
+    }
+}
+
+fn senseless(core: &Core, word: u64, what: &str) -> Interrupt {
+    Interrupt::failed(Error::damaged(format!("heap {}", core.name), word * WORD_LEN, what))
+}
