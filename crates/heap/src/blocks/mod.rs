@@ -6,8 +6,10 @@
 //! What holds (docs/inside/invariants.md, E17):
 //!
 //! - a free raises the version of every stripe of the block when it commits, so that who began before and meets the block
-//!   is interrupted, whatever lies in it by then;
-//! - a block is used again only after the free has committed and all transactions that began before have ended.
+//!   is interrupted, whatever lies in it by then (E17.1);
+//! - a block is used again only after the free has committed and all transactions that began before have ended (E17.2);
+//! - plain stores go only where neither the committed words nor the transaction's own say that a header or the table
+//!   lies, for a checkpoint may copy them and the transaction never commit (E17.4).
 
 mod arena;
 mod layout;
@@ -331,7 +333,7 @@ impl Tx<'_> {
             // Noted before anything can fail, so that it is given back.
             self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
             if !carved && self.read_word(core, place)? != 0 {
-                self.this.blocks.pop(); // it is not free: what is remembered is never believed over the words
+                self.this.blocks.pop(); // it is not free: what is remembered is never believed over the words (E17.3)
                 continue;
             }
             self.write_word(core, place, header(len), u64::MAX)?;

@@ -33,6 +33,7 @@ fn use_blocks(heap: &Heap, mut random: u64) {
     }
 }
 
+/// E17.3.
 #[cfg(not(cedrat_shuttle))]
 #[test]
 fn what_is_rebuilt_from_words_is_what_was_known() {
