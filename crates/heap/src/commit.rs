@@ -347,6 +347,10 @@ impl Tx<'_> {
     /// Whether a `Partition` commit may be replayed without what other partitions lose: everything that it read or
     /// overwrites is durable, or a `Partition` commit of the same partition (E8.4).
     fn may_go_alone(&self, log: &Log) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if self.shared.options.fault == Some(crate::Fault::AloneWhateverItRead) {
+            return true;
+        }
         let durable = log.durable_lsn();
         let partition = self.this.partition;
         let alone = |version: u64| version <= durable.get() || self.shared.flagged.has(partition, Lsn::new(version));

@@ -69,6 +69,8 @@ pub enum Fault {
     GenerationSwitchedEarly,
     /// A freed block is used again at once, and its stripes keep their versions (against E17.1 and E17.2).
     ReusedTooEarly,
+    /// A `Partition` commit is told to be recoverable alone, whatever it depends on (against E8.4).
+    AloneWhateverItRead,
 }
 
 impl Default for MemoryOptions {

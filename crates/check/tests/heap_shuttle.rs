@@ -1,0 +1,72 @@
+//! Heaps under crashes, their clerks interleaved by the seeded scheduler: commits and checkpoints at every step of each other.
+#![forbid(unsafe_code)]
+#![cfg(cedrat_shuttle)]
+
+mod purse;
+
+use cedrat_check as check;
+use cedrat_heap::Fault;
+use cedrat_txn::Options;
+use purse::Purse;
+
+/// Crashes of many schedules; the first failure ends it.
+fn schedules(name: &str, count: u64, purse: &Purse) -> Result<check::Report, check::Failure> {
+    let mut total: Option<check::Report> = None;
+    for schedule in 0..count {
+        let seed = check::seed(1) * 1_000 + schedule;
+        let check = check::crashes(name, purse.clone()).seed(seed).at_least(250).at_most(400).again(50, 10);
+        let report = check.run()?;
+        match &mut total {
+            Some(total) => total.add(&report),
+            None => total = Some(report),
+        }
+    }
+    Ok(total.expect("there were schedules"))
+}
+
+/// A small store of which two clerks and a checkpointer make much use.
+fn busy(options: fn() -> Options) -> Purse {
+    Purse { clerks: 3, words: 6, transfers: 5, checkpoint_every: 2, options, ..Purse::default() }
+}
+
+fn two_partitions() -> Options {
+    Options { partitions: 2, ..Options::simulated() }
+}
+
+/// E2, E3, E4.
+#[test]
+fn schedules_of_a_purse_survive_crashes() {
+    let report = schedules("heap-schedules", 60, &busy(two_partitions));
+    report.unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E8, E10: with commits that go alone, or with pages.
+#[test]
+fn schedules_of_commits_alone_survive_crashes() {
+    let purse = Purse { words: 9, alone_one_in: 2, ..busy(two_partitions) };
+    let report = schedules("heap-schedules-alone", 40, &purse);
+    report.unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+#[test]
+fn schedules_of_words_and_pages_survive_crashes() {
+    let purse = Purse { places: 3, ..busy(two_partitions) };
+    let report = schedules("heap-schedules-pages", 40, &purse);
+    report.unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+#[track_caller]
+fn caught(name: &str, options: fn() -> Options) {
+    let failure = schedules(name, 400, &busy(options)).expect_err("the planted fault must be caught");
+    println!("{failure}");
+}
+
+/// E4.1: between the draw and the write-back of one clerk, another begins to copy.
+#[test]
+fn a_chunk_that_claims_too_much_is_caught() {
+    caught("planted-chunk-before", || {
+        let mut options = two_partitions();
+        options.memory.fault = Some(Fault::ChunkBeforeTooNew);
+        options
+    });
+}

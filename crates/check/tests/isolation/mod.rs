@@ -1,0 +1,153 @@
+//! Isolation, judged on recorded histories.
+//!
+//! Threads run transactions over a few words and write down what each attempt read and wrote, those that were given up
+//! included. Every write is of a value never written before. Then the judge asks:
+//!
+//! 1. **Serialisability in the order of versions.** In the order of their versions, each committed writer has read what those
+//!    before it left.
+//! 2. **Opacity.** What any attempt has read, committed or not, is part of one state between two commits, and not of one older
+//!    than what had committed when the attempt began.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cedrat_check::Rng;
+use cedrat_heap::{Commit, Heap, Interrupt, Memory};
+use cedrat_sync::thread;
+
+/// What one attempt at a transaction did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempt {
+    /// The newest version that was known to be committed when it began.
+    began_after: u64,
+    /// Words and the values read there, in order.
+    reads: Vec<(u64, u64)>,
+    /// Words and the values written there, if it committed.
+    writes: Vec<(u64, u64)>,
+    /// Its version, if it committed and wrote.
+    version: Option<u64>,
+}
+
+/// How transactions are run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Play {
+    pub(crate) threads: u64,
+    pub(crate) transactions: u64,
+    pub(crate) words: u64,
+    /// Bytes from one word to the next: 8 puts some on one stripe.
+    pub(crate) apart: u64,
+}
+
+/// Runs transactions and returns what all attempts did. All words are zero when it begins.
+pub(crate) fn record(memory: &Memory, heap: &Heap, play: Play, seed: u64) -> Vec<Attempt> {
+    let newest = Arc::new(AtomicU64::new(0));
+    let book = Arc::new(Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..play.threads)
+        .map(|number| {
+            let (memory, heap) = (memory.clone(), heap.clone());
+            let (newest, book) = (Arc::clone(&newest), Arc::clone(&book));
+            thread::spawn(move || {
+                let attempts = work(&memory, &heap, play, number, Rng::new(seed).part(number), &newest);
+                book.lock().expect("nobody panics with it").extend(attempts);
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("a thread of the play does not panic");
+    }
+    let mut book = book.lock().expect("all threads have ended");
+    std::mem::take(&mut *book)
+}
+
+fn work(memory: &Memory, heap: &Heap, play: Play, number: u64, mut chance: Rng, newest: &AtomicU64) -> Vec<Attempt> {
+    let mut session = memory.session().expect("there are sessions enough");
+    let mut attempts = Vec::new();
+    for count in 0..play.transactions {
+        let reads: Vec<u64> = (0..1 + chance.below(3)).map(|_| chance.below(play.words)).collect();
+        let writes: Vec<u64> = (0..chance.below(3)).map(|_| chance.below(play.words)).collect();
+        let value = (number + 1) << 32 | (count + 1) << 8;
+        let done = session.run(Commit::Async, |tx| {
+            attempts.push(Attempt { began_after: newest.load(Ordering::SeqCst), ..Attempt::default() });
+            let attempt = attempts.last_mut().expect("it was just pushed");
+            for &word in &reads {
+                attempt.reads.push((word, tx.read(heap, word * play.apart)?));
+            }
+            for (at, &word) in writes.iter().enumerate() {
+                tx.write(heap, word * play.apart, value + at as u64)?;
+            }
+            Ok::<(), Interrupt>(())
+        });
+        let done = done.expect("nothing but a conflict happens here, and that is tried again");
+        let last = attempts.last_mut().expect("there was an attempt");
+        if !writes.is_empty() {
+            last.version = Some(done.lsn.get());
+            last.writes = writes.iter().enumerate().map(|(at, &word)| (word, value + at as u64)).collect();
+            newest.fetch_max(done.lsn.get(), Ordering::SeqCst);
+        }
+    }
+    attempts
+}
+
+/// Judges a history.
+pub(crate) fn judge(attempts: &[Attempt]) -> Result<(), String> {
+    let mut writers: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.version.is_some()).collect();
+    writers.sort_by_key(|writer| writer.version);
+    let mut states: Vec<(u64, BTreeMap<u64, u64>)> = vec![(0, BTreeMap::new())];
+    for writer in writers {
+        let version = writer.version.expect("writers have one");
+        let (before_version, before) = states.last().expect("there is a first state");
+        if *before_version == version {
+            return Err(format!("two commits have the version {version}"));
+        }
+        if let Some((word, value)) = writer.reads.iter().find(|read| !fits(before, read)) {
+            return Err(format!(
+                "serialisability: the commit with version {version} has read {value:#x} in word {word}, where those before it \
+                 left {:#x}",
+                before.get(word).copied().unwrap_or(0)
+            ));
+        }
+        let mut after = before.clone();
+        after.extend(writer.writes.iter().copied());
+        states.push((version, after));
+    }
+    attempts.iter().try_for_each(|attempt| opaque(attempt, &states))
+}
+
+fn fits(state: &BTreeMap<u64, u64>, (word, value): &(u64, u64)) -> bool {
+    state.get(word).copied().unwrap_or(0) == *value
+}
+
+/// Whether what an attempt has read belongs to one state that was not over when it began.
+fn opaque(attempt: &Attempt, states: &[(u64, BTreeMap<u64, u64>)]) -> Result<(), String> {
+    let over = states.partition_point(|(version, _)| *version <= attempt.began_after) - 1;
+    let mut possible = states[over..].iter().map(|(_, state)| state);
+    if possible.any(|state| attempt.reads.iter().all(|read| fits(state, read))) {
+        return Ok(());
+    }
+    Err(format!("opacity: no state holds what this attempt has read: {attempt:x?}"))
+}
+
+#[test]
+fn the_judge_is_not_blind() {
+    let writer = |version: u64, reads: &[(u64, u64)], writes: &[(u64, u64)]| Attempt {
+        version: Some(version),
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+        began_after: 0,
+    };
+    let reader = |began_after: u64, reads: &[(u64, u64)]| Attempt {
+        began_after,
+        reads: reads.to_vec(),
+        ..Attempt::default()
+    };
+    let one = writer(1, &[(0, 0)], &[(0, 10), (1, 11)]);
+    let two = writer(2, &[(0, 10)], &[(0, 20)]);
+    assert_eq!(judge(&[two.clone(), one.clone(), reader(0, &[(0, 10), (1, 11)])]), Ok(()));
+    let lost_update = writer(3, &[(0, 10)], &[(0, 30)]);
+    assert!(judge(&[one.clone(), two.clone(), lost_update]).unwrap_err().contains("serialisability"));
+    let torn = reader(0, &[(0, 20), (1, 0)]);
+    assert!(judge(&[one.clone(), two.clone(), torn]).unwrap_err().contains("opacity"));
+    let late = reader(2, &[(0, 10)]);
+    assert!(judge(&[one, two, late]).unwrap_err().contains("opacity"));
+}

@@ -1,0 +1,56 @@
+//! Mistakes in heaps, planted behind a cargo feature, and the check that finds each. Those that need threads at every step of
+//! each other are in heap_isolation.rs and heap_shuttle.rs.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))]
+
+mod purse;
+
+use cedrat_check as check;
+use cedrat_heap::Fault;
+use cedrat_txn::Options;
+use purse::Purse;
+
+fn options(fault: Option<Fault>) -> Options {
+    let mut options = Options { partitions: 2, ..Options::simulated() };
+    options.memory.fault = fault;
+    options
+}
+
+#[track_caller]
+fn caught(name: &str, purse: Purse) -> check::Failure {
+    let check = check::crashes(&format!("planted-{name}"), purse).at_least(20_000).again(20, 60);
+    let failure = check.run().expect_err("the planted fault must be caught");
+    println!("{failure}");
+    failure
+}
+
+/// E4.3.
+#[test]
+fn a_generation_that_is_switched_to_early_is_caught() {
+    let options = || options(Some(Fault::GenerationSwitchedEarly));
+    let purse = Purse { checkpoint_every: 5, options, ..Purse::default() };
+    let failure = caught("generation-early", purse);
+    assert_eq!(failure.fault, check::Fault::Refused, "{failure}");
+}
+
+/// E8.4.
+#[test]
+fn a_commit_alone_that_depends_on_what_is_lost_is_caught() {
+    let options = || options(Some(Fault::AloneWhateverItRead));
+    // One clerk's commits alone follow its own that are not.
+    let purse = Purse { clerks: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
+    let failure = caught("alone-dependent", purse);
+    assert_eq!(failure.fault, check::Fault::Model, "{failure}");
+}
+
+/// E8.4: what lies behind a partition's first hole.
+#[test]
+fn a_commit_alone_past_a_hole_is_caught() {
+    let options = || {
+        let mut options = options(None);
+        options.log.fault = Some(cedrat_wal::Fault::HolesPassedOver);
+        options
+    };
+    let purse = Purse { clerks: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
+    caught("alone-past-a-hole", purse);
+}
