@@ -42,6 +42,15 @@ fn commits_alone_survive_every_crash() {
     passes(check::crashes("heap-partition-commits", purse).at_least(15_000).again(6, 80));
 }
 
+/// E8.5: commits that would go alone but depend on what another partition may lose.
+#[test]
+fn commits_alone_that_depend_on_others_survive_every_crash() {
+    let options = || Options { partitions: 2, ..Options::simulated() };
+    let purse =
+        Purse { sessions: 2, words: 6, transfers: 100, alone_one_in: 2, checkpoint_every: 30, options, ..Purse::default() };
+    passes(check::crashes("heap-partition-commits-dependent", purse).at_least(10_000).again(6, 80));
+}
+
 /// The same with checkpoints, which reflect what is not durable yet.
 #[test]
 fn commits_alone_with_checkpoints_survive_every_crash() {

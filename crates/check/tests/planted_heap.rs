@@ -33,24 +33,11 @@ fn a_generation_that_is_switched_to_early_is_caught() {
     assert_eq!(failure.fault, check::Fault::Refused, "{failure}");
 }
 
-/// E8.4.
+/// E8.5.
 #[test]
 fn a_commit_alone_that_depends_on_what_is_lost_is_caught() {
     let options = || options(Some(Fault::AloneWhateverItRead));
-    // One clerk's commits alone follow its own that are not.
-    let purse = Purse { clerks: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
+    let purse = Purse { sessions: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
     let failure = caught("alone-dependent", purse);
     assert_eq!(failure.fault, check::Fault::Model, "{failure}");
-}
-
-/// E8.4: what lies behind a partition's first hole.
-#[test]
-fn a_commit_alone_past_a_hole_is_caught() {
-    let options = || {
-        let mut options = options(None);
-        options.log.fault = Some(cedrat_wal::Fault::HolesPassedOver);
-        options
-    };
-    let purse = Purse { clerks: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
-    caught("alone-past-a-hole", purse);
 }

@@ -345,7 +345,7 @@ impl Tx<'_> {
     }
 
     /// Whether a `Partition` commit may be replayed without what other partitions lose: everything that it read or
-    /// overwrites is durable, or a `Partition` commit of the same partition (E8.4).
+    /// overwrites is durable, or a `Partition` commit of the same partition (E8.5).
     fn may_go_alone(&self, log: &Log) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::AloneWhateverItRead) {

@@ -70,7 +70,7 @@ pub(crate) struct Counters {
 pub struct Counted {
     /// Transactions that were run again, because another was quicker.
     pub conflicts: u64,
-    /// `Partition` commits that depended on others and became `Sync` (E8.4).
+    /// `Partition` commits that depended on others and became `Sync` (E8.5).
     pub partition_commits_made_sync: u64,
 }
 

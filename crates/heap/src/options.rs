@@ -26,7 +26,7 @@ pub enum Commit {
     NoFlush,
     /// When its own log partition is durable (Hathi §3): after a crash it is found even where earlier commits of other
     /// partitions are lost. For heap transactions that are independent of those; where a transaction is seen to depend on
-    /// one that is neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.4). Transactions
+    /// one that is neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.5). Transactions
     /// that touch pages are refused (E8.3).
     Partition,
 }
@@ -69,7 +69,7 @@ pub enum Fault {
     GenerationSwitchedEarly,
     /// A freed block is used again at once, and its stripes keep their versions (against E17.1 and E17.2).
     ReusedTooEarly,
-    /// A `Partition` commit is told to be recoverable alone, whatever it depends on (against E8.4).
+    /// A `Partition` commit is told to be recoverable alone, whatever it depends on (against E8.5).
     AloneWhateverItRead,
 }
 

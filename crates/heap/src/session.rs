@@ -21,7 +21,7 @@ pub struct Done<T> {
     /// wrote something, the LSN of its commit or a later one.
     pub lsn: Lsn,
     /// Of a `Partition` commit: where its record lies. `None` if the commit was made `Sync` because it depended on others
-    /// (E8.4), and of all other commits.
+    /// (E8.5), and of all other commits.
     pub alone: Option<Position>,
 }
 

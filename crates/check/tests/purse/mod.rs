@@ -34,6 +34,8 @@ pub(crate) struct Purse {
     pub(crate) transfers: u64,
     /// One transaction in so many goes to the log with its partition alone; 0: none. Each clerk then has words of its own.
     pub(crate) alone_one_in: u64,
+    /// Sessions of each clerk, in partitions of their own: a commit alone then may follow one of another partition.
+    pub(crate) sessions: usize,
     /// After every so many transactions, the first clerk takes a checkpoint; 0: never.
     pub(crate) checkpoint_every: u64,
     /// Words of a large transaction; 0: there are none.
@@ -50,6 +52,7 @@ impl Default for Purse {
             clerks: 1,
             transfers: 40,
             alone_one_in: 0,
+            sessions: 1,
             checkpoint_every: 0,
             large: 0,
             options: Options::simulated,
@@ -171,7 +174,7 @@ struct Clerk<'a> {
     number: u64,
     page: Option<PageId>,
     heaps: Heaps,
-    session: Session,
+    sessions: Vec<Session>,
     chance: Rng,
     waiting: Vec<cedrat_wal::Lsn>,
 }
@@ -211,6 +214,8 @@ impl Clerk<'_> {
 
     fn transact(&mut self) -> Outcome {
         let transfer = self.transfer();
+        let next = self.chance.index(self.sessions.len());
+        self.sessions.swap(0, next);
         let alone = self.purse.alone_one_in;
         match self.chance.below(8) {
             0 => self.change_mind(transfer),
@@ -224,7 +229,7 @@ impl Clerk<'_> {
 
     fn move_coins(&mut self, transfer: Transfer, mode: Commit) -> Outcome {
         let (heaps, bytewise) = (&self.heaps, self.chance.one_in(3));
-        let lsn = self.run.on_heaps(&mut self.session, mode, |tx| {
+        let lsn = self.run.on_heaps(&mut self.sessions[0], mode, |tx| {
             heaps.add(tx, transfer.from, -transfer.amount)?;
             match bytewise {
                 true => heaps.add_bytewise(tx, transfer.to, transfer.amount)?,
@@ -242,7 +247,7 @@ impl Clerk<'_> {
     fn change_mind(&mut self, transfer: Transfer) -> Outcome {
         let heaps = &self.heaps;
         if self.chance.one_in(2) {
-            let given_up = self.session.run(Commit::Sync, |tx| -> Result<(), Interrupt> {
+            let given_up = self.sessions[0].run(Commit::Sync, |tx| -> Result<(), Interrupt> {
                 heaps.add(tx, transfer.from, -transfer.amount)?;
                 Err(Interrupt::abort("not today"))
             });
@@ -251,7 +256,7 @@ impl Clerk<'_> {
                 other => Err(format!("an aborted transaction came to {other:?}").into()),
             };
         }
-        self.run.on_heaps(&mut self.session, Commit::Sync, |tx| {
+        self.run.on_heaps(&mut self.sessions[0], Commit::Sync, |tx| {
             heaps.add(tx, transfer.from, -transfer.amount)?;
             let before = tx.savepoint();
             heaps.add(tx, transfer.from, -1)?;
@@ -303,7 +308,7 @@ impl Clerk<'_> {
     /// Longer than a record: it goes to the log in parts (E10.5).
     fn large(&mut self) -> Outcome {
         let (heaps, large) = (&self.heaps, self.purse.large);
-        self.run.on_heaps(&mut self.session, Commit::Sync, |tx| {
+        self.run.on_heaps(&mut self.sessions[0], Commit::Sync, |tx| {
             let number = tx.read(&heaps.notes, LARGE_AT)? + 1;
             for word in 0..large {
                 // Between the accounts, which lie at other offsets.
@@ -358,7 +363,9 @@ impl Scenario for Purse {
                 number,
                 page,
                 heaps: Heaps::of(run.store())?,
-                session: run.store().memory().session()?,
+                sessions: (0..purse.sessions)
+                    .map(|_| run.store().memory().session())
+                    .collect::<std::result::Result<_, _>>()?,
                 chance: run.rng(number),
                 waiting: Vec::new(),
             };
