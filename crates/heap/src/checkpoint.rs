@@ -131,7 +131,7 @@ impl Copy<'_> {
     /// Copies what has changed, data first, then headers. The headers are durable after one more sync.
     fn all(&mut self) -> Result<()> {
         let clock = self.shared.clock.now();
-        self.root.redo_from = self.root.redo_from.max(self.shared.slots.written_back(clock));
+        self.root.redo_from = self.root.redo_from.max(self.before(clock));
         self.root.reflects = self.root.reflects.max(self.root.redo_from);
         if self.root.checkpoint > 0 && self.core.is_clean(self.root.checkpoint, self.root.chunks) {
             return Ok(()); // nothing has changed since: the last copy is as good as a new one
