@@ -39,6 +39,18 @@ pub enum Error {
         /// The offset.
         offset: u64,
     },
+    /// A block is shorter than what is looked for in it, as an element behind an array's last.
+    #[error("heap {heap}: the block at offset {offset} has {has} bytes; {len} are needed for what was asked for")]
+    BlockTooShort {
+        /// The heap's name.
+        heap: String,
+        /// Where the block begins.
+        offset: u64,
+        /// How many bytes it would have at least.
+        len: u64,
+        /// How many it has.
+        has: u64,
+    },
     /// The heap has no room for a block.
     #[error("heap {heap}: no room for a block of {len} bytes; {}", room_hint(*room_to_grow))]
     HeapFull {

@@ -13,9 +13,13 @@
 //! 3. `commit`, `redo`: how it becomes a record and then visible;
 //! 4. `session`: running until it commits;
 //! 5. `files`, `checkpoint`, `load`: what lies on the disk, and how it is found again;
-//! 6. `blocks`: allocation.
+//! 6. `blocks`: allocation;
+//! 7. `typed`: the program's own structs as values in a heap.
 
 #![deny(unsafe_code)]
+
+// So that what `derive(Plain)` writes is understood here, too.
+extern crate self as cedrat_heap;
 
 mod blocks;
 mod checkpoint;
@@ -35,6 +39,7 @@ mod session;
 mod slots;
 mod stripes;
 mod tx;
+mod typed;
 mod write_set;
 
 pub use blocks::{Root, Usage};
@@ -52,3 +57,7 @@ pub use redo::Senseless;
 pub use region::WORD_LEN;
 pub use session::{Done, Session};
 pub use tx::{HeapSavepoint, Tx};
+pub use typed::{Array, Bytes, Field, Handle, HeapTx, Place, Plain, Whole};
+
+#[doc(inline)]
+pub use cedrat_heap_derive::Plain;

@@ -77,6 +77,15 @@ pub(crate) struct Emptied {
     pub(crate) open: Open,
 }
 
+/// All that is known of free blocks.
+#[cfg(test)]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    free: BTreeSet<u64>,
+    open: BTreeSet<(u64, u64)>,
+    spans: BTreeMap<u64, u64>,
+}
+
 /// What a search in all arenas brought.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -99,6 +108,7 @@ impl Blocks {
     }
 
     /// Forgets everything that is not in words; it is found again when it is needed. No transaction may be running.
+    #[cfg(test)]
     pub(crate) fn rebuild(&self) {
         *self.pool.lock() = Pool::default();
         for arena in &self.arenas {
@@ -124,9 +134,7 @@ impl Blocks {
     #[inline]
     pub(crate) fn take(&self, arena: u32, size: usize, oldest: impl Fn() -> u64) -> Option<u64> {
         let mut arena = self.arenas[arena as usize].lock();
-        if arena.limbo.len() >= LIMBO_LOOKED_AT {
-            self.reclaim(&mut arena, oldest());
-        } else if arena.has_none(size) && !arena.limbo.is_empty() {
+        if arena.limbo.len() >= LIMBO_LOOKED_AT || arena.has_none(size) && !arena.limbo.is_empty() {
             self.reclaim(&mut arena, oldest());
         }
         arena.free.get_mut(size)?.pop()
@@ -355,9 +363,9 @@ impl Blocks {
         self.arenas.iter().any(|arena| arena.lock().limbo.iter().any(|freed| freed.version > start))
     }
 
-    /// Headers of all blocks that may be allocated, and how many spans are free or can be carved on: to compare.
+    /// All that is known, to be compared.
     #[cfg(test)]
-    pub(crate) fn all_free(&self, core: &Core) -> (BTreeSet<u64>, BTreeSet<(u64, u64)>, BTreeMap<u64, u64>) {
+    pub(crate) fn all_free(&self, core: &Core) -> Known {
         while (0..self.layout.sizes()).any(|size| self.adopt_one(core, 0, size)) {}
         let (mut free, mut open) = (BTreeSet::new(), BTreeSet::new());
         for arena in &self.arenas {
@@ -372,7 +380,7 @@ impl Blocks {
         }
         let mut pool = self.pool.lock();
         self.catch_up(&mut pool, core);
-        (free, open, pool.free.clone())
+        Known { free, open, spans: pool.free.clone() }
     }
 }
 

@@ -67,7 +67,7 @@ impl Span {
             0 if word == 0 => Some(Span::Free),
             SIZED => {
                 let (stride, carved) = (word >> 8 & 0xff_ffff, word >> 32);
-                (stride >= 2 && stride % 2 == 0).then_some(Span::Sized { stride, carved })
+                (stride >= 2 && stride.is_multiple_of(2)).then_some(Span::Sized { stride, carved })
             }
             RUN => (word >> 8 > 0).then_some(Span::Run { spans: word >> 8 }),
             _ => None,

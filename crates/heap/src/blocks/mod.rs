@@ -241,7 +241,8 @@ impl Tx<'_> {
     pub(crate) fn block_at(&mut self, core: &Arc<Core>, offset: u64, len: u64) -> Result<u64, Interrupt> {
         let block = self.find_block(core, offset)?;
         if block.len < len {
-            return Err(core.not_allocated(offset));
+            let heap = core.name.clone();
+            return Err(Interrupt::failed(Error::BlockTooShort { heap, offset, len, has: block.len }));
         }
         Ok(block.place.header + 1)
     }
@@ -256,7 +257,7 @@ impl Tx<'_> {
     fn find_block(&mut self, core: &Arc<Core>, offset: u64) -> Result<Block, Interrupt> {
         let blocks = core.blocks()?;
         let word = offset / WORD_LEN;
-        if offset % 16 != 0 || word < core.first_word || word >= core.words() {
+        if !offset.is_multiple_of(16) || word < core.first_word || word >= core.words() {
             return Err(core.not_allocated(offset));
         }
         let table_word = blocks.layout.table_word(blocks.layout.span_of(word));
