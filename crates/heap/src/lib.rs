@@ -14,7 +14,8 @@
 //! 4. `session`: running until it commits;
 //! 5. `files`, `checkpoint`, `load`: what lies on the disk, and how it is found again;
 //! 6. `blocks`: allocation;
-//! 7. `typed`: the program's own structs as values in a heap.
+//! 7. `typed`: the program's own structs as values in a heap;
+//! 8. `structures`: maps, vectors, queues and counters of such values.
 
 #![deny(unsafe_code)]
 
@@ -38,6 +39,7 @@ mod region;
 mod session;
 mod slots;
 mod stripes;
+mod structures;
 mod tx;
 mod typed;
 mod write_set;
@@ -56,6 +58,7 @@ pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
 pub use redo::Senseless;
 pub use region::WORD_LEN;
 pub use session::{Done, Session};
+pub use structures::{HeapCounter, HeapMap, HeapOrderedMap, HeapQueue, HeapVec};
 pub use tx::{HeapSavepoint, Tx};
 pub use typed::{Array, Bytes, Field, Handle, HeapTx, Place, Plain, Whole};
 

@@ -6,10 +6,13 @@ mod plain;
 use std::ops::{Deref, DerefMut};
 
 pub use handle::{Array, Field, Handle, Place, Whole};
+pub(crate) use plain::description;
 pub use plain::{Bytes, Plain};
 
+use cedrat_sync::Arc;
+
 use crate::error::{Error, Interrupt, Result};
-use crate::heap::Heap;
+use crate::heap::{Core, Heap};
 use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
@@ -89,14 +92,7 @@ impl HeapTx<'_, '_> {
     #[inline]
     pub fn get<P: Place>(&mut self, place: P) -> Result<P::Of, Interrupt> {
         let word = self.word_of(place)?;
-        let core = &self.heap.core;
-        let value = with_words::<P::Of, Result<_, Interrupt>>(|words| {
-            for (at, value) in words.iter_mut().enumerate() {
-                *value = self.tx.read_word(core, word + at as u64)?;
-            }
-            Ok(P::Of::of_words(words))
-        })?;
-        value.ok_or_else(|| self.senseless::<P::Of>(word))
+        self.tx.load(&self.heap.core, word)
     }
 
     /// Replaces the value at a place.
@@ -228,26 +224,45 @@ impl HeapTx<'_, '_> {
 
     #[inline]
     fn write_value<T: Plain>(&mut self, word: u64, value: &T) -> Result<(), Interrupt> {
-        let core = &self.heap.core;
+        self.tx.store(&self.heap.core, word, value)
+    }
+}
+
+impl Tx<'_> {
+    /// The value that begins at a word.
+    #[inline]
+    pub(crate) fn load<T: Plain>(&mut self, core: &Arc<Core>, word: u64) -> Result<T, Interrupt> {
+        let value = with_words::<T, Result<_, Interrupt>>(|words| {
+            for (at, value) in words.iter_mut().enumerate() {
+                *value = self.read_word(core, word + at as u64)?;
+            }
+            Ok(T::of_words(words))
+        })?;
+        value.ok_or_else(|| senseless::<T>(core, word))
+    }
+
+    /// Puts a value where it begins at a word.
+    #[inline]
+    pub(crate) fn store<T: Plain>(&mut self, core: &Arc<Core>, word: u64, value: &T) -> Result<(), Interrupt> {
         with_words::<T, _>(|words| {
             value.to_words(words);
             words
                 .iter()
                 .enumerate()
-                .try_for_each(|(at, &value)| self.tx.write_word(core, word + at as u64, value, u64::MAX))
+                .try_for_each(|(at, &value)| self.write_word(core, word + at as u64, value, u64::MAX))
         })
     }
+}
 
-    #[cold]
-    fn senseless<T: Plain>(&self, word: u64) -> Interrupt {
-        let what = format!("no {} lies there", plain::description::<T>());
-        Interrupt::failed(Error::damaged(format!("heap {}", self.heap.name()), word * WORD_LEN, what))
-    }
+#[cold]
+fn senseless<T: Plain>(core: &Core, word: u64) -> Interrupt {
+    let what = format!("no {} lies there", description::<T>());
+    Interrupt::failed(Error::damaged(format!("heap {}", core.name), word * WORD_LEN, what))
 }
 
 /// Calls `work` with as many words as the type has.
 #[inline(always)]
-fn with_words<T: Plain, R>(work: impl FnOnce(&mut [u64]) -> R) -> R {
+pub(crate) fn with_words<T: Plain, R>(work: impl FnOnce(&mut [u64]) -> R) -> R {
     if T::WORDS <= WORDS_AT_HAND { work(&mut [0; WORDS_AT_HAND][..T::WORDS]) } else { work(&mut vec![0; T::WORDS]) }
 }
 

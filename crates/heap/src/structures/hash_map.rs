@@ -1,0 +1,369 @@
+//! A hash table that grows a few buckets at a time.
+//!
+//! The hash of a key chooses one of 32 shards, which know nothing of each other: each is a linear hash table (Litwin) with
+//! a count of its own, so that those who grow one, or count, conflict with a thirty-second part of the others. A shard's
+//! buckets lie in segments of 32, found through a directory; a bucket is a chain of entries, each a block.
+//!
+//! ```text
+//! shard      directory, buckets, directory's capacity; some words apart the count
+//! directory  the first words of segments
+//! segment    the first word of the first entry of each bucket, 0 for none
+//! entry      next entry, key, value
+//! ```
+
+use super::{APART, Head, opened};
+use crate::error::{Interrupt, Result};
+use crate::tx::Tx;
+use crate::typed::{Plain, description, with_words};
+
+const SHARDS: u64 = 32;
+const SHARD_WORDS: u64 = 2 * APART;
+/// Words of a shard.
+const DIRECTORY: u64 = 0;
+const BUCKETS: u64 = 1;
+const CAPACITY: u64 = 2;
+const COUNT: u64 = APART;
+
+/// Buckets of a segment.
+const SEGMENT: u64 = 32;
+/// Buckets are added by so many: more would make transactions longer, fewer make them meet more often.
+const GROWTH: u64 = 8;
+const DIRECTORY_FIRST: u64 = 4;
+
+/// A durable hash map. Keys are compared as the words that they are.
+///
+/// ```
+/// # use cedrat_heap::{Bytes, HeapMap, HeapOptions, Memory, MemoryOptions};
+/// # fn main() -> cedrat_heap::Result<()> {
+/// # let memory = Memory::volatile(MemoryOptions::small())?;
+/// # let heap = memory.create_heap("people", &HeapOptions::new(1 << 20))?;
+/// let ages: HeapMap<Bytes<16>, u32> = HeapMap::open(&heap, "ages")?;
+/// let ada = Bytes::text("Ada").unwrap();
+/// heap.transaction(|tx| ages.insert(tx, ada, 36))?;
+/// assert_eq!(heap.transaction(|tx| ages.get(tx, &ada))?, Some(36));
+/// assert_eq!(heap.transaction(|tx| ages.remove(tx, &ada))?, Some(36));
+/// assert_eq!(heap.transaction(|tx| ages.len(tx))?, 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HeapMap<K, V>(Head<(K, V)>);
+
+impl<K, V> Clone for HeapMap<K, V> {
+    fn clone(&self) -> Self {
+        HeapMap(self.0.clone())
+    }
+}
+
+/// A hash of the words of a key; every bit depends on every word.
+fn hash<K: Plain>(key: &K) -> u64 {
+    with_words::<K, _>(|words| {
+        key.to_words(words);
+        words.iter().fold(0x51_7c_c1_b7_27_22_0a_95, |hash, &word| mix(hash ^ word))
+    })
+}
+
+/// The finalizer of SplitMix64.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+/// The bucket of a hash among so many.
+fn bucket_of(hash: u64, buckets: u64) -> u64 {
+    let mask = buckets.next_power_of_two() - 1;
+    let bucket = hash & mask;
+    if bucket < buckets { bucket } else { bucket & mask >> 1 }
+}
+
+impl<K: Plain, V: Plain> HeapMap<K, V> {
+    const HEAD_WORDS: u64 = APART + SHARDS * SHARD_WORDS;
+
+    opened!("a map");
+
+    fn type_name() -> String {
+        format!("HeapMap<{}, {}>", description::<K>(), description::<V>())
+    }
+
+    /// The first word of the shard of a hash. Its low bits choose the bucket.
+    fn shard(&self, tx: &mut Tx<'_>, hash: u64) -> Result<u64, Interrupt> {
+        Ok(self.0.first(tx)? + APART + (hash >> 59) * SHARD_WORDS)
+    }
+
+    /// The word of a bucket.
+    fn bucket(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<u64, Interrupt> {
+        let directory = self.0.get(tx, shard + DIRECTORY)?;
+        Ok(self.0.get(tx, directory + bucket / SEGMENT)? + bucket % SEGMENT)
+    }
+
+    /// The word that leads to the entry of a key, and the entry; or to the end of the chain, and 0. `None` in an empty shard.
+    fn find(&self, tx: &mut Tx<'_>, shard: u64, hash: u64, key: &K) -> Result<Option<(u64, u64)>, Interrupt> {
+        let buckets = self.0.get(tx, shard + BUCKETS)?;
+        if buckets == 0 {
+            return Ok(None);
+        }
+        let mut link = self.bucket(tx, shard, bucket_of(hash, buckets))?;
+        with_words::<K, _>(|words| {
+            key.to_words(words);
+            loop {
+                let entry = self.0.get(tx, link)?;
+                if entry == 0 || self.has_key(tx, entry, words)? {
+                    return Ok(Some((link, entry)));
+                }
+                link = entry;
+            }
+        })
+    }
+
+    fn has_key(&self, tx: &mut Tx<'_>, entry: u64, words: &[u64]) -> Result<bool, Interrupt> {
+        for (at, &word) in words.iter().enumerate() {
+            if self.0.get(tx, entry + 1 + at as u64)? != word {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn get(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
+        let hash = hash(key);
+        let shard = self.shard(tx, hash)?;
+        match self.find(tx, shard, hash, key)? {
+            Some((_, entry)) if entry != 0 => self.0.load(tx, entry + 1 + K::WORDS as u64).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether there is such a key.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn contains_key(&self, tx: &mut Tx<'_>, key: &K) -> Result<bool, Interrupt> {
+        let hash = hash(key);
+        let shard = self.shard(tx, hash)?;
+        Ok(matches!(self.find(tx, shard, hash, key)?, Some((_, entry)) if entry != 0))
+    }
+
+    /// Gives a key a value; returns the one that it had.
+    ///
+    /// # Errors
+    /// The heap is full; the map is gone; a conflict.
+    pub fn insert(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
+        let hash = hash(&key);
+        let shard = self.shard(tx, hash)?;
+        let (link, entry) = match self.find(tx, shard, hash, &key)? {
+            Some(found) => found,
+            None => {
+                self.grow(tx, shard, 0)?;
+                self.find(tx, shard, hash, &key)?.expect("the shard has buckets now")
+            }
+        };
+        let value_at = 1 + K::WORDS as u64;
+        if entry != 0 {
+            let before = self.0.load(tx, entry + value_at)?;
+            self.0.store(tx, entry + value_at, &value)?;
+            return Ok(Some(before));
+        }
+        let entry = self.0.new_block(tx, value_at + V::WORDS as u64)?;
+        self.0.set(tx, entry, 0)?;
+        self.0.store(tx, entry + 1, &key)?;
+        self.0.store(tx, entry + value_at, &value)?;
+        self.0.set(tx, link, entry)?;
+        let count = self.0.add(tx, shard + COUNT, 1)?;
+        let buckets = self.0.get(tx, shard + BUCKETS)?;
+        if count > buckets {
+            self.grow(tx, shard, buckets)?;
+        }
+        Ok(None)
+    }
+
+    /// Takes a key away; returns its value.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn remove(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
+        let hash = hash(key);
+        let shard = self.shard(tx, hash)?;
+        let Some((link, entry)) = self.find(tx, shard, hash, key)? else { return Ok(None) };
+        if entry == 0 {
+            return Ok(None);
+        }
+        let value = self.0.load(tx, entry + 1 + K::WORDS as u64)?;
+        let next = self.0.get(tx, entry)?;
+        self.0.set(tx, link, next)?;
+        self.0.free_block(tx, entry)?;
+        self.0.add(tx, shard + COUNT, u64::MAX)?;
+        Ok(Some(value))
+    }
+
+    /// How many keys there are. Whoever asks conflicts with all who add or take away.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
+        let first = self.0.first(tx)?;
+        let mut sum = 0;
+        for shard in 0..SHARDS {
+            sum += self.0.get(tx, first + APART + shard * SHARD_WORDS + COUNT)?;
+        }
+        Ok(sum)
+    }
+
+    /// Whether there are none; as [`HeapMap::len`].
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// Calls `see` with every key and its value, in no order.
+    ///
+    /// # Errors
+    /// Those of `see`; the map is gone; a conflict.
+    pub fn for_each(
+        &self,
+        tx: &mut Tx<'_>,
+        mut see: impl FnMut(K, V) -> Result<(), Interrupt>,
+    ) -> Result<(), Interrupt> {
+        self.each_entry(tx, |tx, entry| {
+            let key = self.0.load(tx, entry + 1)?;
+            see(key, self.0.load(tx, entry + 1 + K::WORDS as u64)?)
+        })
+    }
+
+    fn each_entry(
+        &self,
+        tx: &mut Tx<'_>,
+        mut see: impl FnMut(&mut Tx<'_>, u64) -> Result<(), Interrupt>,
+    ) -> Result<(), Interrupt> {
+        let first = self.0.first(tx)?;
+        for shard in (0..SHARDS).map(|shard| first + APART + shard * SHARD_WORDS) {
+            for bucket in 0..self.0.get(tx, shard + BUCKETS)? {
+                let link = self.bucket(tx, shard, bucket)?;
+                let mut entry = self.0.get(tx, link)?;
+                while entry != 0 {
+                    let next = self.0.get(tx, entry)?;
+                    see(tx, entry)?;
+                    entry = next;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all keys away.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        self.each_entry(tx, |tx, entry| self.0.free_block(tx, entry))?;
+        let first = self.0.first(tx)?;
+        for shard in (0..SHARDS).map(|shard| first + APART + shard * SHARD_WORDS) {
+            let directory = self.0.get(tx, shard + DIRECTORY)?;
+            for segment in 0..self.0.get(tx, shard + BUCKETS)?.div_ceil(SEGMENT) {
+                let segment = self.0.get(tx, directory + segment)?;
+                self.0.free_block(tx, segment)?;
+            }
+            if directory != 0 {
+                self.0.free_block(tx, directory)?;
+            }
+            for word in [DIRECTORY, BUCKETS, CAPACITY, COUNT] {
+                self.0.set(tx, shard + word, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes it with all keys, and its name.
+    ///
+    /// # Errors
+    /// It is gone, or does not have this name; a conflict.
+    pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        self.clear(tx)?;
+        self.0.remove(tx, name)
+    }
+
+    // ---- growing ----------------------------------------------------------------------------------------------
+
+    /// Adds a few buckets to a shard that has so many, and gives them what is theirs.
+    fn grow(&self, tx: &mut Tx<'_>, shard: u64, buckets: u64) -> Result<(), Interrupt> {
+        if buckets.is_multiple_of(SEGMENT) {
+            self.add_segment(tx, shard, buckets / SEGMENT)?;
+        }
+        self.0.set(tx, shard + BUCKETS, buckets + GROWTH)?;
+        // The first few have nothing that others could have had before.
+        for bucket in buckets.max(GROWTH)..buckets + GROWTH {
+            self.split(tx, shard, bucket)?;
+        }
+        Ok(())
+    }
+
+    fn add_segment(&self, tx: &mut Tx<'_>, shard: u64, number: u64) -> Result<(), Interrupt> {
+        let capacity = self.0.get(tx, shard + CAPACITY)?;
+        if number == capacity {
+            let wanted = (capacity * 2).max(DIRECTORY_FIRST);
+            let directory = self.0.get(tx, shard + DIRECTORY)?;
+            let larger = self.0.new_block(tx, wanted)?;
+            for at in 0..number {
+                let segment = self.0.get(tx, directory + at)?;
+                self.0.set(tx, larger + at, segment)?;
+            }
+            if directory != 0 {
+                self.0.free_block(tx, directory)?;
+            }
+            self.0.set(tx, shard + DIRECTORY, larger)?;
+            self.0.set(tx, shard + CAPACITY, wanted)?;
+        }
+        let segment = self.0.new_block(tx, SEGMENT)?;
+        (0..SEGMENT).try_for_each(|at| self.0.set(tx, segment + at, 0))?;
+        let directory = self.0.get(tx, shard + DIRECTORY)?;
+        self.0.set(tx, directory + number, segment)
+    }
+
+    /// Moves into a new bucket what belongs there from the one that had it before.
+    fn split(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<(), Interrupt> {
+        let before = bucket - (1 << bucket.ilog2());
+        let mut link = self.bucket(tx, shard, before)?;
+        let mut to = self.bucket(tx, shard, bucket)?;
+        loop {
+            let entry = self.0.get(tx, link)?;
+            if entry == 0 {
+                return Ok(());
+            }
+            let key: K = self.0.load(tx, entry + 1)?;
+            if bucket_of(hash(&key), bucket + 1) == bucket {
+                let next = self.0.get(tx, entry)?;
+                self.0.set(tx, link, next)?;
+                self.0.set(tx, to, entry)?;
+                self.0.set(tx, entry, 0)?;
+                to = entry;
+            } else {
+                link = entry;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_keeps_its_keys_until_it_is_split() {
+        for buckets in 1..200u64 {
+            for hash in (0..1000).map(mix) {
+                let (now, then) = (bucket_of(hash, buckets), bucket_of(hash, buckets + 1));
+                assert!(now < buckets && (then == now || then == buckets));
+                if then != now {
+                    assert_eq!(now, buckets - (1 << buckets.ilog2()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! A B+-tree. Full nodes are split on the way down, so that an insertion passes each level once; a node is given back when
+//! it is empty, and not before.
+//!
+//! ```text
+//! leaf      count | 1 << 32, room for 16 keys, room for 16 values
+//! inner     count,           room for 16 keys, room for 17 nodes
+//! ```
+//!
+//! The keys of an inner node's node *i* are less than its key *i*, and not less than its key *i* - 1.
+
+use std::ops::{Bound, RangeBounds};
+
+use super::{APART, CELLS, CELLS_WORDS, Head, opened, own_cell};
+use crate::error::{Interrupt, Result};
+use crate::tx::Tx;
+use crate::typed::{Plain, description};
+
+/// Keys of a node, at most.
+const FULL: u64 = 16;
+const HALF: u64 = FULL / 2;
+const LEAF: u64 = 1 << 32;
+/// In the head: the first word of the root, 0 for none.
+const ROOT: u64 = 1;
+
+/// A durable map in the order of its keys.
+///
+/// ```
+/// # use cedrat_heap::{HeapOptions, HeapOrderedMap, Memory, MemoryOptions};
+/// # fn main() -> cedrat_heap::Result<()> {
+/// # let memory = Memory::volatile(MemoryOptions::small())?;
+/// # let heap = memory.create_heap("calendar", &HeapOptions::new(1 << 20))?;
+/// let days: HeapOrderedMap<u32, u64> = HeapOrderedMap::open(&heap, "days")?;
+/// heap.transaction(|tx| (1..=31).try_for_each(|day| days.insert(tx, day, u64::from(day) * 2).map(drop)))?;
+/// let week = heap.transaction(|tx| days.range(tx, 8..15))?;
+/// assert_eq!((week.len(), week[0]), (7, (8, 16)));
+/// assert_eq!(heap.transaction(|tx| days.last(tx))?, Some((31, 62)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HeapOrderedMap<K, V>(Head<(K, V)>);
+
+impl<K, V> Clone for HeapOrderedMap<K, V> {
+    fn clone(&self) -> Self {
+        HeapOrderedMap(self.0.clone())
+    }
+}
+
+/// A node that was looked at.
+#[derive(Clone, Copy)]
+struct Node {
+    /// Its first word.
+    at: u64,
+    count: u64,
+    leaf: bool,
+}
+
+impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
+    const HEAD_WORDS: u64 = APART + CELLS_WORDS;
+    const KEY: u64 = K::WORDS as u64;
+    const VALUE: u64 = V::WORDS as u64;
+    /// Where in a node values or nodes begin.
+    const BEHIND_KEYS: u64 = 1 + FULL * Self::KEY;
+
+    opened!("an ordered map");
+
+    fn type_name() -> String {
+        format!("HeapOrderedMap<{}, {}>", description::<K>(), description::<V>())
+    }
+
+    // ---- nodes ------------------------------------------------------------------------------------------------
+
+    fn node(&self, tx: &mut Tx<'_>, at: u64) -> Result<Node, Interrupt> {
+        let word = self.0.get(tx, at)?;
+        Ok(Node { at, count: (word & (LEAF - 1)).min(FULL), leaf: word & LEAF != 0 })
+    }
+
+    fn set_count(&self, tx: &mut Tx<'_>, node: Node, count: u64) -> Result<(), Interrupt> {
+        self.0.set(tx, node.at, count | if node.leaf { LEAF } else { 0 })
+    }
+
+    fn new_node(&self, tx: &mut Tx<'_>, leaf: bool) -> Result<Node, Interrupt> {
+        let words = Self::BEHIND_KEYS + if leaf { FULL * Self::VALUE } else { FULL + 1 };
+        let at = self.0.new_block(tx, words)?;
+        let node = Node { at, count: 0, leaf };
+        self.set_count(tx, node, 0)?;
+        Ok(node)
+    }
+
+    fn key_word(node: Node, index: u64) -> u64 {
+        node.at + 1 + index * Self::KEY
+    }
+
+    /// Where a leaf's value, or an inner node's node, lies.
+    fn behind_word(node: Node, index: u64) -> u64 {
+        node.at + Self::BEHIND_KEYS + index * if node.leaf { Self::VALUE } else { 1 }
+    }
+
+    fn key(&self, tx: &mut Tx<'_>, node: Node, index: u64) -> Result<K, Interrupt> {
+        self.0.load(tx, Self::key_word(node, index))
+    }
+
+    fn child(&self, tx: &mut Tx<'_>, node: Node, index: u64) -> Result<Node, Interrupt> {
+        let at = self.0.get(tx, Self::behind_word(node, index))?;
+        self.node(tx, at)
+    }
+
+    /// How many keys of a node come before one, or are it, with `or_equal`.
+    fn before(&self, tx: &mut Tx<'_>, node: Node, key: &K, or_equal: bool) -> Result<u64, Interrupt> {
+        let (mut from, mut to) = (0, node.count);
+        while from < to {
+            let middle = (from + to) / 2;
+            let other = self.key(tx, node, middle)?;
+            if other < *key || or_equal && other == *key {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        Ok(from)
+    }
+
+    /// Copies words that may overlap.
+    fn copy(&self, tx: &mut Tx<'_>, from: u64, to: u64, words: u64) -> Result<(), Interrupt> {
+        for step in 0..words {
+            let at = if from < to { words - 1 - step } else { step };
+            let value = self.0.get(tx, from + at)?;
+            self.0.set(tx, to + at, value)?;
+        }
+        Ok(())
+    }
+
+    fn root(&self, tx: &mut Tx<'_>) -> Result<(u64, Option<Node>), Interrupt> {
+        let first = self.0.first(tx)?;
+        match self.0.get(tx, first + ROOT)? {
+            0 => Ok((first, None)),
+            at => Ok((first, Some(self.node(tx, at)?))),
+        }
+    }
+
+    /// The leaf where a key is, if it is anywhere, and how many of its keys come before.
+    fn find(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<(Node, u64, bool)>, Interrupt> {
+        let (_, Some(mut node)) = self.root(tx)? else { return Ok(None) };
+        while !node.leaf {
+            let index = self.before(tx, node, key, true)?;
+            node = self.child(tx, node, index)?;
+        }
+        let index = self.before(tx, node, key, false)?;
+        let is = index < node.count && self.key(tx, node, index)? == *key;
+        Ok(Some((node, index, is)))
+    }
+
+    // ---- keys -------------------------------------------------------------------------------------------------
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn get(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
+        match self.find(tx, key)? {
+            Some((leaf, index, true)) => self.0.load(tx, Self::behind_word(leaf, index)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether there is such a key.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn contains_key(&self, tx: &mut Tx<'_>, key: &K) -> Result<bool, Interrupt> {
+        Ok(matches!(self.find(tx, key)?, Some((_, _, true))))
+    }
+
+    /// Gives a key a value; returns the one that it had.
+    ///
+    /// # Errors
+    /// The heap is full; the map is gone; a conflict.
+    pub fn insert(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
+        if let Some((leaf, index, true)) = self.find(tx, &key)? {
+            let at = Self::behind_word(leaf, index);
+            let before = self.0.load(tx, at)?;
+            self.0.store(tx, at, &value)?;
+            return Ok(Some(before));
+        }
+        let mut node = self.root_with_room(tx)?;
+        while !node.leaf {
+            let index = self.before(tx, node, &key, true)?;
+            let child = self.child(tx, node, index)?;
+            node = if child.count < FULL { child } else { self.split(tx, node, index, child, &key)? };
+        }
+        let index = self.before(tx, node, &key, false)?;
+        self.make_room(tx, node, index, index)?;
+        self.0.store(tx, Self::key_word(node, index), &key)?;
+        self.0.store(tx, Self::behind_word(node, index), &value)?;
+        self.count(tx, 1)?;
+        Ok(None)
+    }
+
+    fn count(&self, tx: &mut Tx<'_>, amount: u64) -> Result<(), Interrupt> {
+        let first = self.0.first(tx)?;
+        self.0.add(tx, own_cell(tx, first + APART), amount).map(drop)
+    }
+
+    /// Moves a node's keys from `index` on, and what is behind them from `behind` on, one place up.
+    fn make_room(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
+        let from = Self::key_word(node, index);
+        self.copy(tx, from, from + Self::KEY, (node.count - index) * Self::KEY)?;
+        let (from, to) = (Self::behind_word(node, behind), Self::behind_word(node, behind + 1));
+        let end = Self::behind_word(node, if node.leaf { node.count } else { node.count + 1 });
+        self.copy(tx, from, to, end - from)?;
+        self.set_count(tx, node, node.count + 1)
+    }
+
+    /// The root, with room for one more key.
+    fn root_with_room(&self, tx: &mut Tx<'_>) -> Result<Node, Interrupt> {
+        let (first, root) = self.root(tx)?;
+        let root = match root {
+            Some(root) if root.count < FULL => return Ok(root),
+            Some(full) => {
+                let root = self.new_node(tx, false)?;
+                self.0.set(tx, Self::behind_word(root, 0), full.at)?;
+                self.halve(tx, root, 0, full)?;
+                root
+            }
+            None => self.new_node(tx, true)?,
+        };
+        self.0.set(tx, first + ROOT, root.at)?;
+        self.node(tx, root.at)
+    }
+
+    /// Splits a full node of another; returns the half where a key belongs.
+    fn split(&self, tx: &mut Tx<'_>, parent: Node, index: u64, full: Node, key: &K) -> Result<Node, Interrupt> {
+        self.halve(tx, parent, index, full)?;
+        let between = self.key(tx, parent, index)?;
+        self.child(tx, parent, if *key < between { index } else { index + 1 })
+    }
+
+    /// Moves the upper half of a full node into a new one, behind it in its parent, which has room.
+    fn halve(&self, tx: &mut Tx<'_>, parent: Node, index: u64, full: Node) -> Result<(), Interrupt> {
+        let upper = self.new_node(tx, full.leaf)?;
+        // Between the nodes of an inner node one key goes up; a leaf keeps all.
+        let (from, end) = if full.leaf { (HALF, FULL) } else { (HALF + 1, FULL + 1) };
+        self.copy(tx, Self::key_word(full, from), Self::key_word(upper, 0), (FULL - from) * Self::KEY)?;
+        let behind = Self::behind_word(full, from);
+        self.copy(tx, behind, Self::behind_word(upper, 0), Self::behind_word(full, end) - behind)?;
+        self.make_room(tx, parent, index, index + 1)?;
+        self.copy(tx, Self::key_word(full, HALF), Self::key_word(parent, index), Self::KEY)?;
+        self.0.set(tx, Self::behind_word(parent, index + 1), upper.at)?;
+        self.set_count(tx, full, HALF)?;
+        self.set_count(tx, upper, FULL - from)
+    }
+
+    /// Takes a key away; returns its value.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn remove(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
+        let Some((leaf, index, true)) = self.find(tx, key)? else { return Ok(None) };
+        let value = self.0.load(tx, Self::behind_word(leaf, index))?;
+        self.count(tx, u64::MAX)?;
+        if leaf.count > 1 {
+            self.close_gap(tx, leaf, index, index)?;
+        } else {
+            self.remove_leaf(tx, key)?;
+        }
+        Ok(Some(value))
+    }
+
+    /// Moves a node's keys behind `index`, and what lies behind `behind`, one place down.
+    fn close_gap(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
+        let to = Self::key_word(node, index);
+        self.copy(tx, to + Self::KEY, to, (node.count - index - 1) * Self::KEY)?;
+        let (to, from) = (Self::behind_word(node, behind), Self::behind_word(node, behind + 1));
+        let end = Self::behind_word(node, if node.leaf { node.count } else { node.count + 1 });
+        self.copy(tx, from, to, end - from)?;
+        self.set_count(tx, node, node.count - 1)
+    }
+
+    /// Takes away the leaf of a key, which is its only one, and the nodes above it that have no other.
+    fn remove_leaf(&self, tx: &mut Tx<'_>, key: &K) -> Result<(), Interrupt> {
+        let (first, Some(mut node)) = self.root(tx)? else { return Ok(()) };
+        // The lowest node that has others, and all below it on the way.
+        let (mut stays, mut gone) = (None, vec![node]);
+        while !node.leaf {
+            let index = self.before(tx, node, key, true)?;
+            if node.count > 0 {
+                stays = Some((node, index));
+                gone.clear();
+            }
+            node = self.child(tx, node, index)?;
+            gone.push(node);
+        }
+        match stays {
+            Some((node, index)) => self.close_gap(tx, node, index.saturating_sub(1), index)?,
+            None => self.0.set(tx, first + ROOT, 0)?,
+        }
+        gone.into_iter().try_for_each(|node| self.0.free_block(tx, node.at))?;
+        self.lower_root(tx)
+    }
+
+    /// A root with only one node gives its place to that.
+    fn lower_root(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        while let (first, Some(root)) = self.root(tx)?
+            && !root.leaf
+            && root.count == 0
+        {
+            let child = self.0.get(tx, Self::behind_word(root, 0))?;
+            self.0.set(tx, first + ROOT, child)?;
+            self.0.free_block(tx, root.at)?;
+        }
+        Ok(())
+    }
+
+    /// How many keys there are. Whoever asks conflicts with all who add or take away.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
+        let first = self.0.first(tx)?;
+        let mut sum = 0u64;
+        for cell in 0..CELLS {
+            sum = sum.wrapping_add(self.0.get(tx, first + APART + cell * APART)?);
+        }
+        Ok(sum)
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
+        Ok(self.root(tx)?.1.is_none())
+    }
+
+    // ---- in order ---------------------------------------------------------------------------------------------
+
+    /// Calls `see` with the keys of a range and their values, in their order, as long as it returns `true`.
+    ///
+    /// # Errors
+    /// Those of `see`; the map is gone; a conflict.
+    pub fn visit(
+        &self,
+        tx: &mut Tx<'_>,
+        range: impl RangeBounds<K>,
+        mut see: impl FnMut(K, V) -> Result<bool, Interrupt>,
+    ) -> Result<(), Interrupt> {
+        match self.root(tx)?.1 {
+            Some(root) => self.visit_node(tx, root, &range, &mut see).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn visit_node(
+        &self,
+        tx: &mut Tx<'_>,
+        node: Node,
+        range: &impl RangeBounds<K>,
+        see: &mut impl FnMut(K, V) -> Result<bool, Interrupt>,
+    ) -> Result<bool, Interrupt> {
+        let from = match range.start_bound() {
+            Bound::Included(key) => self.before(tx, node, key, !node.leaf)?,
+            Bound::Excluded(key) => self.before(tx, node, key, true)?,
+            Bound::Unbounded => 0,
+        };
+        for index in from..node.count + u64::from(!node.leaf) {
+            if node.leaf {
+                let key = self.key(tx, node, index)?;
+                let value = self.0.load(tx, Self::behind_word(node, index))?;
+                if is_behind(&key, range) || !see(key, value)? {
+                    return Ok(false);
+                }
+            } else {
+                if index > from && is_behind(&self.key(tx, node, index - 1)?, range) {
+                    return Ok(false);
+                }
+                let child = self.child(tx, node, index)?;
+                if !self.visit_node(tx, child, range, see)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The keys of a range and their values, in their order.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn range(&self, tx: &mut Tx<'_>, range: impl RangeBounds<K>) -> Result<Vec<(K, V)>, Interrupt> {
+        let mut all = Vec::new();
+        self.visit(tx, range, |key, value| {
+            all.push((key, value));
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
+    /// The first key, and its value.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn first(&self, tx: &mut Tx<'_>) -> Result<Option<(K, V)>, Interrupt> {
+        self.at_end(tx, |_| 0)
+    }
+
+    /// The last key, and its value.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn last(&self, tx: &mut Tx<'_>) -> Result<Option<(K, V)>, Interrupt> {
+        self.at_end(tx, |node| if node.leaf { node.count - 1 } else { node.count })
+    }
+
+    fn at_end(&self, tx: &mut Tx<'_>, index: impl Fn(Node) -> u64) -> Result<Option<(K, V)>, Interrupt> {
+        let (_, Some(mut node)) = self.root(tx)? else { return Ok(None) };
+        while !node.leaf {
+            node = self.child(tx, node, index(node))?;
+        }
+        let key = self.key(tx, node, index(node))?;
+        Ok(Some((key, self.0.load(tx, Self::behind_word(node, index(node)))?)))
+    }
+
+    /// Takes all keys away.
+    ///
+    /// # Errors
+    /// The map is gone; a conflict.
+    pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        let (first, root) = self.root(tx)?;
+        let mut nodes: Vec<Node> = root.into_iter().collect();
+        while let Some(node) = nodes.pop() {
+            for index in 0..if node.leaf { 0 } else { node.count + 1 } {
+                nodes.push(self.child(tx, node, index)?);
+            }
+            self.0.free_block(tx, node.at)?;
+        }
+        self.0.set(tx, first + ROOT, 0)?;
+        (0..CELLS).try_for_each(|cell| self.0.set(tx, first + APART + cell * APART, 0))
+    }
+
+    /// Removes it with all keys, and its name.
+    ///
+    /// # Errors
+    /// It is gone, or does not have this name; a conflict.
+    pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        self.clear(tx)?;
+        self.0.remove(tx, name)
+    }
+}
+
+/// Whether a key lies behind the end of a range.
+fn is_behind<K: Ord>(key: &K, range: &impl RangeBounds<K>) -> bool {
+    match range.end_bound() {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}

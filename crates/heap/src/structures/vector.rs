@@ -1,0 +1,170 @@
+//! A vector in segments, each twice as long as the one before: nothing is ever copied.
+
+use super::{Head, opened};
+use crate::error::{Interrupt, Result};
+use crate::tx::Tx;
+use crate::typed::{Plain, description};
+
+/// Elements of the first segment.
+const FIRST_LEN: u64 = 8;
+const SEGMENTS: u64 = 40;
+/// Words of the head: its number, the length, the segments.
+const LEN: u64 = 1;
+const SEGMENTS_AT: u64 = 4;
+
+/// A durable vector.
+///
+/// ```
+/// # use cedrat_heap::{HeapOptions, HeapVec, Memory, MemoryOptions};
+/// # fn main() -> cedrat_heap::Result<()> {
+/// # let memory = Memory::volatile(MemoryOptions::small())?;
+/// # let heap = memory.create_heap("rows", &HeapOptions::new(1 << 20))?;
+/// let readings: HeapVec<f64> = HeapVec::open(&heap, "readings")?;
+/// heap.transaction(|tx| {
+///     readings.push(tx, 20.5)?;
+///     readings.push(tx, 21.0)?;
+///     readings.set(tx, 0, 19.5)
+/// })?;
+/// assert_eq!(heap.transaction(|tx| readings.get(tx, 0))?, Some(19.5));
+/// assert_eq!(heap.transaction(|tx| readings.pop(tx))?, Some(21.0));
+/// assert_eq!(heap.transaction(|tx| readings.len(tx))?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct HeapVec<T>(Head<T>);
+
+impl<T> Clone for HeapVec<T> {
+    fn clone(&self) -> Self {
+        HeapVec(self.0.clone())
+    }
+}
+
+/// The segment of an element, and how many are before it there.
+fn place(index: u64) -> (u64, u64) {
+    let segment = (index / FIRST_LEN + 1).ilog2();
+    (u64::from(segment), index - FIRST_LEN * ((1 << segment) - 1))
+}
+
+impl<T: Plain> HeapVec<T> {
+    const HEAD_WORDS: u64 = SEGMENTS_AT + SEGMENTS;
+
+    opened!("a vector");
+
+    fn type_name() -> String {
+        format!("HeapVec<{}>", description::<T>())
+    }
+
+    /// How many elements it has.
+    ///
+    /// # Errors
+    /// The vector is gone; a conflict.
+    pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
+        let first = self.0.first(tx)?;
+        self.0.get(tx, first + LEN)
+    }
+
+    /// Whether it has none.
+    ///
+    /// # Errors
+    /// As [`HeapVec::len`].
+    pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// The word where an element begins that there is.
+    fn word_of(&self, tx: &mut Tx<'_>, first: u64, index: u64) -> Result<u64, Interrupt> {
+        let (segment, before) = place(index);
+        Ok(self.0.get(tx, first + SEGMENTS_AT + segment)? + before * T::WORDS as u64)
+    }
+
+    /// An element; `None` if there are not so many.
+    ///
+    /// # Errors
+    /// The vector is gone; a conflict.
+    pub fn get(&self, tx: &mut Tx<'_>, index: u64) -> Result<Option<T>, Interrupt> {
+        let first = self.0.first(tx)?;
+        if index >= self.0.get(tx, first + LEN)? {
+            return Ok(None);
+        }
+        let word = self.word_of(tx, first, index)?;
+        self.0.load(tx, word).map(Some)
+    }
+
+    /// Replaces an element; returns whether there are so many.
+    ///
+    /// # Errors
+    /// The vector is gone; a conflict.
+    pub fn set(&self, tx: &mut Tx<'_>, index: u64, value: T) -> Result<bool, Interrupt> {
+        let first = self.0.first(tx)?;
+        if index >= self.0.get(tx, first + LEN)? {
+            return Ok(false);
+        }
+        let word = self.word_of(tx, first, index)?;
+        self.0.store(tx, word, &value)?;
+        Ok(true)
+    }
+
+    /// Adds an element at the end; returns its index.
+    ///
+    /// # Errors
+    /// The heap is full; the vector is gone; a conflict.
+    pub fn push(&self, tx: &mut Tx<'_>, value: T) -> Result<u64, Interrupt> {
+        let first = self.0.first(tx)?;
+        let len = self.0.get(tx, first + LEN)?;
+        let (segment, before) = place(len);
+        if before == 0 && self.0.get(tx, first + SEGMENTS_AT + segment)? == 0 {
+            let block = self.0.new_block(tx, (FIRST_LEN << segment) * T::WORDS as u64)?;
+            self.0.set(tx, first + SEGMENTS_AT + segment, block)?;
+        }
+        let word = self.word_of(tx, first, len)?;
+        self.0.store(tx, word, &value)?;
+        self.0.set(tx, first + LEN, len + 1)?;
+        Ok(len)
+    }
+
+    /// Takes the last element away. Of the segments that are empty then one stays, for the next that comes.
+    ///
+    /// # Errors
+    /// The vector is gone; a conflict.
+    pub fn pop(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
+        let first = self.0.first(tx)?;
+        let Some(last) = self.0.get(tx, first + LEN)?.checked_sub(1) else { return Ok(None) };
+        let word = self.word_of(tx, first, last)?;
+        let value = self.0.load(tx, word)?;
+        self.0.set(tx, first + LEN, last)?;
+        let (segment, before) = place(last);
+        if before == 0 && segment + 1 < SEGMENTS {
+            self.free_segment(tx, first, segment + 1)?;
+        }
+        Ok(Some(value))
+    }
+
+    fn free_segment(&self, tx: &mut Tx<'_>, first: u64, segment: u64) -> Result<(), Interrupt> {
+        let block = self.0.get(tx, first + SEGMENTS_AT + segment)?;
+        if block != 0 {
+            self.0.free_block(tx, block)?;
+            self.0.set(tx, first + SEGMENTS_AT + segment, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Takes all elements away.
+    ///
+    /// # Errors
+    /// The vector is gone; a conflict.
+    pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        let first = self.0.first(tx)?;
+        self.0.set(tx, first + LEN, 0)?;
+        (0..SEGMENTS).try_for_each(|segment| self.free_segment(tx, first, segment))
+    }
+
+    /// Removes it with all elements, and its name.
+    ///
+    /// # Errors
+    /// It is gone, or does not have this name; a conflict.
+    pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        self.clear(tx)?;
+        self.0.remove(tx, name)
+    }
+}

@@ -1,0 +1,425 @@
+//! Durable structures against those of the standard library, with transactions that are taken back, whole or in part.
+#![cfg(not(cedrat_shuttle))]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use cedrat_heap::*;
+use proptest::prelude::*;
+
+/// A structure beside what it should be.
+trait Subject {
+    type Model: Clone + Default;
+
+    /// Does the same to both; what they return is the same.
+    fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt>;
+
+    /// Both hold the same.
+    fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt>;
+
+    fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt>;
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    action: u8,
+    key: u64,
+    value: u64,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0u8..30, 0u64..300, any::<u64>()).prop_map(|(action, key, value)| Step { action, key, value });
+    proptest::collection::vec(step, 1..600)
+}
+
+fn heap() -> Heap {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    memory.create_heap("structures", &HeapOptions { chunk_len: 4096, ..HeapOptions::new(8 << 20) }).expect("a heap")
+}
+
+const NAME: &str = "subject";
+
+/// Actions from 26 on end a transaction, or set and use savepoints.
+fn run<S: Subject>(open: impl Fn(&Heap) -> Result<S>, steps: &[Step]) {
+    let heap = heap();
+    let subject = open(&heap).expect("it is created");
+    let mut model = S::Model::default();
+    for part in steps.split_inclusive(|step| step.action >= 28) {
+        let done = heap.atomically(|tx| {
+            let mut now = model.clone();
+            let mut savepoint = None;
+            for step in part {
+                match step.action {
+                    26 => savepoint = Some((tx.savepoint(), now.clone())),
+                    27 => {
+                        if let Some((place, then)) = savepoint.clone() {
+                            tx.back_to(place);
+                            now = then;
+                        }
+                    }
+                    28 => return Err(Interrupt::abort("as planned")),
+                    29 => {}
+                    _ => subject.step(tx, &mut now, step)?,
+                }
+            }
+            subject.check(tx, &now)?;
+            Ok(now)
+        });
+        match done {
+            Ok(now) => model = now,
+            Err(Error::Aborted(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+        heap.atomically(|tx| subject.check(tx, &model)).expect("reading");
+    }
+    let again = open(&heap).expect("it is opened");
+    heap.atomically(|tx| again.check(tx, &model)).expect("reading");
+    heap.atomically(|tx| again.remove(tx)).expect("it is removed");
+    let gone = heap.atomically(|tx| subject.check(tx, &model));
+    assert!(matches!(gone, Err(Error::NotAllocated { .. })), "{gone:?}");
+    assert_eq!(heap.verify().expect("it makes sense").blocks, 0, "nothing is left of it");
+}
+
+/// Of two words, which are not the same.
+type Key = (u8, u16);
+type Value = [u64; 2];
+
+fn key(step: &Step) -> Key {
+    (step.key as u8, (step.key * 7) as u16)
+}
+
+fn value(step: &Step) -> Value {
+    [step.value, step.value ^ step.key]
+}
+
+impl Subject for HeapMap<Key, Value> {
+    type Model = HashMap<Key, Value>;
+
+    fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt> {
+        let key = key(step);
+        match step.action {
+            0..16 => assert_eq!(self.insert(tx, key, value(step))?, model.insert(key, value(step))),
+            16..22 => assert_eq!(self.remove(tx, &key)?, model.remove(&key)),
+            22 if step.value % 8 == 0 => {
+                self.clear(tx)?;
+                model.clear();
+            }
+            _ => assert_eq!(self.contains_key(tx, &key)?, model.contains_key(&key)),
+        }
+        Ok(())
+    }
+
+    fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
+        assert_eq!(self.len(tx)?, model.len() as u64);
+        for (key, value) in model {
+            assert_eq!(self.get(tx, key)?, Some(*value));
+        }
+        let mut all = HashMap::new();
+        self.for_each(tx, |key, value| {
+            assert!(all.insert(key, value).is_none(), "a key is there twice");
+            Ok(())
+        })?;
+        assert_eq!(&all, model);
+        Ok(())
+    }
+
+    fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        self.remove_as(tx, NAME)
+    }
+}
+
+impl Subject for HeapOrderedMap<Key, Value> {
+    type Model = BTreeMap<Key, Value>;
+
+    fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt> {
+        let key = key(step);
+        match step.action {
+            0..12 => assert_eq!(self.insert(tx, key, value(step))?, model.insert(key, value(step))),
+            12..20 => assert_eq!(self.remove(tx, &key)?, model.remove(&key)),
+            20 if step.value % 8 == 0 => {
+                self.clear(tx)?;
+                model.clear();
+            }
+            21 => {
+                let to = (key.0.saturating_add(step.value as u8 % 50), 0);
+                let expected: Vec<_> = model.range(key..to.max(key)).map(|(&key, &value)| (key, value)).collect();
+                assert_eq!(self.range(tx, key..to)?, expected);
+            }
+            22 => {
+                let expected: Vec<_> = model.range(..=key).map(|(&key, &value)| (key, value)).collect();
+                assert_eq!(self.range(tx, ..=key)?, expected);
+                let behind = (std::ops::Bound::Excluded(key), std::ops::Bound::Unbounded);
+                let expected = model.range(behind).next().map(|(&key, &value)| (key, value));
+                let mut next = None;
+                self.visit(tx, behind, |key, value| {
+                    next = Some((key, value));
+                    Ok(false)
+                })?;
+                assert_eq!(next, expected);
+            }
+            23 => {
+                assert_eq!(self.first(tx)?, model.first_key_value().map(|(&key, &value)| (key, value)));
+                assert_eq!(self.last(tx)?, model.last_key_value().map(|(&key, &value)| (key, value)));
+                assert_eq!(self.is_empty(tx)?, model.is_empty());
+            }
+            _ => assert_eq!(self.contains_key(tx, &key)?, model.contains_key(&key)),
+        }
+        Ok(())
+    }
+
+    fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
+        assert_eq!(self.len(tx)?, model.len() as u64);
+        assert!(self.range(tx, ..)?.into_iter().eq(model.iter().map(|(&key, &value)| (key, value))));
+        for (key, value) in model {
+            assert_eq!(self.get(tx, key)?, Some(*value));
+        }
+        Ok(())
+    }
+
+    fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        self.remove_as(tx, NAME)
+    }
+}
+
+impl Subject for HeapVec<Value> {
+    type Model = Vec<Value>;
+
+    fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt> {
+        match step.action {
+            0..12 => {
+                assert_eq!(self.push(tx, value(step))?, model.len() as u64);
+                model.push(value(step));
+            }
+            12..20 => assert_eq!(self.pop(tx)?, model.pop()),
+            20 if step.value % 8 == 0 => {
+                self.clear(tx)?;
+                model.clear();
+            }
+            21..24 => {
+                let place = model.get_mut(step.key as usize);
+                assert_eq!(self.set(tx, step.key, value(step))?, place.is_some());
+                place.into_iter().for_each(|place| *place = value(step));
+            }
+            _ => assert_eq!(self.get(tx, step.key)?, model.get(step.key as usize).copied()),
+        }
+        Ok(())
+    }
+
+    fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
+        assert_eq!(self.len(tx)?, model.len() as u64);
+        for (at, value) in model.iter().enumerate() {
+            assert_eq!(self.get(tx, at as u64)?, Some(*value));
+        }
+        Ok(())
+    }
+
+    fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        self.remove_as(tx, NAME)
+    }
+}
+
+impl Subject for HeapQueue<Value> {
+    type Model = VecDeque<Value>;
+
+    fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt> {
+        match step.action {
+            0..12 => {
+                self.push(tx, value(step))?;
+                model.push_back(value(step));
+            }
+            12..24 => assert_eq!(self.pop(tx)?, model.pop_front()),
+            _ => assert_eq!(self.peek(tx)?, model.front().copied()),
+        }
+        Ok(())
+    }
+
+    fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
+        assert_eq!(self.len(tx)?, model.len() as u64);
+        assert_eq!(self.is_empty(tx)?, model.is_empty());
+        assert_eq!(self.peek(tx)?, model.front().copied());
+        Ok(())
+    }
+
+    fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        self.remove_as(tx, NAME)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_map_is_a_map(steps in steps()) {
+        run(|heap| HeapMap::<Key, Value>::open(heap, NAME), &steps);
+    }
+
+    #[test]
+    fn an_ordered_map_is_an_ordered_map(steps in steps()) {
+        run(|heap| HeapOrderedMap::<Key, Value>::open(heap, NAME), &steps);
+    }
+
+    #[test]
+    fn a_vector_is_a_vector(steps in steps()) {
+        run(|heap| HeapVec::<Value>::open(heap, NAME), &steps);
+    }
+
+    #[test]
+    fn a_queue_is_a_queue(steps in steps()) {
+        run(|heap| HeapQueue::<Value>::open(heap, NAME), &steps);
+    }
+}
+
+#[test]
+fn structures_grow_large_and_shrink() {
+    const COUNT: u64 = 20_000;
+    let heap = heap();
+    let map = HeapMap::<u64, u64>::open(&heap, "map").unwrap();
+    let ordered = HeapOrderedMap::<u64, u64>::open(&heap, "ordered").unwrap();
+    let scattered = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for at in 0..COUNT {
+        heap.atomically(|tx| {
+            assert_eq!(map.insert(tx, at, at + 1)?, None);
+            assert_eq!(ordered.insert(tx, scattered(at), at)?, None);
+            Ok(())
+        })
+        .unwrap();
+    }
+    heap.atomically(|tx| {
+        assert_eq!((map.len(tx)?, ordered.len(tx)?), (COUNT, COUNT));
+        for at in 0..COUNT {
+            assert_eq!(map.get(tx, &at)?, Some(at + 1));
+            assert_eq!(ordered.get(tx, &scattered(at))?, Some(at));
+        }
+        assert!(ordered.range(tx, ..)?.is_sorted());
+        Ok(())
+    })
+    .unwrap();
+    for at in 0..COUNT {
+        heap.atomically(|tx| {
+            assert_eq!(map.remove(tx, &at)?, Some(at + 1));
+            assert_eq!(ordered.remove(tx, &scattered(at))?, Some(at));
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert!(heap.atomically(|tx| Ok(map.is_empty(tx)? && ordered.is_empty(tx)?)).unwrap());
+    heap.atomically(|tx| {
+        map.remove_as(tx, "map")?;
+        ordered.remove_as(tx, "ordered")
+    })
+    .unwrap();
+    assert_eq!(heap.verify().unwrap().blocks, 0);
+}
+
+#[test]
+fn a_name_is_opened_as_what_it_is() {
+    let heap = heap();
+    HeapMap::<u64, Bytes<8>>::open(&heap, "one").unwrap();
+    let wrong = |error: Option<Error>| assert!(matches!(error, Some(Error::WrongType { .. })), "{error:?}");
+    wrong(HeapMap::<u64, Bytes<9>>::open(&heap, "one").err());
+    wrong(HeapOrderedMap::<u64, Bytes<8>>::open(&heap, "one").err());
+    wrong(HeapCounter::open(&heap, "one").err());
+    wrong(HeapVec::<u64>::open(&heap, "one").err());
+    wrong(HeapQueue::<u64>::open(&heap, "one").err());
+    assert_eq!(heap.roots().unwrap()[0].type_name, "HeapMap<u64, Bytes<8>>");
+    let counter = HeapCounter::open(&heap, "two").unwrap();
+    let refused = heap.atomically(|tx| counter.remove_as(tx, "one"));
+    assert!(matches!(refused, Err(Error::Unknown { .. })), "{refused:?}");
+    heap.atomically(|tx| counter.remove_as(tx, "two")).unwrap();
+    // Another in its place is not taken for it.
+    for _ in 0..200 {
+        HeapCounter::open(&heap, "three").unwrap();
+        let gone = heap.atomically(|tx| counter.get(tx));
+        assert!(matches!(gone, Err(Error::NotAllocated { .. })), "{gone:?}");
+        heap.atomically(|tx| HeapCounter::open_in(tx, &heap, "three")?.remove_as(tx, "three")).unwrap();
+    }
+}
+
+/// Threads do what they like; the sums are right at every moment.
+#[test]
+fn threads_change_several_structures_at_once() {
+    const EACH: u64 = 3000;
+    let heap = heap();
+    let map = HeapMap::<u64, u64>::open(&heap, "map").unwrap();
+    let ordered = HeapOrderedMap::<u64, u64>::open(&heap, "ordered").unwrap();
+    let queue = HeapQueue::<u64>::open(&heap, "queue").unwrap();
+    let counter = HeapCounter::open(&heap, "counter").unwrap();
+    let vector = HeapVec::<u64>::open(&heap, "vector").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (heap, map, ordered) = (&heap, &map, &ordered);
+            let (queue, counter, vector) = (&queue, &counter, &vector);
+            scope.spawn(move || {
+                let mut session = heap.memory().session().unwrap();
+                for at in 0..EACH {
+                    let key = (at * 7 + thread * 13) % 500;
+                    let done = session.run(Commit::Sync, |tx| {
+                        let (put, taken) = match map.remove(tx, &key)? {
+                            Some(value) => {
+                                assert_eq!(ordered.remove(tx, &key)?, Some(value));
+                                (None, Some(value))
+                            }
+                            None => {
+                                assert_eq!(map.insert(tx, key, at)?, None);
+                                assert_eq!(ordered.insert(tx, key, at)?, None);
+                                (Some(at), None)
+                            }
+                        };
+                        counter.add(tx, if put.is_some() { 1 } else { -1 })?;
+                        taken.map_or(Ok(()), |value| queue.push(tx, value))?;
+                        if at % 5 == 0 && queue.pop(tx)?.is_some() {
+                            vector.push(tx, at)?;
+                        }
+                        if at % 11 == 0 { Err(Interrupt::abort("as planned")) } else { Ok(()) }
+                    });
+                    assert!(matches!(done, Ok(_) | Err(Error::Aborted(_))), "{done:?}");
+                    if at % 100 == 0 {
+                        session
+                            .atomically(|tx| {
+                                let len = map.len(tx)?;
+                                assert_eq!((counter.get(tx)?, ordered.len(tx)?), (len as i64, len));
+                                Ok(())
+                            })
+                            .unwrap();
+                    }
+                }
+            });
+        }
+    });
+    heap.atomically(|tx| {
+        let all = ordered.range(tx, ..)?;
+        assert_eq!(all.len() as u64, map.len(tx)?);
+        assert_eq!(counter.get(tx)?, all.len() as i64);
+        for (key, value) in all {
+            assert_eq!(map.get(tx, &key)?, Some(value));
+        }
+        Ok(())
+    })
+    .unwrap();
+    heap.verify().unwrap();
+}
+
+/// What the structures are made for: those who do not touch the same do not meet.
+#[test]
+fn those_who_append_and_those_who_take_do_not_meet() {
+    // With few stripes strangers meet by chance.
+    let memory = Memory::volatile(MemoryOptions { stripes_log2: 18, ..MemoryOptions::small() }).unwrap();
+    let heap = memory.create_heap("structures", &HeapOptions::new(8 << 20)).unwrap();
+    let queue = HeapQueue::<u64>::open(&heap, "queue").unwrap();
+    let counter = HeapCounter::open(&heap, "counter").unwrap();
+    heap.atomically(|tx| (0..4).try_for_each(|at| queue.push(tx, at))).unwrap();
+    let (mut one, mut other) = (heap.memory().session().unwrap(), heap.memory().session().unwrap());
+    let mut attempts = 0;
+    let taken = one.run(Commit::Sync, |tx| {
+        attempts += 1;
+        let taken = queue.pop(tx)?;
+        counter.add(tx, 1)?;
+        // Before this one has committed, another appends and counts.
+        other.atomically(|tx| {
+            queue.push(tx, 77)?;
+            counter.add(tx, 1)
+        })?;
+        Ok(taken)
+    });
+    assert_eq!((taken.unwrap().value, attempts), (Some(0), 1));
+    assert_eq!(heap.atomically(|tx| Ok((queue.len(tx)?, counter.get(tx)?))).unwrap(), (4, 2));
+}
