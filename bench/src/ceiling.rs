@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::disk::{BLOCK_LEN, Block, Ring, wait_on, wake};
 
-/// Bytes that one commit adds to the log: one insert into a hash table and its commit record.
+/// Bytes that one commit of the figure `commit` adds to the log: one insert into a hash table and its commit record.
 pub(crate) const RECORD_LEN: usize = 64;
 
 /// Blocks of the largest batch: more than 200 committers can fill.
@@ -124,8 +124,8 @@ impl Loop {
         }
     }
 
-    /// Returns when the record is durable.
-    pub(crate) fn commit(&self, record: &[u8; RECORD_LEN]) -> io::Result<()> {
+    /// Returns when the record is durable. All records have one length, which divides that of a block.
+    pub(crate) fn commit(&self, record: &[u8]) -> io::Result<()> {
         match self {
             Loop::Own(own) => own.commit(record),
             Loop::Shared(group) => group.commit(record),
@@ -177,9 +177,9 @@ impl OwnWrites {
         OwnWrites { ring, next: AtomicU64::new(0), order }
     }
 
-    fn commit(&self, record: &[u8; RECORD_LEN]) -> io::Result<()> {
+    fn commit(&self, record: &[u8]) -> io::Result<()> {
         let mut block = Block::ZERO;
-        block.0[..RECORD_LEN].copy_from_slice(record);
+        block.0[..record.len()].copy_from_slice(record);
         let mine = self.next.fetch_add(1, Ordering::Relaxed);
         self.ring.write(mine, &[block])?;
         if let Some(order) = &self.order {
@@ -300,12 +300,12 @@ impl Group {
         &self.events[batch as usize % EVENTS].0
     }
 
-    fn commit(&self, record: &[u8; RECORD_LEN]) -> io::Result<()> {
+    fn commit(&self, record: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
         let at = state.open_len;
-        assert!(at + RECORD_LEN <= BATCH_BLOCKS * BLOCK_LEN, "a batch holds a record of every committer");
-        state.buffer[at / BLOCK_LEN].0[at % BLOCK_LEN..][..RECORD_LEN].copy_from_slice(record);
-        state.open_len += RECORD_LEN;
+        assert!(at + record.len() <= BATCH_BLOCKS * BLOCK_LEN, "a batch holds a record of every committer");
+        state.buffer[at / BLOCK_LEN].0[at % BLOCK_LEN..][..record.len()].copy_from_slice(record);
+        state.open_len += record.len();
         let batch = state.open;
         let first = at == 0;
         match self.who {

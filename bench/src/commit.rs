@@ -84,7 +84,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
 fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
     let mut ways: Vec<(&'static str, String, Job, Job)> = Vec::new();
     for strategy in Strategy::for_threads(threads) {
-        let job = |seconds| Job::Ceiling { strategy: strategy.name(), threads, seconds };
+        let job = |seconds| Job::Ceiling { strategy: strategy.name(), threads, seconds, record_len: RECORD_LEN };
         ways.push((strategy.system(), strategy.name(), job(probe), job(seconds)));
     }
     for which in STORES {
@@ -205,7 +205,7 @@ fn raw_writes(ring: &Ring, seconds: f64) -> Result<f64> {
 }
 
 /// The child's side of [`Job::Ceiling`].
-pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) -> Result<Outcome> {
+pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64, record_len: usize) -> Result<Outcome> {
     let strategy = Strategy::named(strategy).ok_or_else(|| format!("no strategy is called {strategy}"))?;
     let raw_ring = Ring::create(&dir.join("raw"), RING_BLOCKS)?;
     let raw_before = raw_writes(&raw_ring, seconds / 4.0)?;
@@ -217,7 +217,7 @@ pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64) ->
             scope.spawn(|| group.write_until(&stop).expect("the disk takes the ceiling's writes"));
         }
         let reached = rate(threads, seconds, |number, go_on| {
-            let mut record = [0; RECORD_LEN];
+            let mut record = vec![0; record_len];
             record[..4].copy_from_slice(&number.to_le_bytes());
             loop {
                 group.commit(&record)?;

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::heap;
 use crate::systems::{Result, Sizing, Which};
 
 /// What a child is asked to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     /// The bare group-commit loop, with raw 4 KiB direct writes before and after it.
-    Ceiling { strategy: String, threads: u32, seconds: f64 },
+    Ceiling { strategy: String, threads: u32, seconds: f64, record_len: usize },
     /// One insert per durable transaction.
     Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
     /// Fills a store with room for all of it in memory, closes it, and says where its table begins.
@@ -32,6 +33,19 @@ pub(crate) enum Job {
     RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
+    /// Random words of memory without transactions.
+    RawWords { bytes: u64, huge: bool, threads: Vec<u32>, seconds: f64 },
+    /// Transactions of six random words of a heap, in runs one after the other.
+    HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, seconds: f64 },
+    /// Transactions of one word, committed in one of the ways.
+    HeapSync { partitions: u16, threads: u32, mode: heap::Mode, shared: bool, seconds: f64 },
+    /// A travel agency's clients.
+    HeapVacation {
+        setting: heap::Setting,
+        agency: heap::vacation::Agency,
+        runs: Vec<heap::vacation::Run>,
+        seconds: f64,
+    },
 }
 
 /// The numbers that a child gives back, by metric.
@@ -100,7 +114,9 @@ pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
 /// The child's side.
 pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     match job {
-        Job::Ceiling { strategy, threads, seconds } => crate::commit::ceiling(dir, &strategy, threads, seconds),
+        Job::Ceiling { strategy, threads, seconds, record_len } => {
+            crate::commit::ceiling(dir, &strategy, threads, seconds, record_len)
+        }
         Job::Commit { which, threads, outstanding, seconds } => {
             crate::commit::commits(dir, which, threads, outstanding, seconds)
         }
@@ -113,6 +129,14 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::RecoveryOpen { root, records, started } => crate::recovery::open(dir, root, records, started),
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
+        }
+        Job::RawWords { bytes, huge, threads, seconds } => crate::raw_words::measure(bytes, huge, &threads, seconds),
+        Job::HeapWords { setting, runs, seconds } => heap::words::runs(dir, &setting, &runs, seconds),
+        Job::HeapSync { partitions, threads, mode, shared, seconds } => {
+            heap::sync::run(dir, partitions, threads, mode, shared, seconds)
+        }
+        Job::HeapVacation { setting, agency, runs, seconds } => {
+            heap::vacation::runs(dir, &setting, agency, &runs, seconds)
         }
     }
 }

@@ -7,17 +7,20 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use job::{Job, Yard};
-use report::Report;
+use report::{Params, Report};
 use systems::Result;
 
 mod ceiling;
 mod commit;
 mod disk;
+mod heap;
 mod job;
 mod keys;
 mod large;
 mod load;
 mod plot;
+mod random;
+mod raw_words;
 mod recovery;
 mod report;
 mod systems;
@@ -29,7 +32,7 @@ struct Figure {
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 3] = [
+const FIGURES: [Figure; 7] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -45,6 +48,26 @@ const FIGURES: [Figure; 3] = [
         about: "the log of `load` replayed over a cold page file, from the kill to the first answered get",
         measure: recovery::figure,
     },
+    Figure {
+        name: "heap-words",
+        about: "transactions of six random words in a large heap, by threads and log (Hathi, Figure 3(a))",
+        measure: heap::words::figure,
+    },
+    Figure {
+        name: "heap-sync",
+        about: "small durable heap transactions by threads and commit mode, and mixed (Hathi, Figure 3(b))",
+        measure: heap::sync::figure,
+    },
+    Figure {
+        name: "heap-vacation",
+        about: "clients of a travel agency in a heap, after STAMP's vacation, by threads and log",
+        measure: heap::vacation::figure,
+    },
+    Figure {
+        name: "heap-choices",
+        about: "what the choices of transactional memory cost or gain, nothing logged",
+        measure: heap::choices::figure,
+    },
 ];
 
 /// Measures Cedrat beside its peers and the bare ceilings.
@@ -59,6 +82,12 @@ struct Arguments {
     /// One JSON object a line on stdout, and nothing else there.
     #[arg(long)]
     json: bool,
+    /// Only points with this parameter, where they have it; for the figures of heaps. May be given more than once.
+    #[arg(long, value_name = "NAME=VALUE")]
+    only: Vec<String>,
+    /// Seconds of a point, instead of each figure's own; for the figures of heaps.
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
     /// Names the figures and ends.
     #[arg(long)]
     list: bool,
@@ -84,9 +113,41 @@ enum Mode {
 /// How to measure.
 struct Settings {
     quick: bool,
+    seconds: Option<f64>,
+    /// Names and values of parameters.
+    only: Vec<(String, String)>,
 }
 
 impl Settings {
+    fn of(arguments: &Arguments) -> Result<Settings> {
+        let split = |only: &String| {
+            let halves = only.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+            halves.ok_or_else(|| format!("--only {only}: it should be NAME=VALUE"))
+        };
+        let only = arguments.only.iter().map(split).collect::<std::result::Result<_, _>>()?;
+        Ok(Settings { quick: arguments.quick, seconds: arguments.seconds, only })
+    }
+
+    /// How long a point takes.
+    fn seconds(&self, long: f64, quick: f64) -> f64 {
+        self.seconds.unwrap_or(if self.quick { quick } else { long })
+    }
+
+    /// How long the trials take that tell which way is worth measuring.
+    fn probe_seconds(&self) -> f64 {
+        if self.quick { 0.2 } else { 0.4 }
+    }
+
+    fn repetitions(&self) -> u32 {
+        if self.quick { 1 } else { 3 }
+    }
+
+    /// Whether a point with these parameters was asked for.
+    fn wants(&self, params: &Params) -> bool {
+        let fits = |only: &(String, String)| params.get(&only.0).is_none_or(|value| report::plain(value) == only.1);
+        self.only.iter().all(fits)
+    }
+
     /// Says on stderr what is going on.
     fn tell(&self, what: &str) {
         eprintln!("{what}");
@@ -121,7 +182,7 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     if arguments.list {
         for figure in &FIGURES {
-            println!("{:12} {}", figure.name, figure.about);
+            println!("{:14} {}", figure.name, figure.about);
         }
         return Ok(());
     }
@@ -133,7 +194,7 @@ fn run(arguments: Arguments) -> Result<()> {
     if figures.is_empty() {
         figures.extend(&FIGURES);
     }
-    let settings = Settings { quick: arguments.quick };
+    let settings = Settings::of(&arguments)?;
     let mut yard = Yard::open()?;
     for figure in figures {
         let report = (figure.measure)(&settings, &mut yard)?;

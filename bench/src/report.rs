@@ -147,7 +147,8 @@ impl Report {
     }
 }
 
-fn plain(value: &Value) -> String {
+/// A parameter's value without quotes.
+pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

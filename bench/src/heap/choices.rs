@@ -1,0 +1,61 @@
+//! Figure `heap-choices`: what the choices of transactional memory cost or gain, nothing logged. For the record of
+//! decisions rather than for comparing with others.
+
+use super::words::Run;
+use super::{Choices, Setting};
+use crate::Settings;
+use crate::job::{Job, Yard};
+use crate::report::{Params, Point, Report, params};
+use crate::systems::Result;
+
+const THREADS: [u32; 2] = [1, 2];
+
+/// Measures each choice by itself, with everything else as it is by default.
+pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+    let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
+    let seconds = settings.seconds(5.0, 0.5);
+    let mut report = Report::default();
+    for heap_bytes in heaps {
+        for (name, value, choices) in all_choices() {
+            let labels = |threads: u32| labels(heap_bytes, threads, name, &value);
+            let runs: Vec<Run> =
+                THREADS.into_iter().filter(|&threads| settings.wants(&labels(threads))).map(Run::single).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            settings.tell(&format!("heap-choices: {} MiB, {name} {value}", heap_bytes >> 20));
+            let setting = Setting { heap_bytes, log: None, choices };
+            let outcome = yard.run(&Job::HeapWords { setting, runs: runs.clone(), seconds })?;
+            for run in runs {
+                for (metric, unit) in [("txn_per_s", "1/s"), ("conflicts_per_s", "1/s")] {
+                    let reached = outcome[&format!("{}:{metric}", run.name())];
+                    let labels = labels(run.threads());
+                    report.points.push(Point::new("heap-choices", "cedrat", labels, metric, reached, unit));
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn labels(heap_bytes: u64, threads: u32, choice: &str, value: &str) -> Params {
+    params! {"heap_bytes": heap_bytes, "threads": threads, "choice": choice, "value": value, "log": "none", "batch": 1}
+}
+
+fn all_choices() -> Vec<(&'static str, String, Choices)> {
+    let default = Choices::default;
+    let mut all = vec![
+        ("default", String::new(), default()),
+        ("locking", "encounter-time".into(), Choices { encounter_time: true, ..default() }),
+        ("huge-pages", "off".into(), Choices { plain_pages: true, ..default() }),
+        ("snapshot-extension", "off".into(), Choices { fixed_snapshots: true, ..default() }),
+    ];
+    for log2 in [14, 16, 18, 20, 22] {
+        all.push(("stripes-log2", log2.to_string(), Choices { stripes_log2: Some(log2), ..default() }));
+    }
+    for log2 in [0, 2, 3] {
+        let words = (1 << log2).to_string();
+        all.push(("stripe-words", words, Choices { stripe_words_log2: Some(log2), ..default() }));
+    }
+    all
+}

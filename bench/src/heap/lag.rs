@@ -1,0 +1,73 @@
+//! How far durability is behind: for how long an LSN was drawn and not yet durable.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cedrat::heap::Memory;
+use cedrat::wal::{Log, Lsn};
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_millis(1);
+
+/// What the looks at a log have seen.
+#[derive(Default)]
+pub(super) struct Lag {
+    /// When an LSN was the newest, of those that are not known to be durable.
+    drawn: VecDeque<(Instant, Lsn)>,
+    /// The longest time between an LSN being the newest and a look that found it durable, or not yet.
+    pub(super) worst: Duration,
+    /// The longest time between two looks: so much of `worst` may be the looking's own fault.
+    pub(super) blind: Duration,
+    before: Option<Instant>,
+    redo_from: Option<Lsn>,
+    /// How often a checkpoint was completed.
+    pub(super) checkpoints: u64,
+}
+
+impl Lag {
+    /// Looks every millisecond until `stop`.
+    pub(super) fn watch(memory: &Memory, stop: &AtomicBool) -> Lag {
+        let mut lag = Lag::default();
+        let Some(log) = memory.log() else { return lag };
+        hurry();
+        while !stop.load(Ordering::Relaxed) {
+            lag.look(log);
+            lag.count_checkpoints(memory);
+            thread::sleep(EVERY);
+        }
+        lag
+    }
+
+    fn look(&mut self, log: &Log) {
+        let now = Instant::now();
+        let durable = log.durable_lsn();
+        while let Some(&(drawn, lsn)) = self.drawn.front() {
+            self.worst = self.worst.max(now - drawn);
+            if lsn > durable {
+                break;
+            }
+            self.drawn.pop_front();
+        }
+        let newest = log.current_lsn();
+        if newest > durable && self.drawn.back().is_none_or(|&(_, lsn)| lsn < newest) {
+            self.drawn.push_back((now, newest));
+        }
+        self.blind = self.blind.max(self.before.map_or(Duration::ZERO, |before| now - before));
+        self.before = Some(now);
+    }
+
+    fn count_checkpoints(&mut self, memory: &Memory) {
+        let now = memory.redo_from();
+        self.checkpoints += u64::from(self.redo_from.is_some_and(|before| before != now));
+        self.redo_from = Some(now);
+    }
+}
+
+/// Asks that this thread is not kept waiting for a processor: it needs next to nothing of it, and more threads than
+/// processors are measured. Refused, it looks less often, and says so.
+fn hurry() {
+    // SAFETY: a call that touches no memory; on Linux it is about the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}

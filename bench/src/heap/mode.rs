@@ -1,0 +1,102 @@
+//! The ways to commit that the figures compare (Hathi §3, Figure 3(b)).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cedrat::heap::{Commit, Session};
+use cedrat::wal::Lsn;
+use serde::{Deserialize, Serialize};
+
+use super::run::Done;
+use crate::systems::Result;
+
+/// How many commits a thread has outstanding where it waits for tokens.
+const OUTSTANDING: usize = 128;
+
+/// A way to commit transaction after transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Mode {
+    /// Waiting for none of them.
+    Async,
+    /// Waiting for each.
+    Sync,
+    /// Waiting for each one's own partition.
+    Partition,
+    /// Waiting for each, [`OUTSTANDING`] later (split-phase commit).
+    Token,
+    /// Waiting for one in so many, and with it for all before.
+    MixedSync(u64),
+    /// Waiting for the partition of one in so many.
+    MixedPartition(u64),
+}
+
+impl Mode {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Mode::Async => "async",
+            Mode::Sync => "sync",
+            Mode::Partition => "partition",
+            Mode::Token => "token",
+            Mode::MixedSync(_) => "mixed-sync",
+            Mode::MixedPartition(_) => "mixed-partition",
+        }
+    }
+
+    /// One in how many is waited for, where only some are.
+    pub(super) fn one_in(self) -> Option<u64> {
+        match self {
+            Mode::MixedSync(one_in) | Mode::MixedPartition(one_in) => Some(one_in),
+            _ => None,
+        }
+    }
+
+    /// How transaction `number` is committed.
+    fn commit(self, number: u64) -> Commit {
+        match self {
+            Mode::Async | Mode::Token => Commit::Async,
+            Mode::Sync => Commit::Sync,
+            Mode::Partition => Commit::Partition,
+            Mode::MixedSync(one_in) if number.is_multiple_of(one_in) => Commit::Sync,
+            Mode::MixedPartition(one_in) if number.is_multiple_of(one_in) => Commit::Partition,
+            Mode::MixedSync(_) | Mode::MixedPartition(_) => Commit::Async,
+        }
+    }
+
+    /// Runs transactions, each by a call of `each`, until told to stop.
+    pub(super) fn drive(
+        self,
+        session: &mut Session,
+        stop: &AtomicBool,
+        mut each: impl FnMut(&mut Session, Commit) -> Result<Lsn>,
+    ) -> Result<Done> {
+        let mut done = Done { transactions: 0, last: Lsn::ZERO };
+        let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
+        while !stop.load(Ordering::Relaxed) {
+            done.transactions += 1;
+            let lsn = each(session, self.commit(done.transactions))?;
+            done.last = done.last.max(lsn);
+            if self == Mode::Token {
+                outstanding.push_back(lsn);
+                wait_for_oldest(session, &mut outstanding)?;
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Where as many as allowed are outstanding, waits for the oldest; whatever became stable with it is let go too.
+fn wait_for_oldest(session: &Session, outstanding: &mut VecDeque<Lsn>) -> Result<()> {
+    if outstanding.len() < OUTSTANDING {
+        return Ok(());
+    }
+    let memory = session.memory();
+    if let Some(&oldest) = outstanding.front() {
+        memory.is_stable(oldest, true)?;
+    }
+    while let Some(&oldest) = outstanding.front()
+        && memory.is_stable(oldest, false)?
+    {
+        outstanding.pop_front();
+    }
+    Ok(())
+}

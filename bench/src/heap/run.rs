@@ -1,0 +1,103 @@
+//! A run by the clock: threads that commit without waiting, until all that they committed is durable.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cedrat::heap::{Memory, Session};
+use cedrat::wal::Lsn;
+
+use super::lag::Lag;
+use crate::job::Outcome;
+use crate::systems::Result;
+
+/// What a thread has done when it was asked to stop.
+#[derive(Clone, Copy)]
+pub(super) struct Done {
+    pub(super) transactions: u64,
+    /// When this is stable, all of them are.
+    pub(super) last: Lsn,
+}
+
+/// Transactions per second of `threads` threads, and what goes with it. The clock stops when the last one is durable.
+///
+/// Each thread is given its number, a session, and what tells it to stop.
+pub(super) fn timed(
+    memory: &Memory,
+    threads: u32,
+    seconds: f64,
+    work: impl Fn(u32, &mut Session, &AtomicBool) -> Result<Done> + Sync,
+) -> Result<Outcome> {
+    let (stop, drained) = (AtomicBool::new(false), AtomicBool::new(false));
+    let before = memory.counted();
+    let (outcome, lag) = thread::scope(|scope| {
+        let watch = scope.spawn(|| Lag::watch(memory, &drained));
+        let outcome = run(memory, threads, seconds, &stop, &work);
+        drained.store(true, Ordering::Relaxed);
+        Ok::<_, crate::systems::Error>((outcome?, watch.join().map_err(|_| "the watching thread panicked")?))
+    })?;
+    let (transactions, elapsed) = outcome;
+    let per_second = |count: u64| count as f64 / elapsed.as_secs_f64();
+    let after = memory.counted();
+    let made_sync = after.partition_commits_made_sync - before.partition_commits_made_sync;
+    let mut outcome = Outcome::from([
+        ("txn_per_s".into(), per_second(transactions)),
+        ("conflicts_per_s".into(), per_second(after.conflicts - before.conflicts)),
+        ("partition_made_sync_per_s".into(), per_second(made_sync)),
+    ]);
+    if memory.log().is_some() {
+        outcome.insert("durable_lag_ms_max".into(), lag.worst.as_secs_f64() * 1e3);
+        outcome.insert("unwatched_ms_max".into(), lag.blind.as_secs_f64() * 1e3);
+        outcome.insert("checkpoints".into(), lag.checkpoints as f64);
+    }
+    Ok(outcome)
+}
+
+/// How many transactions there were, and the time until the last was durable.
+fn run(
+    memory: &Memory,
+    threads: u32,
+    seconds: f64,
+    stop: &AtomicBool,
+    work: &(impl Fn(u32, &mut Session, &AtomicBool) -> Result<Done> + Sync),
+) -> Result<(u64, Duration)> {
+    let sessions = (0..threads).map(|_| memory.session()).collect::<cedrat::heap::Result<Vec<_>>>()?;
+    let from = Instant::now();
+    let (mut transactions, mut last) = (0, Lsn::ZERO);
+    thread::scope(|scope| {
+        let workers: Vec<_> = sessions
+            .into_iter()
+            .zip(0..)
+            .map(|(mut session, number)| {
+                scope.spawn(move || {
+                    let done = work(number, &mut session, stop);
+                    if done.is_err() {
+                        stop.store(true, Ordering::Relaxed); // one that failed ends all
+                    }
+                    done
+                })
+            })
+            .collect();
+        wait(stop, from + Duration::from_secs_f64(seconds));
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            let done = worker.join().map_err(|_| "a measuring thread panicked")??;
+            transactions += done.transactions;
+            last = last.max(done.last);
+        }
+        Ok::<_, crate::systems::Error>(())
+    })?;
+    memory.is_stable(last, true)?;
+    Ok((transactions, from.elapsed()))
+}
+
+/// Returns at that time, or when somebody has stopped before.
+fn wait(stop: &AtomicBool, until: Instant) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(Duration::from_millis(100)));
+    }
+}

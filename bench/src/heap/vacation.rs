@@ -1,0 +1,161 @@
+//! Figure `heap-vacation`: a travel agency's clients, after STAMP's *vacation* (IISWC 2008), with and without a log.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::mode::Mode;
+use super::run::timed;
+use super::tables::{Behaviour, Tables};
+use super::words::METRICS;
+use super::{Choices, LogSetting, Logging, Place, Setting};
+use crate::Settings;
+use crate::job::{Job, Outcome, Yard};
+use crate::random::Random;
+use crate::report::{Goal, Params, Point, Report, params};
+use crate::systems::Result;
+
+const THREADS: [u32; 4] = [1, 2, 4, 8];
+
+/// How clients get into each other's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Contention {
+    Low,
+    High,
+}
+
+impl Contention {
+    const ALL: [Contention; 2] = [Contention::Low, Contention::High];
+
+    fn name(self) -> &'static str {
+        match self {
+            Contention::Low => "low",
+            Contention::High => "high",
+        }
+    }
+
+    /// The parameters that STAMP is published with.
+    fn behaviour(self) -> Behaviour {
+        match self {
+            Contention::Low => Behaviour { queries: 2, asked_for: 90, reserve: 98 },
+            Contention::High => Behaviour { queries: 4, asked_for: 60, reserve: 90 },
+        }
+    }
+}
+
+/// The tables of a child, and their clients.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Agency {
+    contention: Contention,
+    /// Items of each kind, and customers.
+    relations: u64,
+}
+
+impl Agency {
+    pub(super) fn new(contention: Contention, settings: &Settings) -> Agency {
+        Agency { contention, relations: if settings.quick { 1 << 16 } else { 1 << 20 } }
+    }
+
+    pub(super) fn heap_bytes(self) -> u64 {
+        Tables::bytes(self.relations)
+    }
+
+    pub(super) fn relations(self) -> u64 {
+        self.relations
+    }
+}
+
+/// One run of a child over its tables.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(super) threads: u32,
+    pub(super) mode: Mode,
+}
+
+impl Run {
+    pub(super) fn name(self) -> String {
+        format!("{}-{}-{}", self.threads, self.mode.name(), self.mode.one_in().unwrap_or(0))
+    }
+}
+
+/// Measures everything and says which ratios were reached.
+pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+    let mut report = Report::default();
+    for contention in Contention::ALL {
+        let agency = Agency::new(contention, settings);
+        for logging in Logging::ALL {
+            for (partitions, threads) in logging.groups(&THREADS) {
+                let labels = |threads| labels(agency, logging, threads);
+                let threads = threads.into_iter().filter(|&threads| settings.wants(&labels(threads)));
+                let runs: Vec<Run> = threads.map(|threads| Run { threads, mode: Mode::Async }).collect();
+                if runs.is_empty() {
+                    continue;
+                }
+                settings.tell(&format!("heap-vacation: {} contention, {}", contention.name(), logging.name()));
+                let seconds = settings.seconds(10.0, 1.0);
+                let setting = setting(agency, partitions, seconds);
+                let outcome = yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), seconds })?;
+                for run in runs {
+                    add_points(&mut report, "heap-vacation", &labels(run.threads), run, &outcome);
+                }
+            }
+        }
+    }
+    goals(&mut report);
+    report.notes.push("Hathi §5: nearly 200,000 txn/s with the travel agency, 15 % below its transactional memory alone; its tables are trees, these are arrays".into());
+    Ok(report)
+}
+
+fn labels(agency: Agency, logging: Logging, threads: u32) -> Params {
+    let (contention, relations) = (agency.contention.name(), agency.relations);
+    params! {"contention": contention, "relations": relations, "log": logging.name(), "threads": threads}
+}
+
+/// A heap for the tables, and a log that holds a run.
+pub(super) fn setting(agency: Agency, partitions: Option<u16>, seconds: f64) -> Setting {
+    let log = partitions.map(|partitions| LogSetting {
+        partitions,
+        limit_bytes: (seconds * 0.6e9) as u64 + (2 << 30),
+        checkpoint_every_bytes: None,
+        ready_bytes: ((seconds * 0.2e9) as u64).min(2 << 30),
+    });
+    Setting { heap_bytes: agency.heap_bytes(), log, choices: Choices::default() }
+}
+
+pub(super) fn add_points(report: &mut Report, bench: &str, labels: &Params, run: Run, outcome: &Outcome) {
+    for (metric, unit) in METRICS {
+        if let Some(&value) = outcome.get(&format!("{}:{metric}", run.name())) {
+            report.points.push(Point::new(bench, "cedrat", labels.clone(), metric, value, unit));
+        }
+    }
+}
+
+fn goals(report: &mut Report) {
+    for contention in Contention::ALL {
+        let at = |log: &str| params! {"contention": contention.name(), "log": log, "threads": 2};
+        let (durable, volatile) = (at("async-n"), at("none"));
+        let reached = report.ratio(("cedrat", "txn_per_s", &durable), ("cedrat", "txn_per_s", &volatile));
+        let what = format!("durable / without a log, 2 threads, {} contention", contention.name());
+        report.goals.push(Goal::at_least(what, reached, 0.85));
+    }
+}
+
+/// The child's side of [`Job::HeapVacation`].
+pub(crate) fn runs(dir: &Path, setting: &Setting, agency: Agency, runs: &[Run], seconds: f64) -> Result<Outcome> {
+    let place = Place::make(dir, setting)?;
+    let tables = Tables::fill(&place.memory, &place.heap, agency.relations)?;
+    let mut outcome = Outcome::new();
+    for &run in runs {
+        place.settle()?;
+        let ran = timed(&place.memory, run.threads, seconds, |number, session, stop| {
+            let mut random = Random::new(number.into());
+            run.mode.drive(session, stop, |session, commit| {
+                let action = tables.draw(&mut random, agency.contention.behaviour());
+                Ok(session.run(commit, |tx| tables.perform(tx, &action))?.lsn)
+            })
+        })?;
+        outcome.extend(ran.into_iter().map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
+    }
+    tables.check(&place.memory)?;
+    Ok(outcome)
+}
