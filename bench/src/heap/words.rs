@@ -135,7 +135,7 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
     all
 }
 
-/// A log that checkpoints have to keep up with: while one writes the heap, the log may grow by as much and half again.
+/// A bounded log, which checkpoints have to keep up with.
 fn bounded_log(partitions: u16, heap_bytes: u64) -> LogSetting {
     let bound = 2 * heap_bytes + (1 << 30);
     LogSetting { partitions, limit_bytes: bound, checkpoint_every_bytes: Some(bound / 3), ready_bytes: bound / 3 }
