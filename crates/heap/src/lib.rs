@@ -12,7 +12,7 @@
 //! 2. `tx`, `write_set`: a transaction while its work runs;
 //! 3. `commit`, `redo`: how it becomes a record and then visible;
 //! 4. `session`: running until it commits;
-//! 5. `files`, `checkpoint`, `load`: what lies on the disk, and how it is found again;
+//! 5. `files`, `checkpoint`, `load`, `look`: what lies on the disk, and how it is found again;
 //! 6. `blocks`: allocation;
 //! 7. `typed`: the program's own structs as values in a heap;
 //! 8. `structures`: maps, vectors, queues and counters of such values.
@@ -31,6 +31,7 @@ mod files;
 mod heap;
 mod joined;
 mod load;
+mod look;
 mod memory;
 mod options;
 mod redo;
@@ -51,6 +52,7 @@ pub use error::{Error, Interrupt, Result};
 pub use heap::Heap;
 pub use joined::Joined;
 pub use load::FoundHeaps;
+pub use look::{HeapInfo, look};
 pub use memory::{Counted, LogKeeper, Memory};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
