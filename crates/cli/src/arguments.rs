@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Tour(Tour),
     #[command(subcommand)]
     Bank(Bank),
+    #[command(subcommand)]
+    Heap(Heap),
     Info(Info),
     Verify(Verify),
     Log(Log),
@@ -94,6 +96,10 @@ pub(crate) struct BankRun {
     /// How many partitions the log of a new store has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) partitions: u16,
+
+    /// Keep the accounts as words of a heap instead of in pages
+    #[arg(long)]
+    pub(crate) heap: bool,
 }
 
 /// When a commit returns.
@@ -121,9 +127,96 @@ pub(crate) struct BankVerify {
     #[arg(long, value_name = "FILE")]
     pub(crate) acks: PathBuf,
 
+    /// The accounts are words of a heap
+    #[arg(long)]
+    pub(crate) heap: bool,
+
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Heaps of a store: which there are, whether they are sound, how fast they are here.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Heap {
+    Info(HeapInfo),
+    Verify(HeapVerify),
+    Bench(HeapBench),
+}
+
+/// Say which heaps a store has, without loading or changing them.
+#[derive(Debug, Args)]
+pub(crate) struct HeapInfo {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Load the heaps of a store as recovery would leave them, and check them, without changing them.
+///
+/// Checks every chunk of the newest checkpoints against its checksum, replays the log in memory, and
+/// walks over the blocks of heaps that keep account of them. It takes as much memory as the heaps.
+///
+/// Exit code 0 if all is well; 1 with what is wrong, file and offset.
+#[derive(Debug, Args)]
+pub(crate) struct HeapVerify {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measure transactions of six random words, each read and written, in a heap on this machine.
+///
+/// Makes a new store for it and removes it in the end. For a first impression: `./x bench` measures
+/// with more care, beside the machine's own limits.
+#[derive(Debug, Args)]
+pub(crate) struct HeapBench {
+    /// A folder on the disk to measure; the store is made in a new folder in it [default: the system's temporary folder]
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// How many threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: Option<u64>,
+
+    /// The heap's size
+    #[arg(long, value_name = "N", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(4096..=1 << 40))]
+    pub(crate) bytes: u64,
+
+    /// How long
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+
+    /// When a commit returns
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = HeapCommitMode::Async)]
+    pub(crate) commit: HeapCommitMode,
+
+    /// How many partitions the log has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) partitions: u16,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// When a commit of a heap transaction returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HeapCommitMode {
+    /// At once.
+    Async,
+    /// When it, and all before it, is stable.
+    Sync,
+    /// When its own partition of the log is stable.
+    Partition,
 }
 
 /// Say what a store is and what it holds, without changing it.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use cedrat::heap::HEAP_PART;
 use cedrat::txn::Explainer;
 use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
@@ -92,6 +93,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::UNDO_ONLY => "undo-only",
         Kind::PREPARE => "prepare",
         Kind::USER => "user",
+        HEAP_PART => "heap-part",
         _ => "unknown",
     }
 }

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod bank;
+mod heap;
 mod info;
 mod log;
 mod look;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 use cedrat::txn::Registry;
 use clap::Parser;
 
-use arguments::{Arguments, Bank, Command};
+use arguments::{Arguments, Bank, Command, Heap};
 use output::{Failure, Outcome};
 
 fn main() -> ExitCode {
@@ -37,6 +38,9 @@ fn run(command: Command) -> Outcome {
         Command::Tour(arguments) => tour::tour(&arguments),
         Command::Bank(Bank::Run(arguments)) => bank::run(&arguments),
         Command::Bank(Bank::Verify(arguments)) => bank::verify(&arguments),
+        Command::Heap(Heap::Info(arguments)) => heap::info(&arguments),
+        Command::Heap(Heap::Verify(arguments)) => heap::verify(&arguments),
+        Command::Heap(Heap::Bench(arguments)) => heap::bench(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Log(arguments) => log::log(&arguments),

@@ -1,5 +1,6 @@
 //! `cedrat verify`: everything is read and checked, and nothing changed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::media::RealDisk;
@@ -7,8 +8,10 @@ use cedrat::structures::{Catalogue, check_named};
 use cedrat::txn::{Options, Progress, Store};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::arguments::Verify;
+use crate::heap;
 use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped, progress};
 use crate::overlay::Overlay;
@@ -31,6 +34,8 @@ struct Verdict {
     pages: u64,
     /// Named structures.
     structures: Vec<Structure>,
+    /// Heaps.
+    heaps: Vec<heap::Usage>,
 }
 
 /// A structure that was walked.
@@ -55,22 +60,43 @@ pub(crate) fn verify(arguments: &Verify) -> Outcome {
     report(&verdict, arguments.json)
 }
 
-/// Recovers the store on an overlay, and walks all of it.
-fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
+/// A store as recovery leaves it, with what recovery has written elsewhere.
+pub(crate) struct Recovered {
+    pub(crate) store: Store,
+    _scratch: TempDir,
+}
+
+/// Recovers the store in `directory` without changing it.
+pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
-    let below = Arc::new(RealDisk::new(&arguments.directory));
+    let below = Arc::new(RealDisk::new(directory));
     let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
     let bar = progress(0, "recovering");
-    let options = Options { create: false, background: false, progress: Some(on(&bar)), ..Options::default() };
+    let options = Options {
+        create: false,
+        background: false,
+        // It would write what is only going to be looked at: of heaps, all that has changed.
+        checkpoint_when_opened: false,
+        progress: Some(on(&bar)),
+        ..Options::default()
+    };
     let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
+    Ok(Recovered { store, _scratch: scratch })
+}
+
+/// Recovers the store on an overlay, and walks all of it.
+fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
+    let recovered = recovered(&arguments.directory)?;
+    let store = &recovered.store;
     let recovery = store.recovery();
     verdict.log_records = recovery.records;
     verdict.redone = recovery.redone;
     verdict.undone_transactions = recovery.losers;
 
+    verdict.heaps = heap::examine(store, &mut verdict.problems);
     verdict.pages = store.check()?.pages_allocated;
-    let catalogue = Catalogue::open(&store)?;
+    let catalogue = Catalogue::open(store)?;
     let mut txn = store.begin();
     let checked = catalogue.check(&txn)?;
     verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
@@ -119,6 +145,10 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
         for structure in &verdict.structures {
             let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
             rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));
+        }
+        if !verdict.heaps.is_empty() {
+            rows.push(("heaps", verdict.heaps.len().to_string()));
+            rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
         }
         rows.push(("verdict", if verdict.ok { "sound" } else { "not sound" }.to_string()));
         output::rows(&rows)?;

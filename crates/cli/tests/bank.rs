@@ -6,20 +6,24 @@ mod common;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use common::{cedrat, command, errors, json, printed, text};
 
 /// How often the bank is killed.
 const KILLS: u64 = 50;
 
+/// Where a bank keeps its accounts: in pages, or in a heap.
+const FACES: [&[&str]; 2] = [&[], &["--heap"]];
+
 /// Runs the bank until it has printed `lines` acknowledgements, kills it, and adds what it printed to `acks`.
 ///
 /// The moment of the kill is one of its progress, but its threads may be anywhere in their work.
-fn run_and_kill(store: &Path, acks: &Path, commit: &str, lines: u64) {
+fn run_and_kill(store: &Path, acks: &Path, commit: &str, face: &[&str], lines: u64) {
     let mut process = command()
         .args(["bank", "run", text(store), "--accounts", "50", "--threads", "4"])
         .args(["--commit", commit, "--partitions", "2"])
+        .args(face)
         .stdout(Stdio::piped())
         .spawn()
         .expect("cedrat runs");
@@ -43,13 +47,23 @@ fn run_and_kill(store: &Path, acks: &Path, commit: &str, lines: u64) {
 
 #[test]
 fn a_bank_that_is_killed_fifty_times_keeps_its_promises() {
+    is_killed_and_keeps_its_promises(&[]);
+}
+
+#[test]
+fn a_bank_in_a_heap_that_is_killed_fifty_times_keeps_its_promises() {
+    is_killed_and_keeps_its_promises(&["--heap"]);
+}
+
+fn is_killed_and_keeps_its_promises(face: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
     for kill in 0..KILLS {
         let commit = if kill % 2 == 0 { "sync" } else { "async" };
-        run_and_kill(&store, &acks, commit, 1 + kill * 7 % 90);
+        run_and_kill(&store, &acks, commit, face, 1 + kill * 7 % 90);
         if kill % 5 == 4 {
-            let verdict = json(&cedrat(&["bank", "verify", text(&store), "--acks", text(&acks), "--json"]));
+            let verdict = verdict(text(&store), text(&acks), face);
+            let verdict = json(&verdict);
             assert_eq!(verdict["ok"], true, "after {} kills: {verdict}", kill + 1);
             let count = fs::read_to_string(&acks).expect("acks").lines().count();
             assert_eq!(verdict["acknowledged"], count);
@@ -65,46 +79,93 @@ fn a_bank_that_is_killed_fifty_times_keeps_its_promises() {
     assert!(count as u64 > KILLS);
 }
 
+/// Verifies a bank.
+fn verdict(store: &str, acks: &str, face: &[&str]) -> Output {
+    cedrat(&[&["bank", "verify", store, "--acks", acks, "--json"], face].concat())
+}
+
 /// Makes a bank with some transfers, and the list of its acknowledgements.
-fn small_bank(folder: &Path) -> (String, String) {
+fn small_bank(folder: &Path, face: &[&str]) -> (String, String) {
     let (store, acks) = (folder.join("bank"), folder.join("acks"));
-    let run = cedrat(&["bank", "run", text(&store), "--accounts", "10", "--threads", "2", "--transfers", "100"]);
+    let run = ["bank", "run", text(&store), "--accounts", "10", "--threads", "2", "--transfers", "100"];
+    let run = cedrat(&[&run, face].concat());
     fs::write(&acks, printed(&run)).expect("room");
     (text(&store).to_string(), text(&acks).to_string())
 }
 
 #[test]
 fn what_was_never_recorded_is_missed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (store, acks) = small_bank(folder.path());
-    let lines = fs::read_to_string(&acks).expect("acks");
-    assert_eq!(lines.lines().count(), 100);
-    printed(&cedrat(&["bank", "verify", &store, "--acks", &acks]));
-    fs::write(&acks, format!("{lines}ack 999999\n")).expect("room");
-    let verdict = cedrat(&["bank", "verify", &store, "--acks", &acks]);
-    assert_eq!(verdict.status.code(), Some(1));
-    assert!(errors(&verdict).contains("999999"), "{}", errors(&verdict));
+    for face in FACES {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (store, acks) = small_bank(folder.path(), face);
+        let lines = fs::read_to_string(&acks).expect("acks");
+        assert_eq!(lines.lines().count(), 100);
+        assert_eq!(json(&verdict(&store, &acks, face))["acknowledged"], 100);
+        // One that never was, and one that is beyond everything that could have been.
+        for id in ["999999", "99999999999999"] {
+            fs::write(&acks, format!("{lines}ack {id}\n")).expect("room");
+            let verdict = verdict(&store, &acks, face);
+            assert_eq!(verdict.status.code(), Some(1));
+            assert!(errors(&verdict).contains(id), "{}", errors(&verdict));
+        }
+    }
 }
 
 #[test]
 fn a_bank_keeps_its_number_of_accounts() {
+    for face in FACES {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (store, _) = small_bank(folder.path(), face);
+        let run = cedrat(&[&["bank", "run", &store, "--accounts", "11", "--threads", "1"], face].concat());
+        assert_eq!(run.status.code(), Some(1));
+        assert!(errors(&run).contains("--accounts 10"), "{}", errors(&run));
+    }
+}
+
+#[test]
+fn a_heap_of_transfers_grows_when_it_is_full() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, _) = small_bank(folder.path());
-    let run = cedrat(&["bank", "run", &store, "--accounts", "11", "--threads", "1"]);
-    assert_eq!(run.status.code(), Some(1));
-    assert!(errors(&run).contains("--accounts 10"), "{}", errors(&run));
+    let (store, acks) = small_bank(folder.path(), &["--heap"]);
+    let opened = cedrat::open(&store).expect("a store");
+    let memory = opened.memory();
+    let (accounts, transfers) = (memory.heap("bank.accounts").expect("a heap"), memory.heap("bank.transfers"));
+    let entries = transfers.expect("a heap").size() / 8;
+    accounts.atomically(|tx| tx.write(&accounts, 8, entries - 1)).expect("a commit"); // so many were given out
+    drop((accounts, memory));
+    opened.close().expect("closed");
+    let run = ["bank", "run", &store, "--accounts", "10", "--threads", "2", "--transfers", "1000", "--heap"];
+    let lines = fs::read_to_string(&acks).expect("acks") + &printed(&cedrat(&run));
+    fs::write(&acks, lines).expect("room");
+    let verdict = json(&verdict(&store, &acks, &["--heap"]));
+    assert_eq!(verdict["acknowledged"], 1100);
+    assert_eq!(verdict["ok"], true, "{verdict}");
+}
+
+#[test]
+fn money_that_comes_from_nowhere_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, acks) = small_bank(folder.path(), &["--heap"]);
+    let opened = cedrat::open(&store).expect("a store");
+    let accounts = opened.memory().heap("bank.accounts").expect("a heap");
+    accounts.atomically(|tx| tx.write(&accounts, 64, 1_000_000)).expect("a commit");
+    drop(accounts);
+    opened.close().expect("closed");
+    let verdict = verdict(&store, &acks, &["--heap"]);
+    assert_eq!(verdict.status.code(), Some(1));
+    assert!(errors(&verdict).contains("the total is"), "{}", errors(&verdict));
 }
 
 #[test]
 fn a_bank_that_never_was_has_promised_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
-    fs::write(&acks, "").expect("room");
-    printed(&cedrat(&["bank", "verify", text(&store), "--acks", text(&acks)]));
-    fs::write(&acks, "ack 1\n").expect("room");
-    let verdict = cedrat(&["bank", "verify", text(&store), "--acks", text(&acks)]);
-    assert_eq!(verdict.status.code(), Some(1));
-    assert!(!store.exists(), "verifying made a store");
+    for face in FACES {
+        fs::write(&acks, "").expect("room");
+        json(&verdict(text(&store), text(&acks), face));
+        fs::write(&acks, "ack 1\n").expect("room");
+        assert_eq!(verdict(text(&store), text(&acks), face).status.code(), Some(1));
+        assert!(!store.exists(), "verifying made a store");
+    }
 }
 
 #[test]

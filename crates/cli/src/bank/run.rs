@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cedrat::txn::{Commit, Store};
+use cedrat::txn::Commit;
 use cedrat::wal::Ticket;
 
-use super::{Bank, TRANSFERS_IN_ENTRY, open};
+use super::heap::HeapBank;
+use super::pages::{Bank, PageDesk};
+use super::{TRANSFERS_IN_ENTRY, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
-use crate::retry::commit;
 
 /// How many tickets one thread may have outstanding.
 const OUTSTANDING_MAX: usize = 256;
@@ -43,60 +44,86 @@ impl End {
     }
 }
 
+/// One transfer.
+pub(super) struct Transfer {
+    pub(super) id: u64,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) amount: i64,
+}
+
+/// One thread's way into a bank.
+pub(super) trait Desk {
+    /// Takes an entry of the transfers for this thread alone: [`TRANSFERS_IN_ENTRY`] numbers that nobody else was
+    /// or will be given, also after a restart.
+    ///
+    /// The transaction need not be stable before the numbers are used: whoever makes one of them stable makes
+    /// this one stable with it, because it came before.
+    fn take_entry(&mut self) -> Result<u64, Failure>;
+
+    /// Makes and records a transfer. The ticket tells when it is stable.
+    fn transfer(&mut self, mode: Commit, transfer: &Transfer) -> Result<Ticket, Failure>;
+}
+
 /// Runs the bank. Returns only if an end was asked for.
 pub(crate) fn run(arguments: &BankRun) -> Outcome {
     let store = open(&arguments.directory, true, arguments.partitions).while_doing("opening the bank")?;
-    let (bank, accounts) = store.transact(|txn| {
-        let bank = match Bank::open(txn)? {
-            Some(bank) => bank,
-            None => Bank::create(txn, arguments.accounts)?,
-        };
-        let accounts = bank.accounts(txn)?;
-        Ok((bank, accounts))
-    })?;
+    if arguments.heap {
+        let bank = HeapBank::open_or_create(&store.memory(), arguments.accounts)?;
+        serve(arguments, bank.accounts(), || bank.desk())?;
+        drop(bank);
+    } else {
+        let (bank, accounts) = store.transact(|txn| {
+            let bank = match Bank::open(txn)? {
+                Some(bank) => bank,
+                None => Bank::create(txn, arguments.accounts)?,
+            };
+            let accounts = bank.accounts(txn)?;
+            Ok((bank, accounts))
+        })?;
+        serve(arguments, accounts, || Ok(PageDesk { store: &store, bank: &bank }))?;
+        drop(bank);
+    }
+    store.close()?;
+    Ok(())
+}
+
+/// Lets the threads work, each at a desk of its own.
+fn serve<D: Desk + Send>(arguments: &BankRun, accounts: u64, desk: impl Fn() -> Result<D, Failure>) -> Outcome {
     if accounts != arguments.accounts {
         return fail(format!(
             "this bank has {accounts} accounts, not {}: say --accounts {accounts}",
             arguments.accounts
         ));
     }
-    let end = End {
+    let end = &End {
         transfers_left: AtomicU64::new(arguments.transfers.unwrap_or(u64::MAX)),
         at: arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.threads)
-            .map(|number| {
-                let teller = Teller { store: &store, bank: &bank, accounts, random: Random::new(number) };
-                let end = &end;
-                scope.spawn(move || {
-                    let _ends = Ends(end);
-                    match arguments.commit {
-                        CommitMode::Sync => teller.work_in_step(end),
-                        CommitMode::Async => teller.work_ahead(end),
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().expect("a teller does not panic")?;
+        let mut threads = Vec::new();
+        for number in 0..arguments.threads {
+            let teller = Teller { desk: desk()?, accounts, random: Random::new(number) };
+            threads.push(scope.spawn(move || {
+                let _ends = Ends(end);
+                match arguments.commit {
+                    CommitMode::Sync => teller.work_in_step(end),
+                    CommitMode::Async => teller.work_ahead(end),
+                }
+            }));
         }
-        Ok::<_, Failure>(())
-    })?;
-    drop(bank);
-    store.close()?;
-    Ok(())
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a teller does not panic"))
+    })
 }
 
 /// One thread of the bank.
-struct Teller<'a> {
-    store: &'a Store,
-    bank: &'a Bank,
+struct Teller<D> {
+    desk: D,
     accounts: u64,
     random: Random,
 }
 
-impl Teller<'_> {
+impl<D: Desk> Teller<D> {
     /// Waits for each transfer to be stable, and acknowledges it.
     fn work_in_step(mut self, end: &End) -> Outcome {
         self.work(end, Commit::Sync, |id, _stable| acknowledge(id))
@@ -128,13 +155,13 @@ impl Teller<'_> {
         let mut ids = 0..0;
         while end.another() {
             if ids.is_empty() {
-                let (entry, _) = commit(self.store, Commit::Async, |txn| self.bank.take_entry(txn))?;
+                let entry = self.desk.take_entry()?;
                 ids = entry * TRANSFERS_IN_ENTRY..(entry + 1) * TRANSFERS_IN_ENTRY;
             }
             let Some(id) = ids.next() else { continue };
             let (from, to) = self.two_accounts();
             let amount = self.random.below(AMOUNT_MAX) as i64 + 1;
-            let ((), ticket) = commit(self.store, mode, |txn| self.bank.transfer(txn, id, from, to, amount))?;
+            let ticket = self.desk.transfer(mode, &Transfer { id, from, to, amount })?;
             committed(id, ticket)?;
         }
         Ok(())

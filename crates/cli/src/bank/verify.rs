@@ -9,7 +9,9 @@ use cedrat::txn::Store;
 use cedrat::wal::{Log, LogError};
 use serde::Serialize;
 
-use super::{Bank, OPENING_BALANCE, acks, open};
+use super::heap::HeapBank;
+use super::pages::Bank;
+use super::{OPENING_BALANCE, acks, open};
 use crate::arguments::BankVerify;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped};
 
@@ -47,7 +49,10 @@ pub(crate) fn verify(arguments: &BankVerify) -> Outcome {
         Err(LogError::Absent { .. }) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
         _ => {
             let store = open(&arguments.directory, false, 1).while_doing("opening the bank")?;
-            let verdict = examine(&store, acks_file)?;
+            let verdict = match arguments.heap {
+                true => examine_heap(&store, acks_file)?,
+                false => examine(&store, acks_file)?,
+            };
             store.close()?;
             verdict
         }
@@ -70,6 +75,22 @@ fn examine(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failure> {
     let verdict = judge(verdict, acks_file, |id| Ok(bank.has_recorded(&mut txn, id)?))?;
     txn.rollback()?;
     Ok(verdict)
+}
+
+/// As [`examine`], of a bank in heaps.
+fn examine_heap(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failure> {
+    let Some(bank) = HeapBank::open(&store.memory())? else {
+        return judge(Verdict::default(), acks_file, |_| Ok(false));
+    };
+    let accounts = bank.accounts();
+    let mut verdict = Verdict { accounts, expected_total: accounts as i64 * OPENING_BALANCE, ..Verdict::default() };
+    let mut desk = bank.desk()?;
+    for account in 0..accounts {
+        let balance = desk.balance(account)?;
+        verdict.total += balance;
+        verdict.overdrawn += u64::from(balance < 0);
+    }
+    judge(verdict, acks_file, |id| desk.has_recorded(id))
 }
 
 /// Completes a verdict with what was acknowledged.
