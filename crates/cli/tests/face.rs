@@ -10,8 +10,19 @@ use std::process::Stdio;
 use common::{cedrat, command, errors, files, json, printed, text};
 use serde_json::Value;
 
-const SUBCOMMANDS: [&[&str]; 7] =
-    [&[], &["tour"], &["bank", "run"], &["bank", "verify"], &["info"], &["verify"], &["log"]];
+const SUBCOMMANDS: [&[&str]; 11] = [
+    &[],
+    &["tour"],
+    &["bank", "run"],
+    &["bank", "verify"],
+    &["heap"],
+    &["heap", "info"],
+    &["heap", "verify"],
+    &["heap", "bench"],
+    &["info"],
+    &["verify"],
+    &["log"],
+];
 
 #[test]
 fn every_subcommand_explains_itself() {
@@ -28,10 +39,10 @@ fn every_subcommand_explains_itself() {
 #[test]
 fn what_is_no_store_is_named_on_stderr() {
     let folder = tempfile::tempdir().expect("a folder");
-    for subcommand in ["info", "verify", "log"] {
-        let output = cedrat(&[subcommand, text(folder.path())]);
-        assert_eq!(output.status.code(), Some(1), "{subcommand}");
-        assert!(output.stdout.is_empty(), "{subcommand}");
+    for subcommand in [&["info"][..], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"]] {
+        let output = cedrat(&[subcommand, &[text(folder.path())]].concat());
+        assert_eq!(output.status.code(), Some(1), "{subcommand:?}");
+        assert!(output.stdout.is_empty(), "{subcommand:?}");
         let said = errors(&output);
         assert!(said.starts_with("cedrat: ") && said.contains("control"), "{said}");
     }
