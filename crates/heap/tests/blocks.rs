@@ -17,7 +17,7 @@ impl Random {
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
     /// Mostly short, sometimes several spans.
@@ -157,7 +157,9 @@ fn run(memory: &Memory, heap: &Heap, passed_on: &Mutex<Vec<Block>>, rounds: u64,
             Ok(done) => {
                 let (new, mut gone) = done.value;
                 gone.sort_unstable();
-                gone.into_iter().rev().for_each(|at| drop(live.swap_remove(at)));
+                gone.into_iter().rev().for_each(|at| {
+                    live.swap_remove(at);
+                });
                 live.extend(new);
             }
             Err(Error::Aborted(_) | Error::HeapFull { .. }) => {}
@@ -245,10 +247,7 @@ fn a_heap_without_blocks_or_room_says_so() {
     let full = heap.atomically(|tx| tx.allocate(&heap, 7 << 20)).expect_err("too long");
     assert!(full.to_string().contains("as large as it may become"), "{full}");
     heap.atomically(|tx| tx.free(&heap, block)).unwrap();
-    assert_eq!(
-        heap.atomically(|tx| tx.fill(&heap, block, &[1])).expect_err("not its own").to_string().len() > 10,
-        true
-    );
+    assert!(matches!(heap.atomically(|tx| tx.fill(&heap, block, &[1])), Err(Error::Misuse(_))));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Subject for HeapMap<Key, Value> {
         match step.action {
             0..16 => assert_eq!(self.insert(tx, key, value(step))?, model.insert(key, value(step))),
             16..22 => assert_eq!(self.remove(tx, &key)?, model.remove(&key)),
-            22 if step.value % 8 == 0 => {
+            22 if step.value.is_multiple_of(8) => {
                 self.clear(tx)?;
                 model.clear();
             }
@@ -135,7 +135,7 @@ impl Subject for HeapOrderedMap<Key, Value> {
         match step.action {
             0..12 => assert_eq!(self.insert(tx, key, value(step))?, model.insert(key, value(step))),
             12..20 => assert_eq!(self.remove(tx, &key)?, model.remove(&key)),
-            20 if step.value % 8 == 0 => {
+            20 if step.value.is_multiple_of(8) => {
                 self.clear(tx)?;
                 model.clear();
             }
@@ -190,7 +190,7 @@ impl Subject for HeapVec<Value> {
                 model.push(value(step));
             }
             12..20 => assert_eq!(self.pop(tx)?, model.pop()),
-            20 if step.value % 8 == 0 => {
+            20 if step.value.is_multiple_of(8) => {
                 self.clear(tx)?;
                 model.clear();
             }

@@ -155,9 +155,9 @@ mod changed {
 
     /// As it was before a field was added.
     #[derive(Plain)]
-    pub struct Node {
-        pub value: i64,
-        pub next: Option<Handle<Node>>,
+    pub(crate) struct Node {
+        pub(crate) value: i64,
+        pub(crate) next: Option<Handle<Node>>,
     }
 }
 
