@@ -250,30 +250,59 @@ fn a_heap_without_blocks_or_room_says_so() {
     assert!(matches!(heap.atomically(|tx| tx.fill(&heap, block, &[1])), Err(Error::Misuse(_))));
 }
 
+/// With few stripes strangers meet by chance.
+fn heap_of_many_stripes() -> Heap {
+    let memory = Memory::volatile(MemoryOptions { stripes_log2: 18, ..MemoryOptions::small() }).expect("memory");
+    memory.create_heap("blocks", &HeapOptions { chunk_len: 4096, ..HeapOptions::new(1 << 20) }).expect("a heap")
+}
+
+/// What is filled by plain stores has the version of its commit as all that is written has.
+#[test]
+fn a_filled_block_belongs_to_its_commit() {
+    let heap = heap_of_many_stripes();
+    let (mut reader, mut other) = (heap.memory().session().unwrap(), heap.memory().session().unwrap());
+    let cell = other.atomically(|tx| tx.allocate(&heap, 8)).unwrap();
+    other.atomically(|tx| tx.write(&heap, cell, 0)).unwrap();
+    let (mut attempts, mut block) = (0, 0);
+    let seen = reader.run(Commit::Sync, |tx| {
+        attempts += 1;
+        let old = tx.read(&heap, cell)?;
+        if attempts == 1 {
+            block = other.atomically(|tx| {
+                let block = tx.allocate_filled(&heap, 1000)?;
+                tx.fill(&heap, block, &[1; 1000])?;
+                tx.write(&heap, cell, block)?;
+                Ok(block)
+            })?;
+        }
+        Ok((old, tx.read(&heap, block + 800)?))
+    });
+    assert_eq!((seen.unwrap().value, attempts), ((block, 0x0101_0101_0101_0101), 2), "half of a commit was seen");
+}
+
 #[test]
 fn a_freed_block_is_interrupted_for_those_who_began_before() {
-    let heap = small_heap();
-    let block = heap.atomically(|tx| tx.allocate(&heap, 1000)).unwrap();
-    heap.atomically(|tx| tx.write(&heap, block + 800, 7)).unwrap();
-    let mut session = heap.memory().session().unwrap();
+    let heap = heap_of_many_stripes();
+    let (mut reader, mut other) = (heap.memory().session().unwrap(), heap.memory().session().unwrap());
+    let block = other.atomically(|tx| tx.allocate(&heap, 1000)).unwrap();
+    other.atomically(|tx| tx.write(&heap, block + 800, 7)).unwrap();
     let mut attempts = 0;
-    let read = session.run(Commit::Sync, |tx| {
+    let read = reader.run(Commit::Sync, |tx| {
         attempts += 1;
         tx.read(&heap, block + 800)?;
         if attempts == 1 {
-            // Others free it and use it again while this one runs.
-            heap.atomically(|tx| tx.free(&heap, block))?;
+            // The other frees it, and would use it again, while this one runs.
+            other.atomically(|tx| tx.free(&heap, block))?;
             for _ in 0..200 {
-                let other = heap.atomically(|tx| tx.allocate_filled(&heap, 1000))?;
-                assert_ne!(other, block, "who began before the free still runs");
+                let new = other.atomically(|tx| tx.allocate_filled(&heap, 1000))?;
+                assert_ne!(new, block, "who began before the free still runs");
             }
         }
         tx.read(&heap, block + 80)
     });
     read.unwrap();
     assert_eq!(attempts, 2, "the block was freed under its eyes");
-    drop(session); // the next one is the same, and has the same arena
-    let again = (0..200).any(|_| heap.atomically(|tx| tx.allocate(&heap, 1000)).unwrap() == block);
+    let again = (0..200).any(|_| other.atomically(|tx| tx.allocate(&heap, 1000)).unwrap() == block);
     assert!(again, "now nobody knows the block");
 }
 
