@@ -4,8 +4,8 @@
 use super::words::Run;
 use super::{Choices, Setting};
 use crate::Settings;
-use crate::job::{Job, Yard};
-use crate::report::{Params, Point, Report, params};
+use crate::job::{Job, Outcome, Yard};
+use crate::report::{Params, Point, Report, median, params};
 use crate::systems::Result;
 
 const THREADS: [u32; 2] = [1, 2];
@@ -25,12 +25,15 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
             }
             settings.tell(&format!("heap-choices: {} MiB, {name} {value}", heap_bytes >> 20));
             let setting = Setting { heap_bytes, log: None, choices };
-            let outcome = yard.run(&Job::HeapWords { setting, runs: runs.clone(), seconds })?;
+            let job = Job::HeapWords { setting, runs: runs.clone(), seconds };
+            let outcomes = (0..settings.repetitions()).map(|_| yard.run(&job)).collect::<Result<Vec<Outcome>>>()?;
             for run in runs {
                 for (metric, unit) in [("txn_per_s", "1/s"), ("conflicts_per_s", "1/s")] {
-                    let reached = outcome[&format!("{}:{metric}", run.name())];
-                    let labels = labels(run.threads());
-                    report.points.push(Point::new("heap-choices", "cedrat", labels, metric, reached, unit));
+                    let name = format!("{}:{metric}", run.name());
+                    let middle = median(outcomes.iter().map(|outcome| outcome[&name]).collect());
+                    let point =
+                        |value| Point::new("heap-choices", "cedrat", labels(run.threads()), metric, value, unit);
+                    report.points.extend(middle.map(point));
                 }
             }
         }

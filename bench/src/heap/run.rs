@@ -43,8 +43,10 @@ pub(super) fn timed(
     let mut outcome = Outcome::from([
         ("txn_per_s".into(), per_second(transactions)),
         ("conflicts_per_s".into(), per_second(after.conflicts - before.conflicts)),
-        ("partition_made_sync_per_s".into(), per_second(made_sync)),
     ]);
+    if made_sync > 0 {
+        outcome.insert("partition_made_sync_per_s".into(), per_second(made_sync));
+    }
     if memory.log().is_some() {
         outcome.insert("durable_lag_ms_max".into(), lag.worst.as_secs_f64() * 1e3);
         outcome.insert("unwatched_ms_max".into(), lag.blind.as_secs_f64() * 1e3);

@@ -9,6 +9,8 @@ use plotters::prelude::*;
 use crate::report::{Point, grouped};
 use crate::systems::Result;
 
+mod heap;
+
 const SIZE: (u32, u32) = (760, 460);
 
 /// Colour of a system, the same in every drawing.
@@ -19,7 +21,7 @@ fn colour(system: &str) -> RGBColor {
         "bdb-btree" => RGBColor(0x5A, 0xA9, 0xE0),
         "lmdb" => RGBColor(0x3A, 0x8F, 0x4D),
         "ceiling" => RGBColor(0x55, 0x55, 0x55),
-        _ => RGBColor(0xB0, 0xB0, 0xB0),
+        other => heap::colour(other),
     }
 }
 
@@ -30,13 +32,21 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
 
     let commits = commit_lines(&points);
-    if !commits.is_empty() {
-        let file = dir.join("commit.svg");
+    let mut drawings = vec![Drawing {
+        name: "commit",
+        title: "Durable commits per second, one insert each".into(),
+        lines: commits,
+        marks: Vec::new(),
+    }];
+    drawings.extend(heap::drawings(&points));
+    for drawing in drawings.iter().filter(|drawing| !drawing.lines.is_empty()) {
+        let file = dir.join(format!("{}.svg", drawing.name));
         let area = SVGBackend::new(&file, SIZE).into_drawing_area();
-        lines_by_threads(&area, &commits).map_err(|error| error.to_string())?;
+        lines_by_threads(&area, drawing).map_err(|error| error.to_string())?;
         drop(area);
         files.push(file);
     }
+    let mut bars_of = vec![("heap-mix", heap::MIX_TITLE, heap::mix(&points))];
     for (name, title, metric, threads) in [
         ("load-inserts", "One transaction of random inserts: inserts/s", "inserts_per_s", 1),
         ("load-gets-1", "Random gets, one thread: gets/s", "gets_per_s", 1),
@@ -48,19 +58,29 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
             .filter(|point| point.params.get("threads") == Some(&threads.into()))
             .map(|point| (point.system.clone(), point.value))
             .collect();
-        if bars.is_empty() {
-            continue;
-        }
+        bars_of.push((name, title, bars));
+    }
+    for (name, title, bars) in bars_of.iter().filter(|(.., bars)| !bars.is_empty()) {
         let file = dir.join(format!("{name}.svg"));
         let area = SVGBackend::new(&file, (SIZE.0, 40 + 44 * bars.len() as u32)).into_drawing_area();
-        draw_bars(&area, title, &bars).map_err(|error| error.to_string())?;
+        draw_bars(&area, title, bars).map_err(|error| error.to_string())?;
         drop(area);
         files.push(file);
     }
     Ok(files)
 }
 
+/// Values by threads, of each system or way.
 type Lines = BTreeMap<String, Vec<(u64, f64)>>;
+
+/// Lines by threads.
+struct Drawing {
+    name: &'static str,
+    title: String,
+    lines: Lines,
+    /// Single values that others have published: threads, value, whose.
+    marks: Vec<(u64, f64, &'static str)>,
+}
 
 /// Commits per second by threads, of each system, one commit outstanding a thread.
 fn commit_lines(points: &[Point]) -> Lines {
@@ -78,20 +98,21 @@ fn commit_lines(points: &[Point]) -> Lines {
 
 type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, lines: &Lines) -> Drawn<B> {
+fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &Drawing) -> Drawn<B> {
+    let Drawing { title, lines, marks, .. } = drawing;
     area.fill(&WHITE)?;
     let mut threads: Vec<u64> = lines.values().flatten().map(|&(threads, _)| threads).collect();
     threads.sort_unstable();
     threads.dedup();
-    let values = || lines.values().flatten().map(|&(_, value)| value);
+    let values = || lines.values().flatten().map(|&(_, value)| value).chain(marks.iter().map(|mark| mark.1));
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
     // The numbers of threads stand at equal distances: that is how they were chosen.
     let place = |of: u64| threads.iter().position(|&threads| threads == of).unwrap_or(0) as f64;
     let last = threads.len() as f64 - 1.0;
     let mut chart = ChartBuilder::on(area)
-        .caption("Durable commits per second, one insert each", ("sans-serif", 18))
+        .caption(title, ("sans-serif", 18))
         .margin(12)
-        .margin_right(110)
+        .margin_right(if lines.keys().any(|name| name.len() > 12) { 180 } else { 110 })
         .x_label_area_size(44)
         .y_label_area_size(76)
         .build_cartesian_2d(-0.1..last + 0.1, (low * 0.8..high * 1.25).log_scale())?;
@@ -115,7 +136,12 @@ fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, lines: &Lin
         let at: Vec<(f64, f64)> = line.iter().map(|&(threads, value)| (place(threads), value)).collect();
         chart.draw_series(LineSeries::new(at.iter().copied(), colour.stroke_width(width)))?;
         chart.draw_series(at.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
-        labels.extend(at.last().map(|end| (chart.backend_coord(end), system, colour)));
+        labels.extend(at.last().map(|end| (chart.backend_coord(end), system.as_str(), colour)));
+    }
+    for &(threads, value, whose) in marks.iter().filter(|mark| mark.0 <= threads.iter().copied().max().unwrap_or(0)) {
+        let at = (place(threads), value);
+        chart.draw_series([TriangleMarker::new(at, 6, colour(whose).filled())])?;
+        labels.push((chart.backend_coord(&at), whose, colour(whose)));
     }
     // From the top down, each far enough below the one before it to be read.
     labels.sort_by_key(|&((_, y), ..)| y);
@@ -123,7 +149,7 @@ fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, lines: &Lin
     for ((x, y), system, colour) in labels {
         let y = (y - 7).max(below);
         let style = ("sans-serif", 13).into_font().color(&colour);
-        area.draw(&Text::new(system.clone(), (x + 8, y), style))?;
+        area.draw(&Text::new(system.to_owned(), (x + 8, y), style))?;
         below = y + 15;
     }
     area.present()
@@ -133,7 +159,8 @@ fn draw_bars<B: DrawingBackend>(area: &DrawingArea<B, Shift>, title: &str, bars:
     area.fill(&WHITE)?;
     area.draw(&Text::new(title.to_owned(), (12, 10), ("sans-serif", 18).into_font()))?;
     let high = bars.iter().map(|&(_, value)| value).fold(f64::MIN_POSITIVE, f64::max);
-    let (left, room) = (110, SIZE.0 as i32 - 110 - 110);
+    let left = if bars.iter().any(|(name, _)| name.len() > 12) { 200 } else { 110 };
+    let room = SIZE.0 as i32 - left - 110;
     for ((system, value), row) in bars.iter().zip(0..) {
         let top = 44 + row * 44;
         let right = left + (f64::from(room) * value / high) as i32;
