@@ -203,6 +203,11 @@ impl Heap {
         self.core.words() * WORD_LEN
     }
 
+    /// What it may grow to, in bytes: so much of the address space is its own from the beginning.
+    pub fn size_max(&self) -> u64 {
+        self.core.region.words().len() as u64 * WORD_LEN
+    }
+
     /// The first offset that programs may use: 0, or behind the account of blocks where the heap keeps one.
     pub fn first_offset(&self) -> u64 {
         self.core.first_word * WORD_LEN
@@ -211,6 +216,18 @@ impl Heap {
     /// Where in memory offset 0 lies. For C programs that know a heap by addresses.
     pub fn address(&self) -> usize {
         self.core.region.address()
+    }
+
+    /// Says that bytes were changed by plain stores, which nothing logs: the next checkpoint copies them. Before that a
+    /// crash may lose them or keep them in part, so they belong into blocks that no committed word names yet.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
+        self.core.check_range(offset, len).map_err(Interrupt::into_error)?;
+        let first = offset / WORD_LEN;
+        self.core.mark_changed(first, (offset + len).div_ceil(WORD_LEN) - first);
+        Ok(())
     }
 
     /// The memory that the heap belongs to.

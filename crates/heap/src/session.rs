@@ -164,7 +164,7 @@ pub(crate) fn wait_for(shared: &Shared, mode: Commit, committed: &Committed) -> 
 
 /// Waits a little, at random and longer each time, so that those who collide do not collide again.
 #[cold]
-fn back_off(shared: &Shared, descriptor: &mut Descriptor, attempt: u32) {
+pub(crate) fn back_off(shared: &Shared, descriptor: &mut Descriptor, attempt: u32) {
     const SPINS: u32 = 5;
     if attempt <= SPINS {
         for _ in 0..descriptor.next_random() % (1 << (attempt + 4)) {
