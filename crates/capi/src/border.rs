@@ -1,0 +1,400 @@
+//! The functions that C calls for stores and heaps. What they promise, `include/cedrat.h` says.
+//!
+//! This module and `words`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
+//! asks of them, which no library can check:
+//!
+//! 1. a pointer is null, which is an error and nothing else happens, or points at what its type says: a text that ends
+//!    with a zero, a structure of the header, room for a result; nobody changes or frees it during the call;
+//! 2. a handle is null, or came from the function that makes such handles and was not given to the one that frees it;
+//! 3. a thread's descriptor is used by one thread at a time;
+//! 4. a length beside a pointer is the length of what it points at.
+//!
+//! Besides, nothing unwinds into C: each function catches a panic, and says so by its status.
+//!
+//! 5. Functions have the names that the header declares, and no other symbol begins with `cedrat_`.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::opened::{HeapHandle, Opened};
+use crate::options::{HeapChoices, Statistics, StoreChoices, Usage, given};
+use crate::status::{Failure, NAMES, Result, Status};
+
+/// A text from C.
+///
+/// # Safety
+/// 1.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &'static str) -> Result<&'a str> {
+    if text.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: 1; it is not null.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| Failure::new(Status::Misuse, format!("{what} is not UTF-8")))
+}
+
+/// Room for a result.
+///
+/// # Safety
+/// 1.
+pub(crate) unsafe fn room<'a, T>(result: *mut T, what: &'static str) -> Result<&'a mut std::mem::MaybeUninit<T>> {
+    // SAFETY: 1; what lies there before is not looked at.
+    unsafe { result.cast::<std::mem::MaybeUninit<T>>().as_mut() }.ok_or_else(|| Failure::null(what))
+}
+
+/// Puts a text into a buffer of C, cut where it is too long, with a zero at the end.
+///
+/// # Safety
+/// 1 and 4.
+unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
+    if buffer.is_null() || len == 0 {
+        return;
+    }
+    let text = text.as_bytes();
+    let kept = text.len().min(len - 1);
+    // SAFETY: 1 and 4; `kept` and the zero are at most `len` bytes, and C's buffer is not the text.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), kept);
+        *buffer.add(kept) = 0;
+    }
+}
+
+const PANICKED: &str = "the library panicked, which is a mistake in it; the store stopped, reopen it";
+
+/// Calls the library for a store, and turns whatever happens into a status.
+///
+/// # Safety
+/// 2.
+pub(crate) unsafe fn with_store(store: *const Opened, work: impl FnOnce(&Arc<Opened>) -> Result<()>) -> Status {
+    if store.is_null() {
+        return Status::Null;
+    }
+    // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
+    let store = unsafe {
+        Arc::increment_strong_count(store);
+        Arc::from_raw(store)
+    };
+    said(&store, catch_unwind(AssertUnwindSafe(|| work(&store))))
+}
+
+fn said(store: &Opened, came_to: std::thread::Result<Result<()>>) -> Status {
+    match came_to {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(failure)) => store.failed(failure),
+        Err(_) => {
+            store.stop(PANICKED);
+            store.failed(Failure::new(Status::Panic, PANICKED))
+        }
+    }
+}
+
+/// As `with_store`, for the store of a heap.
+///
+/// # Safety
+/// 2.
+unsafe fn with_heap(heap: *const HeapHandle, work: impl FnOnce(&HeapHandle, &Opened) -> Result<()>) -> Status {
+    // SAFETY: 2; heaps live as long as their store is open.
+    let Some(heap) = (unsafe { heap.as_ref() }) else { return Status::Null };
+    match heap.opened() {
+        Ok(opened) => said(&opened, catch_unwind(AssertUnwindSafe(|| work(heap, &opened)))),
+        Err(failure) => failure.status,
+    }
+}
+
+// ---- about the library --------------------------------------------------------------------------------------------
+
+/// `cedrat_version`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cedrat_version() -> *const c_char {
+    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => panic!("a version has no zero in it"),
+    };
+    VERSION.as_ptr()
+}
+
+/// `cedrat_status_name`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cedrat_status_name(status: c_int) -> *const c_char {
+    let name = usize::try_from(status).ok().and_then(|status| NAMES.get(status));
+    name.unwrap_or(&c"no cedrat_status").as_ptr()
+}
+
+// ---- stores -------------------------------------------------------------------------------------------------------
+
+/// `cedrat_open`.
+///
+/// # Safety
+/// 1 and 4.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_open(
+    directory: *const c_char,
+    options: *const StoreChoices,
+    store: *mut *const Opened,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let open = || {
+        // SAFETY: 1.
+        let (directory, options, store) =
+            unsafe { (text(directory, "directory")?, given(options), room(store, "store")?) };
+        store.write(std::ptr::null());
+        store.write(Arc::into_raw(Opened::open(directory, options)?));
+        Ok(())
+    };
+    let failure = match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(())) => return Status::Ok,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::new(Status::Panic, PANICKED),
+    };
+    // SAFETY: 1 and 4.
+    unsafe { put_text(&failure.text, message, message_len) };
+    failure.status
+}
+
+/// `cedrat_close`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_close(store: *const Opened) -> Status {
+    if store.is_null() {
+        return Status::Null;
+    }
+    // SAFETY: 2; the share of the handle comes back, and is given away again below if the store stays open.
+    let store = unsafe { Arc::from_raw(store) };
+    match catch_unwind(AssertUnwindSafe(|| store.close())) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err((still_open, failure))) => match still_open {
+            Some(store) => {
+                let status = store.failed(failure);
+                let _ = Arc::into_raw(store);
+                status
+            }
+            None => failure.status,
+        },
+        Err(_) => Status::Panic,
+    }
+}
+
+/// `cedrat_checkpoint`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Status {
+    // SAFETY: 2.
+    unsafe { with_store(store, |store| store.checkpoint()) }
+}
+
+/// `cedrat_is_stable`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_is_stable(
+    store: *const Opened,
+    lsn: u64,
+    wait: c_int,
+    stable: *mut c_int,
+) -> Status {
+    let ask = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let stable = unsafe { room(stable, "stable")? };
+        stable.write(0);
+        stable.write(c_int::from(store.is_stable(lsn, wait != 0)?));
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, ask) }
+}
+
+/// `cedrat_get_statistics`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_get_statistics(store: *const Opened, statistics: *mut Statistics) -> Status {
+    let ask = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        unsafe { room(statistics, "statistics")? }.write(store.statistics());
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, ask) }
+}
+
+/// `cedrat_message`.
+///
+/// # Safety
+/// 1, 2 and 4.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_message(
+    store: *const Opened,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let ask = |store: &Arc<Opened>| {
+        // SAFETY: 1 and 4.
+        unsafe {
+            room(message, "message")?;
+            put_text(&store.message(), message, message_len);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, ask) }
+}
+
+// ---- heaps --------------------------------------------------------------------------------------------------------
+
+/// `cedrat_heap_create`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_create(
+    store: *const Opened,
+    name: *const c_char,
+    options: *const HeapChoices,
+    heap: *mut *const HeapHandle,
+) -> Status {
+    let create = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let (name, options, heap) = unsafe { (text(name, "name")?, given(options), room(heap, "heap")?) };
+        heap.write(std::ptr::null());
+        heap.write(store.create_heap(name, options)?);
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, create) }
+}
+
+/// `cedrat_heap_open`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_open(
+    store: *const Opened,
+    name: *const c_char,
+    heap: *mut *const HeapHandle,
+) -> Status {
+    let open = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let (name, heap) = unsafe { (text(name, "name")?, room(heap, "heap")?) };
+        heap.write(std::ptr::null());
+        heap.write(store.open_heap(name)?);
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, open) }
+}
+
+/// `cedrat_heap_drop`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_drop(store: *const Opened, name: *const c_char) -> Status {
+    // SAFETY: 1 and 2.
+    unsafe { with_store(store, |store| store.drop_heap(text(name, "name")?)) }
+}
+
+/// `cedrat_heap_grow`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_grow(heap: *const HeapHandle, size: u64) -> Status {
+    // SAFETY: 2.
+    unsafe { with_heap(heap, |heap, _| heap.grow(size)) }
+}
+
+/// `cedrat_heap_address`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_address(heap: *const HeapHandle) -> *mut c_void {
+    // SAFETY: 2.
+    unsafe { heap.as_ref() }.map_or(std::ptr::null_mut(), |heap| heap.heap.address() as *mut c_void)
+}
+
+/// `cedrat_heap_size`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_size(heap: *const HeapHandle) -> u64 {
+    // SAFETY: 2.
+    unsafe { heap.as_ref() }.map_or(0, |heap| heap.heap.size())
+}
+
+/// `cedrat_heap_first_offset`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_first_offset(heap: *const HeapHandle) -> u64 {
+    // SAFETY: 2.
+    unsafe { heap.as_ref() }.map_or(0, |heap| heap.heap.first_offset())
+}
+
+/// `cedrat_heap_verify`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_verify(heap: *const HeapHandle, usage: *mut Usage) -> Status {
+    let verify = |heap: &HeapHandle, _: &Opened| {
+        // SAFETY: 1.
+        unsafe { room(usage, "usage")? }.write(heap.usage()?);
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_heap(heap, verify) }
+}
+
+// ---- before the threads start -------------------------------------------------------------------------------------
+
+/// `cedrat_plain_alloc`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_plain_alloc(
+    heap: *const HeapHandle,
+    size: usize,
+    block: *mut *mut c_void,
+) -> Status {
+    let allocate = |heap: &HeapHandle, store: &Opened| {
+        // SAFETY: 1.
+        let block = unsafe { room(block, "block")? };
+        block.write(std::ptr::null_mut());
+        block.write(store.plain_alloc(&heap.heap, size as u64)? as *mut c_void);
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_heap(heap, allocate) }
+}
+
+/// `cedrat_plain_set_root`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_plain_set_root(
+    heap: *const HeapHandle,
+    name: *const c_char,
+    block: *const c_void,
+) -> Status {
+    let set = |heap: &HeapHandle, store: &Opened| {
+        // SAFETY: 1.
+        let name = unsafe { text(name, "name")? };
+        store.plain_set_root(&heap.heap, name, block as usize)
+    };
+    // SAFETY: 2.
+    unsafe { with_heap(heap, set) }
+}

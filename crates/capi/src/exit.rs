@@ -1,0 +1,93 @@
+//! What becomes of a thread's descriptor when the thread ends: its transaction is aborted.
+//!
+//! Each thread remembers the descriptors with which it began transactions. The reasons that this is sound:
+//!
+//! 1. a descriptor is reached from here only under the latch of its [`Watch`], and [`Watch::forget`] takes it away from
+//!    there before it is freed;
+//! 2. the thread that ends is the one that used the descriptor last ([`Watch::begin`] says so), so nobody is in the midst
+//!    of a call with it: a descriptor belongs to one thread at a time, and is handed over between transactions.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::thread::Thread;
+
+/// What a thread that ends knows of a descriptor.
+pub(crate) struct Watch {
+    thread: Mutex<Option<Watched>>,
+    /// Which thread began a transaction last.
+    owner: AtomicUsize,
+}
+
+struct Watched(NonNull<Thread>);
+
+// SAFETY: 1; whoever holds the latch is alone with it.
+unsafe impl Send for Watched {}
+
+impl Watch {
+    /// Watches a descriptor, which lies there until [`Watch::forget`].
+    pub(crate) fn new(thread: NonNull<Thread>) -> Arc<Watch> {
+        Arc::new(Watch { thread: Mutex::new(Some(Watched(thread))), owner: AtomicUsize::new(0) })
+    }
+
+    /// A transaction begins in this thread.
+    #[inline(always)]
+    pub(crate) fn begin(self: &Arc<Watch>) {
+        let me = MINE.try_with(std::ptr::from_ref).map_or(0, |mine| mine as usize);
+        if self.owner.load(Ordering::Relaxed) != me {
+            self.change_hands(me);
+        }
+    }
+
+    #[cold]
+    fn change_hands(self: &Arc<Watch>, me: usize) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.owner.store(me, Ordering::Relaxed);
+        drop(thread);
+        let remember = |mine: &Mine| {
+            let mut watches = mine.0.borrow_mut();
+            watches.retain(|watch| watch.is_watching());
+            watches.push(Arc::clone(self));
+        };
+        // A thread that is ending has nobody to remember for.
+        let _ = MINE.try_with(remember);
+    }
+
+    fn is_watching(&self) -> bool {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The descriptor is about to be freed.
+    pub(crate) fn forget(&self) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn thread_ends(&self, who: usize) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.owner.load(Ordering::Relaxed) == who {
+            self.owner.store(0, Ordering::Relaxed);
+            if let Some(Watched(thread)) = &*thread {
+                // SAFETY: 1 and 2.
+                unsafe { (*thread.as_ptr()).abort() };
+            }
+        }
+    }
+}
+
+/// The descriptors with which this thread began transactions.
+struct Mine(RefCell<Vec<Arc<Watch>>>);
+
+thread_local! {
+    static MINE: Mine = const { Mine(RefCell::new(Vec::new())) };
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        let me = std::ptr::from_ref(self) as usize;
+        for watch in self.0.borrow_mut().drain(..) {
+            watch.thread_ends(me);
+        }
+    }
+}

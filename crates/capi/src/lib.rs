@@ -1,0 +1,22 @@
+//! `libcedrat`: heaps and their transactions for C programs. `include/cedrat.h` is its documentation, and
+//! `include/cedrat_stm.h` turns it into the macros of a word-based STM.
+//!
+//! 1. `status`, `options`: what crosses the border by value;
+//! 2. `opened`: an open store, its heaps, and blocks filled before the threads start;
+//! 3. `thread`: a thread's descriptor, and how addresses become offsets of heaps;
+//! 4. `exit`: what becomes of a descriptor when its thread ends;
+//! 5. `border`, `words`: the functions that C calls. Nothing unwinds through them.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)] // its reasons are numbered there
+mod border;
+#[allow(unsafe_code)]
+mod exit;
+mod opened;
+#[allow(unsafe_code)]
+mod options;
+mod status;
+mod thread;
+#[allow(unsafe_code)]
+mod words;

@@ -1,0 +1,121 @@
+//! Choices, as C hands them over. Zero is always the default, so `= {0}` is a good beginning.
+//!
+//! This module is `unsafe` only where it reads what C points at; the reasons are those of `border`.
+
+use front::heap::{HeapOptions, Locking};
+
+use crate::status::{Failure, Result, Status};
+
+/// `cedrat_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct StoreChoices {
+    pub(crate) must_exist: i32,
+    pub(crate) no_background: i32,
+    pub(crate) encounter_locking: i32,
+    pub(crate) no_huge_pages: i32,
+    pub(crate) partitions: u32,
+    pub(crate) threads_max: u32,
+    pub(crate) log_limit_bytes: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) checkpoint_every_bytes: u64,
+    pub(crate) page_pool_bytes: u64,
+    pub(crate) reserved: [u64; 8],
+}
+
+/// `cedrat_heap_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct HeapChoices {
+    pub(crate) size: u64,
+    pub(crate) size_max: u64,
+    pub(crate) address: u64,
+    pub(crate) chunk_bytes: u64,
+    pub(crate) raw: i32,
+    pub(crate) reserved_int: i32,
+    pub(crate) reserved: [u64; 4],
+}
+
+/// `cedrat_statistics`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Statistics {
+    pub(crate) conflicts: u64,
+    pub(crate) partition_commits_made_sync: u64,
+    pub(crate) newest_lsn: u64,
+    pub(crate) stable_lsn: u64,
+    pub(crate) recovered_records: u64,
+    pub(crate) recovered_words: u64,
+    pub(crate) recovery_nanoseconds: u64,
+    pub(crate) created: u64,
+    pub(crate) reserved: [u64; 8],
+}
+
+/// `cedrat_usage`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Usage {
+    pub(crate) blocks: u64,
+    pub(crate) bytes: u64,
+    pub(crate) taken_bytes: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) account_bytes: u64,
+}
+
+/// What C points at, or the default where it points at nothing.
+///
+/// # Safety
+/// `choices` is null, or points at such a structure that nobody changes meanwhile.
+pub(crate) unsafe fn given<T: Copy + Default>(choices: *const T) -> T {
+    // SAFETY: 1 (of `border`); null gives the default.
+    unsafe { choices.as_ref() }.copied().unwrap_or_default()
+}
+
+fn unless_zero<T: Copy + Default + PartialEq>(field: &mut T, given: T) {
+    if given != T::default() {
+        *field = given;
+    }
+}
+
+fn must_be_zero(all: &[u64]) -> Result<()> {
+    if all.iter().any(|&word| word != 0) {
+        return Err(Failure::new(Status::Options, "reserved fields of options must be zero: begin with `= {0}`"));
+    }
+    Ok(())
+}
+
+impl StoreChoices {
+    pub(crate) fn to_options(self) -> Result<front::Options> {
+        must_be_zero(&self.reserved)?;
+        let mut options = front::Options {
+            create: self.must_exist == 0,
+            background: self.no_background == 0,
+            ..front::Options::default()
+        };
+        if self.encounter_locking != 0 {
+            options.memory.locking = Locking::EncounterTime;
+        }
+        options.memory.huge_pages = self.no_huge_pages == 0;
+        unless_zero(&mut options.memory.sessions_max, self.threads_max);
+        let partitions = u16::try_from(self.partitions);
+        let partitions = partitions.map_err(|_| Failure::new(Status::Options, "partitions: choose at most 65,535"))?;
+        unless_zero(&mut options.partitions, partitions);
+        unless_zero(&mut options.log_limit_bytes, self.log_limit_bytes);
+        unless_zero(&mut options.segment_len, self.segment_bytes);
+        unless_zero(&mut options.checkpoint_every_bytes, self.checkpoint_every_bytes);
+        unless_zero(&mut options.pool_bytes, self.page_pool_bytes);
+        Ok(options)
+    }
+}
+
+impl HeapChoices {
+    pub(crate) fn to_options(self) -> Result<HeapOptions> {
+        must_be_zero(&self.reserved)?;
+        must_be_zero(&[u64::from(self.reserved_int != 0)])?;
+        let mut options = if self.raw != 0 { HeapOptions::raw(self.size) } else { HeapOptions::new(self.size) };
+        unless_zero(&mut options.size_max, self.size_max);
+        unless_zero(&mut options.chunk_len, self.chunk_bytes);
+        options.address = (self.address != 0).then_some(self.address as usize);
+        Ok(options)
+    }
+}

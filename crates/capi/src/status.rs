@@ -1,0 +1,130 @@
+//! What a call came to.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+
+use front::heap;
+use front::wal::LogError;
+
+/// `cedrat_status` of the header: numbers and meanings are those there, and stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) enum Status {
+    Ok = 0,
+    Aborted = 1,
+    OutOfRange = 2,
+    Misaligned = 3,
+    NotAllocated = 4,
+    HeapFull = 5,
+    Null = 6,
+    Misuse = 7,
+    Unknown = 8,
+    Exists = 9,
+    Options = 10,
+    Limit = 11,
+    LogFull = 12,
+    Stopped = 13,
+    Damaged = 14,
+    InUse = 15,
+    Io = 16,
+    Panic = 17,
+}
+
+/// The names, in the order of the numbers.
+pub(crate) const NAMES: [&CStr; 18] = [
+    c"CEDRAT_OK",
+    c"CEDRAT_ABORTED",
+    c"CEDRAT_OUT_OF_RANGE",
+    c"CEDRAT_MISALIGNED",
+    c"CEDRAT_NOT_ALLOCATED",
+    c"CEDRAT_HEAP_FULL",
+    c"CEDRAT_NULL",
+    c"CEDRAT_MISUSE",
+    c"CEDRAT_UNKNOWN",
+    c"CEDRAT_EXISTS",
+    c"CEDRAT_OPTIONS",
+    c"CEDRAT_LIMIT",
+    c"CEDRAT_LOG_FULL",
+    c"CEDRAT_STOPPED",
+    c"CEDRAT_DAMAGED",
+    c"CEDRAT_IN_USE",
+    c"CEDRAT_IO",
+    c"CEDRAT_PANIC",
+];
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) text: Cow<'static, str>,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure { status, text: text.into() }
+    }
+
+    pub(crate) fn null(what: &'static str) -> Failure {
+        Failure::new(Status::Null, format!("{what} is a null pointer"))
+    }
+}
+
+impl From<heap::Error> for Failure {
+    #[cold]
+    fn from(error: heap::Error) -> Failure {
+        let status = match &error {
+            // The one that is no mistake, and frequent: it costs no formatting.
+            heap::Error::Conflict => {
+                return Failure::new(Status::Aborted, "another transaction was quicker; begin again");
+            }
+            heap::Error::OutOfRange { .. } => Status::OutOfRange,
+            heap::Error::Misaligned { .. } => Status::Misaligned,
+            heap::Error::NotAllocated { .. } => Status::NotAllocated,
+            heap::Error::HeapFull { .. } => Status::HeapFull,
+            heap::Error::Unknown { .. } => Status::Unknown,
+            heap::Error::Exists { .. } => Status::Exists,
+            heap::Error::Options { .. } => Status::Options,
+            heap::Error::Limit { .. } => Status::Limit,
+            heap::Error::Damaged { .. } => Status::Damaged,
+            heap::Error::Io { .. } => Status::Io,
+            heap::Error::LogFull(front::wal::LogFull::Stopped(_)) | heap::Error::Stopped(_) => Status::Stopped,
+            heap::Error::LogFull(_) => Status::LogFull,
+            heap::Error::Log(error) => of_log(error),
+            _ => Status::Misuse,
+        };
+        Failure::new(status, error.to_string())
+    }
+}
+
+impl From<front::Error> for Failure {
+    #[cold]
+    fn from(error: front::Error) -> Failure {
+        let status = match error {
+            front::Error::Heap(error) => return error.into(),
+            front::Error::LogFull { .. } | front::Error::PinsLog { .. } => Status::LogFull,
+            front::Error::Stopped(_) => Status::Stopped,
+            front::Error::Damaged(_) | front::Error::Unregistered { .. } | front::Error::BadRecord { .. } => {
+                Status::Damaged
+            }
+            front::Error::Pages(_) | front::Error::Io { .. } => Status::Io,
+            front::Error::Log(ref error) => of_log(error),
+            front::Error::InUse { .. } => Status::InUse,
+            front::Error::TooLarge { .. } => Status::Limit,
+            _ => Status::Misuse,
+        };
+        Failure::new(status, error.to_string())
+    }
+}
+
+fn of_log(error: &LogError) -> Status {
+    match error {
+        LogError::Stopped(_) => Status::Stopped,
+        LogError::Full(_) => Status::LogFull,
+        LogError::Absent { .. } => Status::Unknown,
+        LogError::Damaged { .. } => Status::Damaged,
+        LogError::Options { .. } => Status::Options,
+        _ => Status::Io,
+    }
+}

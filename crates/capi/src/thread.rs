@@ -1,0 +1,211 @@
+//! A thread's descriptor: its transaction, and how addresses become offsets of heaps.
+
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use front::heap::{Commit, Heap, Held};
+
+use crate::opened::{Opened, ROOT_TYPE, offset_in, out_of_range};
+use crate::status::{Failure, Result, Status};
+
+/// What a `cedrat_thread *` points at.
+pub(crate) struct Thread {
+    held: Held,
+    /// Where heaps lie; the one used last comes first.
+    places: Vec<Place>,
+    /// Where blocks lie that the transaction has freed: from, length.
+    freed: Vec<(usize, usize)>,
+    opened: Arc<Opened>,
+    failure: Option<Failure>,
+    /// The text that C was given last.
+    text: CString,
+}
+
+struct Place {
+    from: usize,
+    len: usize,
+    heap: Heap,
+}
+
+impl Thread {
+    pub(crate) fn new(opened: &Arc<Opened>) -> Result<Thread> {
+        let held = Held::new(opened.memory())?;
+        opened.threads.fetch_add(1, Ordering::AcqRel);
+        let opened = Arc::clone(opened);
+        let (places, freed, text) = (Vec::new(), Vec::new(), CString::default());
+        Ok(Thread { held, places, freed, opened, failure: None, text })
+    }
+
+    // ---- failures ---------------------------------------------------------------------------------------------
+
+    #[cold]
+    pub(crate) fn failed(&mut self, failure: Failure) -> Status {
+        let status = failure.status;
+        self.failure = Some(failure);
+        status
+    }
+
+    /// The text of the last failure.
+    pub(crate) fn text(&mut self) -> &CStr {
+        if let Some(failure) = self.failure.take() {
+            self.text = CString::new(failure.text.replace('\0', " ")).expect("it has no zero any more");
+        }
+        &self.text
+    }
+
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    // ---- addresses --------------------------------------------------------------------------------------------
+
+    /// Makes the heap in which an address lies the first of the places; returns the offset.
+    #[inline(always)]
+    fn find(&mut self, address: usize) -> Result<u64> {
+        if let Some(place) = self.places.first() {
+            let offset = address.wrapping_sub(place.from);
+            if offset < place.len {
+                return Ok(offset as u64);
+            }
+        }
+        self.find_slowly(address)
+    }
+
+    #[cold]
+    fn find_slowly(&mut self, address: usize) -> Result<u64> {
+        let lies_in = |place: &Place| address.wrapping_sub(place.from) < place.len;
+        let mut at = self.places.iter().position(lies_in);
+        if at.is_none() {
+            let heaps = self.opened.memory().heaps();
+            let place = |heap: Heap| Place { from: heap.address(), len: heap.size_max() as usize, heap };
+            self.places = heaps.into_iter().map(place).collect();
+            at = self.places.iter().position(lies_in);
+        }
+        let at = at.ok_or_else(|| out_of_range(address))?;
+        self.places.swap(0, at);
+        Ok((address - self.places[0].from) as u64)
+    }
+
+    /// Refuses bytes that lie in a block which this transaction has freed.
+    #[inline(always)]
+    fn check_freed(&self, address: usize, len: usize) -> Result<()> {
+        if self.freed.is_empty() { Ok(()) } else { self.check_freed_slowly(address, len) }
+    }
+
+    #[cold]
+    fn check_freed_slowly(&self, address: usize, len: usize) -> Result<()> {
+        let meets = |&(from, freed): &(usize, usize)| address < from + freed && from < address.saturating_add(len);
+        if self.freed.iter().any(meets) {
+            let text = format!("the address {address:#x} lies in a block that this transaction has freed");
+            return Err(Failure::new(Status::NotAllocated, text));
+        }
+        Ok(())
+    }
+
+    // ---- transactions -----------------------------------------------------------------------------------------
+
+    #[inline(always)]
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        self.held.begin()?;
+        self.freed.clear();
+        Ok(())
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.held.is_running()
+    }
+
+    #[inline(always)]
+    pub(crate) fn commit(&mut self, mode: Commit) -> Result<u64> {
+        Ok(self.held.commit(mode)?.lsn.get())
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.held.abort();
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.held.restart();
+    }
+
+    // ---- words and bytes --------------------------------------------------------------------------------------
+
+    #[inline(always)]
+    pub(crate) fn load_word(&mut self, address: usize) -> Result<u64> {
+        let offset = self.find(address)?;
+        self.check_freed(address, 8)?;
+        let heap = &self.places[0].heap;
+        Ok(self.held.run(|tx| tx.read(heap, offset))?)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store_word(&mut self, address: usize, value: u64) -> Result<()> {
+        let offset = self.find(address)?;
+        self.check_freed(address, 8)?;
+        let heap = &self.places[0].heap;
+        Ok(self.held.run(|tx| tx.write(heap, offset, value))?)
+    }
+
+    pub(crate) fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<()> {
+        let offset = self.find(address)?;
+        self.check_freed(address, into.len())?;
+        let heap = &self.places[0].heap;
+        Ok(self.held.run(|tx| tx.read_bytes(heap, offset, into))?)
+    }
+
+    pub(crate) fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<()> {
+        let offset = self.find(address)?;
+        self.check_freed(address, bytes.len())?;
+        let heap = &self.places[0].heap;
+        Ok(self.held.run(|tx| tx.write_bytes(heap, offset, bytes))?)
+    }
+
+    // ---- blocks and roots -------------------------------------------------------------------------------------
+
+    pub(crate) fn malloc(&mut self, heap: &Heap, len: u64) -> Result<usize> {
+        // Whoever wrote to its address before knows it no more: it may be filled with plain stores.
+        let offset = self.held.run(|tx| tx.allocate_filled(heap, len))?;
+        Ok(heap.address() + offset as usize)
+    }
+
+    pub(crate) fn free(&mut self, address: usize) -> Result<()> {
+        let offset = self.find(address)?;
+        let heap = &self.places[0].heap;
+        let len = self.held.run(|tx| {
+            let len = tx.block_len(heap, offset)?;
+            tx.free(heap, offset)?;
+            Ok(len)
+        })?;
+        self.freed.push((address, len as usize));
+        Ok(())
+    }
+
+    pub(crate) fn block_size(&mut self, address: usize) -> Result<u64> {
+        let offset = self.find(address)?;
+        let heap = &self.places[0].heap;
+        Ok(self.held.run(|tx| tx.block_len(heap, offset))?)
+    }
+
+    /// The address that a root names; 0 where there is none.
+    pub(crate) fn root(&mut self, heap: &Heap, name: &str) -> Result<usize> {
+        let root = self.held.run(|tx| tx.root(heap, name))?;
+        Ok(root.map_or(0, |root| heap.address() + root.offset as usize))
+    }
+
+    /// Sets a root; removes it where the address is 0.
+    pub(crate) fn set_root(&mut self, heap: &Heap, name: &str, address: usize) -> Result<()> {
+        if address == 0 {
+            self.held.run(|tx| tx.remove_root(heap, name))?;
+            return Ok(());
+        }
+        let offset = offset_in(heap, address)?;
+        Ok(self.held.run(|tx| tx.set_root(heap, name, offset, ROOT_TYPE))?)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.opened.threads.fetch_sub(1, Ordering::AcqRel);
+    }
+}

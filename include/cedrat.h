@@ -1,0 +1,344 @@
+/* cedrat.h: durable transactional memory.
+ *
+ * A store is a directory; its heaps are regions of memory whose words are read and written in transactions. What was
+ * committed is found again after a crash, all of it or nothing. docs/use/c.md tells how to begin; cedrat_stm.h turns
+ * this interface into the macros of a word-based STM.
+ *
+ * Of every function holds, unless it says otherwise:
+ *
+ * - It returns a cedrat_status. Anything but CEDRAT_OK has done nothing; a result that was to be written is then zero
+ *   or unchanged. The words for it are told by cedrat_error (calls with a thread descriptor), cedrat_message (calls
+ *   with a store or heap), or the buffer of cedrat_open.
+ * - A null pointer is CEDRAT_NULL, except where it is said to mean something.
+ * - Calls with a store or a heap may come from any thread at any time. A thread descriptor belongs to one thread at a
+ *   time; it may be handed to another between transactions.
+ * - It never jumps and never unwinds: neither longjmp nor a C++ exception nor a panic comes out of it, and it calls
+ *   nothing of the program. It is not to be called from a signal handler, nor in the child of a fork (heaps are not
+ *   mapped there).
+ * - Sizes, lengths and offsets are in bytes. Names are UTF-8 that ends with a zero.
+ */
+#ifndef CEDRAT_H
+#define CEDRAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a call came to. Numbers stay; new ones may join at the end. */
+typedef enum cedrat_status {
+  CEDRAT_OK = 0,
+  /* Another transaction was quicker, and nothing is left of this one: begin again. */
+  CEDRAT_ABORTED = 1,
+  /* The address, or some of the bytes, lie in no heap of the store, or in the part that a heap keeps for itself. */
+  CEDRAT_OUT_OF_RANGE = 2,
+  /* The address of a word is not a multiple of 8; use the calls for bytes. */
+  CEDRAT_MISALIGNED = 3,
+  /* No allocated block begins there (it was freed before, or never allocated), or the bytes lie in a block that this
+   * transaction has freed. */
+  CEDRAT_NOT_ALLOCATED = 4,
+  /* The heap has no room for the block: free blocks, or cedrat_heap_grow. */
+  CEDRAT_HEAP_FULL = 5,
+  /* A pointer is null. */
+  CEDRAT_NULL = 6,
+  /* The call makes no sense here: no transaction runs, or one does; a heap of another store; … */
+  CEDRAT_MISUSE = 7,
+  /* There is no store, heap or root of this name. */
+  CEDRAT_UNKNOWN = 8,
+  /* The name is taken. */
+  CEDRAT_EXISTS = 9,
+  /* An option makes no sense. */
+  CEDRAT_OPTIONS = 10,
+  /* A limit that is written down: threads, lengths, sizes. */
+  CEDRAT_LIMIT = 11,
+  /* The log has no room, or the disk; the transaction is aborted. Try again, or raise log_limit_bytes. */
+  CEDRAT_LOG_FULL = 12,
+  /* The store stopped, because the disk failed: nothing is acknowledged any more. Close it and open it again; only
+   * that tells what was kept. */
+  CEDRAT_STOPPED = 13,
+  /* Bytes of a file make no sense; the message names file and offset. Restore it from a copy. */
+  CEDRAT_DAMAGED = 14,
+  /* Another process, or another part of this one, has the store open. */
+  CEDRAT_IN_USE = 15,
+  /* The operating system refused something; the message says what, and why. */
+  CEDRAT_IO = 16,
+  /* A mistake in the library. The transaction is aborted, the store stopped: close it and open it again. */
+  CEDRAT_PANIC = 17
+} cedrat_status;
+
+/* When cedrat_commit returns. */
+typedef enum cedrat_commit_mode {
+  /* When the commit, and all that the transaction read, is durable. */
+  CEDRAT_SYNC = 0,
+  /* At once; cedrat_is_stable tells when it is durable. A crash before loses the transaction as a whole, and only
+   * together with all that are newer. */
+  CEDRAT_ASYNC = 1,
+  /* As CEDRAT_ASYNC, and nobody is asked to hurry. */
+  CEDRAT_NO_FLUSH = 2,
+  /* When its own partition of the log is durable. For transactions that are independent of those of other threads; one
+   * that is not becomes CEDRAT_SYNC by itself. */
+  CEDRAT_PARTITION = 3
+} cedrat_commit_mode;
+
+/* An open store. From cedrat_open to cedrat_close. */
+typedef struct cedrat_store cedrat_store;
+
+/* A heap of an open store. Lives as long as the store is open; there is nothing to free. */
+typedef struct cedrat_heap cedrat_heap;
+
+/* A thread descriptor: a place for one transaction at a time. From cedrat_thread_create to cedrat_thread_free. */
+typedef struct cedrat_thread cedrat_thread;
+
+/* Choices for a store. Begin with `cedrat_options options = {0};`: zero is the default of each. Those marked fixed are
+ * made when the store is created, and ignored later. */
+typedef struct cedrat_options {
+  int must_exist;                  /* not 0: a missing store is CEDRAT_UNKNOWN, and not created */
+  int no_background;               /* not 0: no threads of its own; then call cedrat_checkpoint before the log is full */
+  int encounter_locking;           /* not 0: words are locked when they are first stored to, not at the commit */
+  int no_huge_pages;               /* not 0: the system is not asked for huge pages */
+  uint32_t partitions;             /* of the log; 1; fixed */
+  uint32_t threads_max;            /* thread descriptors at a time; 1,024 */
+  uint64_t log_limit_bytes;        /* the log's size on disk; 1 GiB */
+  uint64_t segment_bytes;          /* the length of one of its files; fixed */
+  uint64_t checkpoint_every_bytes; /* a checkpoint is taken when the log has grown by so much; 256 MiB */
+  uint64_t page_pool_bytes;        /* memory for pages, which heaps do not use; 256 MiB */
+  uint64_t reserved[8];            /* zero */
+} cedrat_options;
+
+/* Choices for a heap, made when it is created. Begin with `cedrat_heap_options options = {0};`. */
+typedef struct cedrat_heap_options {
+  uint64_t size;        /* its size; there is no default */
+  uint64_t size_max;    /* what it may grow to: so much address space is set aside; eight times size, or size if raw */
+  uint64_t address;     /* where it begins in memory, so that pointers in it survive a restart: a multiple of 2 MiB where
+                         * nothing else is ever mapped, such as 0x500000000000; 0: anywhere, and not always the same */
+  uint64_t chunk_bytes; /* a checkpoint copies so much at a time; a multiple of 4,096; 1 MiB */
+  int raw;              /* not 0: no blocks and no roots; all of it is the program's to divide */
+  int reserved_int;     /* zero */
+  uint64_t reserved[4]; /* zero */
+} cedrat_heap_options;
+
+/* What happened, counted since the store was opened. */
+typedef struct cedrat_statistics {
+  uint64_t conflicts;                   /* transactions that were aborted because another was quicker */
+  uint64_t partition_commits_made_sync; /* CEDRAT_PARTITION commits that depended on others */
+  uint64_t newest_lsn;                  /* of the log: a count of commits and other records */
+  uint64_t stable_lsn;                  /* everything up to here is durable */
+  uint64_t recovered_records;           /* records that the opening read */
+  uint64_t recovered_words;             /* words that it wrote again behind the checkpoint */
+  uint64_t recovery_nanoseconds;        /* time that it took */
+  uint64_t created;                     /* 1 if the opening created the store */
+  uint64_t reserved[8];
+} cedrat_statistics;
+
+/* How much of a heap is in use. */
+typedef struct cedrat_usage {
+  uint64_t blocks;        /* allocated blocks, those of roots included */
+  uint64_t bytes;         /* their bytes, as they were asked for */
+  uint64_t taken_bytes;   /* bytes that they take */
+  uint64_t free_bytes;    /* bytes of ranges in which no block lies */
+  uint64_t account_bytes; /* bytes of the account itself */
+} cedrat_usage;
+
+/* The library's version, such as "0.1.0". Lives for ever. */
+const char *cedrat_version(void);
+
+/* The name of a status, such as "CEDRAT_OK". Lives for ever. */
+const char *cedrat_status_name(cedrat_status status);
+
+/* ---- stores ----------------------------------------------------------------------------------------------------- */
+
+/* Opens the store in a directory, which is recovering it; creates it if there is none. When it returns, exactly what
+ * was committed is there.
+ *
+ * options: null means all defaults. message: gets the text of an error, at most message_len bytes with the zero at the
+ * end; null if it is not wanted. One process has a store open at a time, once.
+ *
+ * Errors: CEDRAT_IN_USE, CEDRAT_UNKNOWN, CEDRAT_DAMAGED, CEDRAT_OPTIONS, CEDRAT_IO (also where a heap's fixed address is
+ * taken by something else). A store that is refused is not changed. */
+cedrat_status cedrat_open(const char *directory, const cedrat_options *options, cedrat_store **store, char *message,
+                          size_t message_len);
+
+/* Closes the store: what was committed asynchronously becomes durable, a checkpoint is taken. Plain blocks that no
+ * checkpoint has made durable vanish. Heaps of the store, and addresses in them, are invalid afterwards.
+ *
+ * Errors: CEDRAT_MISUSE while thread descriptors live: then the store stays open, and so does the handle. After
+ * anything else the handle is gone; CEDRAT_STOPPED: the store had stopped. */
+cedrat_status cedrat_close(cedrat_store *store);
+
+/* Takes a checkpoint: what heaps hold is copied to the disk, and the log before is given up. Transactions go on. When it
+ * returns, the plain blocks allocated before it are durable with what lies in them, and so are their roots (see
+ * cedrat_plain_alloc); nobody may store to them plainly during the call, nor after it.
+ *
+ * Errors: CEDRAT_STOPPED; CEDRAT_MISUSE: another thread's transactions collided with plain blocks, which are gone. */
+cedrat_status cedrat_checkpoint(cedrat_store *store);
+
+/* Whether the commit with this LSN, and each before it, will be found after any crash: writes 1 or 0 to *stable. With
+ * wait not 0, returns when it is so.
+ *
+ * Errors: CEDRAT_STOPPED: it was not durable when the store stopped, and never will be for sure. */
+cedrat_status cedrat_is_stable(cedrat_store *store, uint64_t lsn, int wait, int *stable);
+
+/* Counts. */
+cedrat_status cedrat_get_statistics(cedrat_store *store, cedrat_statistics *statistics);
+
+/* The text of the last failure of a call with this store or one of its heaps, by any thread: at most message_len bytes,
+ * with a zero at the end. Empty before the first failure. */
+cedrat_status cedrat_message(cedrat_store *store, char *message, size_t message_len);
+
+/* ---- heaps ------------------------------------------------------------------------------------------------------ */
+
+/* Creates a heap, all zero. When it returns it is durable that there is one.
+ *
+ * Errors: CEDRAT_EXISTS, CEDRAT_OPTIONS, CEDRAT_IO (no memory, no room on the disk, or the address is taken),
+ * CEDRAT_STOPPED. */
+cedrat_status cedrat_heap_create(cedrat_store *store, const char *name, const cedrat_heap_options *options,
+                                 cedrat_heap **heap);
+
+/* The heap of this name; always the same handle.
+ *
+ * Errors: CEDRAT_UNKNOWN. */
+cedrat_status cedrat_heap_open(cedrat_store *store, const char *name, cedrat_heap **heap);
+
+/* Removes a heap for good. Transactions that store to it fail from now on; its memory stays mapped until the store is
+ * closed.
+ *
+ * Errors: CEDRAT_UNKNOWN, CEDRAT_STOPPED, CEDRAT_MISUSE while there are plain blocks. */
+cedrat_status cedrat_heap_drop(cedrat_store *store, const char *name);
+
+/* Makes a heap larger, to at most its size_max. When it returns it is durable.
+ *
+ * Errors: CEDRAT_LIMIT, CEDRAT_IO, CEDRAT_STOPPED. */
+cedrat_status cedrat_heap_grow(cedrat_heap *heap, uint64_t size);
+
+/* Where the heap begins in memory; null for a null heap. */
+void *cedrat_heap_address(const cedrat_heap *heap);
+
+/* Its size; 0 for a null heap. */
+uint64_t cedrat_heap_size(const cedrat_heap *heap);
+
+/* The first offset that programs may use: 0 in a raw heap, behind the account of blocks in others. */
+uint64_t cedrat_heap_first_offset(const cedrat_heap *heap);
+
+/* Walks over all blocks and judges the account; tells how much is in use. Exact while nothing is allocated or freed.
+ *
+ * Errors: CEDRAT_DAMAGED with the place; CEDRAT_MISUSE for a raw heap. */
+cedrat_status cedrat_heap_verify(cedrat_heap *heap, cedrat_usage *usage);
+
+/* ---- before the threads start ----------------------------------------------------------------------------------- */
+
+/* Allocates a block outside of any transaction, for a program's first data. It is filled with plain stores, by any
+ * threads, as long as no transaction runs; then cedrat_checkpoint makes all such blocks and their roots durable at once.
+ * A crash before that has returned leaves none of them, or all. What lies in the block at first is undefined.
+ *
+ * Blocks are freed, like any others, in transactions after the checkpoint.
+ *
+ * Errors: CEDRAT_HEAP_FULL, CEDRAT_LIMIT, CEDRAT_STOPPED, CEDRAT_MISUSE (a raw heap; or a transaction collided, and all
+ * plain blocks since the last checkpoint are gone). */
+cedrat_status cedrat_plain_alloc(cedrat_heap *heap, size_t size, void **block);
+
+/* Names a plain block, together with which it becomes durable; replaces a root of the same name.
+ *
+ * Errors: CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, and those of cedrat_plain_alloc. */
+cedrat_status cedrat_plain_set_root(cedrat_heap *heap, const char *name, const void *block);
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+/* Makes a thread descriptor. Descriptors are numbered round the log's partitions: the first few have each their own.
+ *
+ * Errors: CEDRAT_LIMIT. */
+cedrat_status cedrat_thread_create(cedrat_store *store, cedrat_thread **thread);
+
+/* Frees a thread descriptor, from any thread. A transaction that runs is aborted. Null is allowed. */
+void cedrat_thread_free(cedrat_thread *thread);
+
+/* The text of the last failure of a call with this descriptor; valid until the next call with it. Empty before the
+ * first. */
+const char *cedrat_error(cedrat_thread *thread);
+
+/* ---- transactions ----------------------------------------------------------------------------------------------- */
+
+/* Begins a transaction. All its loads see one state of all heaps: that of now, or a later one. After CEDRAT_ABORTED and
+ * cedrat_restart it waits a little at first, longer each time.
+ *
+ * A transaction whose thread ends, or whose process does, is aborted.
+ *
+ * Errors: CEDRAT_MISUSE if one runs with this descriptor; CEDRAT_STOPPED. */
+cedrat_status cedrat_begin(cedrat_thread *thread);
+
+/* Commits. lsn: gets the LSN that cedrat_is_stable is asked with; null if it is not wanted. Whatever it returns, the
+ * transaction has ended, except CEDRAT_MISUSE for a mode that does not exist.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_LOG_FULL: nothing is left of it. CEDRAT_STOPPED: only reopening the store tells.
+ * CEDRAT_UNKNOWN: a heap was dropped. CEDRAT_MISUSE: none runs. */
+cedrat_status cedrat_commit(cedrat_thread *thread, cedrat_commit_mode mode, uint64_t *lsn);
+
+/* Aborts the transaction, if one runs: nothing is left of it. */
+cedrat_status cedrat_abort(cedrat_thread *thread);
+
+/* Aborts, to begin again. Returns CEDRAT_ABORTED, as a conflict does. */
+cedrat_status cedrat_restart(cedrat_thread *thread);
+
+/* Whether a transaction runs; 0 for a null descriptor. */
+int cedrat_is_running(const cedrat_thread *thread);
+
+/* Of the following calls holds: after CEDRAT_ABORTED the transaction has ended, and nothing is left of it. After any
+ * other error it runs on, as if the call had not been. CEDRAT_MISUSE if none runs. */
+
+/* Loads the 8 bytes at an address, in the machine's own order.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_NOT_ALLOCATED. */
+cedrat_status cedrat_load_word(cedrat_thread *thread, const void *address, uint64_t *value);
+
+/* Stores 8 bytes at an address. The program's memory changes at the commit, and this transaction's loads see it now.
+ *
+ * Errors: as cedrat_load_word. */
+cedrat_status cedrat_store_word(cedrat_thread *thread, void *address, uint64_t value);
+
+/* Loads bytes of any place and length. After an error what lies in bytes is undefined.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_NOT_ALLOCATED. */
+cedrat_status cedrat_load_bytes(cedrat_thread *thread, const void *address, void *bytes, size_t len);
+
+/* Stores bytes of any place and length.
+ *
+ * Errors: as cedrat_load_bytes. */
+cedrat_status cedrat_store_bytes(cedrat_thread *thread, void *address, const void *bytes, size_t len);
+
+/* Allocates a block; its address is a multiple of 16. Until the transaction ends, the program may fill it with plain
+ * stores, and read it so: it is logged whole when the transaction commits. What lies in it at first is undefined. Where
+ * a word of it is stored to both plainly and by cedrat_store_word, the latter counts, whichever came first.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_HEAP_FULL, CEDRAT_MISUSE (a raw heap, or one of another store). */
+cedrat_status cedrat_malloc(cedrat_thread *thread, cedrat_heap *heap, size_t size, void **block);
+
+/* Frees a block, when the transaction commits; it is used again when no transaction can know it any more. Within this
+ * transaction each use of it is an error from now on. Transactions that began before the commit and come to it are
+ * aborted.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_free(cedrat_thread *thread, void *block);
+
+/* The size of the allocated block that begins at an address, as it was asked for.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_block_size(cedrat_thread *thread, const void *block, size_t *size);
+
+/* The block that a root names; null where there is no such root.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_MISUSE (a raw heap). */
+cedrat_status cedrat_get_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, void **block);
+
+/* Names a block, so that it is found when the store is opened again; replaces a root of the same name. A null block
+ * removes the root; the block that it named stays.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, CEDRAT_HEAP_FULL, CEDRAT_UNKNOWN (nothing to
+ * remove), CEDRAT_LIMIT (a name of more than 1,024 bytes). */
+cedrat_status cedrat_set_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, const void *block);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
