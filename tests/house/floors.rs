@@ -19,6 +19,7 @@ const FLOORS: [&str; 12] = [
     "cedrat-check",
     "cedrat-structures",
     "cedrat",
+    "cedrat-capi",
     "cedrat-cli",
     "cedrat-tests",
 ];

@@ -89,7 +89,7 @@ static void calls_out_of_place(void) {
 static void addresses(void) {
   char *base = cedrat_heap_address(heap);
   char *inside = base + cedrat_heap_first_offset(heap), *end = base + cedrat_heap_size(heap);
-  char bytes[16] = "fifteen letters";
+  char bytes[16] = "";
   uint64_t value = 7, local = 0;
   OK(cedrat_begin(self));
   IS(CEDRAT_OUT_OF_RANGE, cedrat_load_word(self, &local, &value));
@@ -109,6 +109,7 @@ static void addresses(void) {
   IS(CEDRAT_NULL, cedrat_load_bytes(self, inside, NULL, 1));
   IS(CEDRAT_NULL, cedrat_store_bytes(self, inside, NULL, 1));
   /* The transaction runs on, as if nothing had been. */
+  strcpy(bytes, "fifteen letters");
   OK(cedrat_store_bytes(self, end - 15, bytes, 15));
   memset(bytes, 0, sizeof bytes);
   OK(cedrat_load_bytes(self, end - 15, bytes, 15));

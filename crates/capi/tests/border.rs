@@ -1,0 +1,182 @@
+//! The border, crossed by C programs: they are compiled against the installed library and run.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Once;
+
+use serde_json::Value;
+
+const STRICT: [&str; 6] = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O2"];
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn root() -> PathBuf {
+    here().join("../..")
+}
+
+/// Runs a command that has to succeed.
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    output
+}
+
+/// Builds the library as a user would, for tests of a package do not build what C links; returns where it lies.
+fn built() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--offline", "-p", "cedrat-capi", "--message-format=json"]).current_dir(root());
+    let output = run(&mut cargo);
+    let messages = String::from_utf8(output.stdout).expect("cargo prints text");
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let files = messages
+        .filter(|message| message["target"]["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == "cdylib")))
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let library = files.filter_map(|file| file.as_str().map(PathBuf::from)).find(|file| file.ends_with("libcedrat.so"));
+    library.expect("a shared library").parent().expect("it lies somewhere").to_path_buf()
+}
+
+/// Where the library is installed: once for all tests.
+fn installed() -> &'static Path {
+    static INSTALLED: Once = Once::new();
+    let prefix = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/installed"));
+    INSTALLED.call_once(|| {
+        run(Command::new(here().join("install")).arg(built()).arg(prefix));
+    });
+    prefix
+}
+
+/// Compiles a program of `tests/c` and runs it with a directory for its store.
+#[track_caller]
+fn holds(name: &str) {
+    let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
+    let (lib, program) = (prefix.join("lib"), folder.path().join(name));
+    let mut cc = Command::new("cc");
+    cc.args(STRICT).arg("-I").arg(prefix.join("include")).arg("-o").arg(&program);
+    cc.arg(here().join("tests/c").join(name).with_extension("c"));
+    cc.arg("-L").arg(&lib).args(["-lcedrat", "-lpthread"]).arg(format!("-Wl,-rpath,{}", lib.display()));
+    run(&mut cc);
+    run(Command::new(program).arg(folder.path().join("store")));
+}
+
+#[test]
+fn errors_are_told_and_do_nothing() {
+    holds("errors");
+}
+
+#[test]
+fn transactions_conflict_restart_nest_and_end_with_their_threads() {
+    holds("conflicts");
+}
+
+#[test]
+fn plain_blocks_are_whole_or_absent_and_pointers_survive() {
+    holds("plain");
+}
+
+#[test]
+fn after_a_failed_flush_nothing_is_acknowledged() {
+    holds("stopped");
+}
+
+#[test]
+fn a_program_for_word_based_stms_is_ported_by_a_macro_header_alone() {
+    holds("ported");
+}
+
+#[test]
+fn a_loop_of_small_transactions_comes_to_its_end() {
+    holds("speed");
+}
+
+/// The headers stand alone, in each language that may include them.
+#[test]
+fn headers_compile_in_c_and_in_cpp() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for (compiler, standard, ending) in [
+        ("cc", "-std=c99", "c"),
+        ("cc", "-std=c11", "c"),
+        ("cc", "-std=gnu17", "c"),
+        ("c++", "-std=c++11", "cc"),
+        ("c++", "-std=c++17", "cc"),
+    ] {
+        for header in ["cedrat.h", "cedrat_stm.h"] {
+            let source = folder.path().join(format!("alone.{ending}"));
+            let text = format!("#include <{header}>\n#include <{header}>\ncedrat_options options;\n");
+            std::fs::write(&source, text).expect("room");
+            let mut command = Command::new(compiler);
+            command.args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o"]);
+            command.arg(folder.path().join("alone.o")).arg(&source).arg("-I").arg(root().join("include"));
+            run(&mut command);
+        }
+    }
+}
+
+/// What a header declares or calls by names that begin with `cedrat_`, comments left out.
+fn functions_declared(header: &str) -> BTreeSet<String> {
+    let mut code = String::new();
+    let mut rest = header;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        code += before;
+        rest = comment.split_once("*/").expect("a comment ends").1;
+    }
+    code += rest;
+    let calls = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
+    calls.filter(|name| name.starts_with("cedrat_")).map(String::from).collect()
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports_and_nothing_else() {
+    let library = installed().join("lib/libcedrat.so");
+    let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let symbols = String::from_utf8(output.stdout).expect("nm prints text");
+    let exported: BTreeSet<String> =
+        symbols.lines().filter_map(|line| line.split(' ').next_back()).map(String::from).collect();
+    let header = std::fs::read_to_string(root().join("include/cedrat.h")).expect("the header");
+    let declared = functions_declared(&header);
+    assert!(declared.len() > 30, "{declared:?}");
+    assert_eq!(exported, declared);
+}
+
+/// The numbers of the header are those of the library, which gives them their names.
+#[test]
+fn the_header_numbers_statuses_as_the_library_does() {
+    let header = std::fs::read_to_string(root().join("include/cedrat.h")).expect("the header");
+    let source = std::fs::read_to_string(here().join("src/status.rs")).expect("a module");
+    let numbers = header.lines().filter_map(|line| line.trim().split_once(" = "));
+    let statuses: Vec<(&str, usize)> = numbers
+        .filter(|(name, _)| name.starts_with("CEDRAT_"))
+        .map(|(name, number)| (name, number.trim_end_matches(',').parse().expect("a number")))
+        .take_while(|(name, _)| *name != "CEDRAT_SYNC")
+        .collect();
+    let named: Vec<&str> = source.split("c\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(statuses.len(), named.len());
+    for (name, number) in statuses {
+        assert_eq!(named[number], name);
+    }
+}
+
+/// `examples/c`, as its readers build it: by pkg-config, and by variables; and with the static library.
+#[test]
+fn the_bank_in_c_is_killed_and_audited() {
+    let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
+    for file in ["Makefile", "bank.c"] {
+        std::fs::copy(root().join("examples/c").join(file), folder.path().join(file)).expect("the example");
+    }
+    let make = |arguments: &[String]| run(Command::new("make").args(arguments).current_dir(folder.path()));
+    let found_by = format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display());
+    let output = make(&["check".into(), found_by]);
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(said.matches("all is there").count(), 5, "{said}");
+    make(&["clean".into()]);
+    let include = format!("CEDRAT_CFLAGS=-I{}", prefix.join("include").display());
+    let library = prefix.join("lib/libcedrat.a");
+    let linked = format!("CEDRAT_LIBS={} -lgcc_s -lm -ldl", library.display());
+    make(&["bank".into(), "PKG_CONFIG=false".into(), include, linked]);
+    run(Command::new(folder.path().join("bank")).args(["static.store", "1"]).current_dir(folder.path()));
+}
