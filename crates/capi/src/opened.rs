@@ -182,7 +182,7 @@ impl Opened {
 
     /// Takes a checkpoint, and then commits what was allocated for plain stores.
     ///
-    /// The order makes it whole: what lies in the blocks is on the disk before anything committed names them. And no older
+    /// The order makes it whole (E17.5): what lies in the blocks is on the disk before anything committed names them. And no older
     /// record writes over it in recovery, for the checkpoint needs none up to a clock read after they were allocated.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut plain = lock(&self.plain);

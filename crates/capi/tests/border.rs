@@ -74,6 +74,7 @@ fn transactions_conflict_restart_nest_and_end_with_their_threads() {
     holds("conflicts");
 }
 
+/// E17.5.
 #[test]
 fn plain_blocks_are_whole_or_absent_and_pointers_survive() {
     holds("plain");
