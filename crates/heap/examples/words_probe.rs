@@ -86,8 +86,7 @@ fn main() {
                     session
                         .run(Commit::Async, |tx| {
                             for at in at {
-                                let value = tx.read(&of, at)?;
-                                tx.write(&of, at, value + 1)?;
+                                tx.update(&of, at, |value| value + 1)?;
                             }
                             Ok(())
                         })
@@ -114,8 +113,7 @@ fn main() {
                         |index| at[index].iter().for_each(|&at| of.prefetch(at)),
                         |index, tx| {
                             for at in at[index] {
-                                let value = tx.read(&of, at)?;
-                                tx.write(&of, at, value + 1)?;
+                                tx.update(&of, at, |value| value + 1)?;
                             }
                             Ok(())
                         },

@@ -21,6 +21,7 @@ use crate::options::Commit;
 use crate::region::WORD_LEN;
 use crate::stripes::Look;
 use crate::tx::Tx;
+use crate::write_set::Bytes;
 
 /// Part of a commit that does not fit into one record; it counts only with the transaction's commit record (E10.5).
 pub const HEAP_PART: Kind = match Kind::new(10) {
@@ -206,8 +207,15 @@ impl Tx<'_> {
             self.write_back();
         }
         if !self.this.encounter {
-            for at in 0..self.this.writes.all().len() {
-                self.lock(self.this.writes.all()[at].stripe)?;
+            let mut from = 0;
+            while let Some(met) = self.lock_free_ones(from) {
+                // Somebody has this stripe, or its word was read and has changed.
+                let write = self.this.writes.all()[met];
+                self.lock(write.stripe)?;
+                if write.read && !self.was_old_when_locked(write.stripe) {
+                    return Err(Interrupt::CONFLICT);
+                }
+                from = met + 1;
             }
         }
         if !self.this.blocks.is_empty() {
@@ -217,6 +225,26 @@ impl Tx<'_> {
             self.refuse_dropped()?;
         }
         Ok(())
+    }
+
+    /// Locks the stripes of what is written, from a place in the write set on. Returns where it met one that is not to be had
+    /// at once.
+    #[inline]
+    fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
+        let this = &mut *self.this;
+        let own = Look::owned_by(this.number);
+        for (at, write) in this.writes.all().iter().enumerate().skip(from) {
+            let lock = self.shared.stripes.lock(write.stripe);
+            let seen = Look::first(lock);
+            if seen == own {
+                continue;
+            }
+            if !(seen.belongs_to(this.snapshot) && seen.take(lock, own)) {
+                return Some(at);
+            }
+            this.locked.push((write.stripe, seen));
+        }
+        None
     }
 
     /// A heap that was dropped takes no writes any more; what else this session remembers of it goes.
@@ -247,8 +275,8 @@ impl Tx<'_> {
         for write in this.writes.all_mut() {
             let core = this.heaps.iter().find(|core| core.number == write.heap).expect("it is remembered");
             let now = core.region.words()[write.word as usize].load(Ordering::Relaxed);
-            write.value = now & !write.mask | write.value & write.mask;
-            write.mask = u64::MAX;
+            write.value = write.bytes.merge(now, write.value);
+            write.bytes = Bytes::ALL;
         }
     }
 
@@ -321,11 +349,15 @@ impl Tx<'_> {
     #[inline]
     fn write_back(&self) {
         let this = &*self.this;
-        for write in this.writes.all() {
-            let heap = this.heap(write.heap);
-            heap.chunks.changes(write.word);
-            // `Release`: who sees the value sees the stripe locked, or newer.
-            heap.region.words()[write.word as usize].store(write.value, Ordering::Release);
+        if let Some(mut heap) = this.heaps.first() {
+            for write in this.writes.all() {
+                if heap.number != write.heap {
+                    heap = this.heap(write.heap);
+                }
+                heap.chunks.changes(write.word);
+                // `Release`: who sees the value sees the stripe locked, or newer.
+                heap.region.words()[write.word as usize].store(write.value, Ordering::Release);
+            }
         }
         for change in &this.blocks {
             change.mark_changed(this.heap(change.heap));

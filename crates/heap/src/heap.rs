@@ -74,8 +74,9 @@ impl Chunks {
     /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
     #[inline(always)]
     pub(crate) fn changes(&self, word: u64) {
-        let flag = &self.flags[self.of(word)];
-        if flag.load(Ordering::SeqCst) != CHANGED {
+        if let Some(flag) = self.flags.get(self.of(word))
+            && flag.load(Ordering::SeqCst) != CHANGED
+        {
             flag.store(CHANGED, Ordering::SeqCst);
         }
     }
@@ -162,8 +163,9 @@ impl Core {
     /// The word at a byte offset that programs may use.
     #[inline(always)]
     pub(crate) fn word_at(&self, offset: u64) -> Result<u64, Interrupt> {
-        let word = offset / WORD_LEN;
-        if offset % WORD_LEN != 0 || word < self.first_word || word >= self.words() {
+        // An offset between two words becomes a number larger than that of any word.
+        let word = offset.rotate_right(WORD_LEN.trailing_zeros());
+        if word >= self.words() || word < self.first_word {
             return Err(self.refuse(offset, WORD_LEN));
         }
         Ok(word)

@@ -66,7 +66,7 @@ impl Joined {
 
     /// Whether anything was read.
     pub fn has_reads(&mut self) -> bool {
-        !self.tx().this.reads.is_empty()
+        self.tx().has_read()
     }
 
     /// Moves the snapshot to now: called when the transaction has come to see something else of this moment, a locked
@@ -80,7 +80,7 @@ impl Joined {
         if now == tx.this.snapshot {
             return Ok(());
         }
-        if !tx.reads_hold() {
+        if !tx.all_reads_hold() {
             return Err(Error::Conflict);
         }
         tx.this.snapshot = now;

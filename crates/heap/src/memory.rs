@@ -352,7 +352,7 @@ impl Shared {
     pub(crate) fn wait_for_change(&self, tx: &Tx<'_>) {
         self.waiting.count.fetch_add(1, Ordering::SeqCst);
         let mut turn = self.waiting.turn.lock();
-        while tx.reads_hold() && self.clock.running().is_ok() {
+        while tx.all_reads_hold() && self.clock.running().is_ok() {
             // Looked at now and then as well, for nobody says here that the log has stopped.
             self.waiting.changed.wait_for(&mut turn, std::time::Duration::from_millis(20));
         }

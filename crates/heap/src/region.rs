@@ -7,7 +7,8 @@
 //!    can change it;
 //! 3. words are only ever touched as aligned 64-bit atomics, so that a transaction that writes back and readers that do
 //!    not know it yet do not race in the sense of the language;
-//! 4. a prefetch is a hint: it reads nothing that the program could see, whatever the address.
+//! 4. a prefetch is a hint: it reads nothing that the program could see, whatever the address;
+//! 5. a [`Table`] has a power of two of words, and an index is cut to its size before it is used.
 //!
 //! Under a seeded scheduler words are its atomics, in ordinary memory: that a reader may come between two of a writer's
 //! stores is what is explored there.
@@ -87,6 +88,47 @@ impl Region {
         for (word, bytes) in words.iter().zip(from.chunks_exact(8)) {
             word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
         }
+    }
+}
+
+/// A power of two of words, addressed modulo their number: no index lies outside.
+#[derive(Debug)]
+pub(crate) struct Table {
+    region: Region,
+    mask: usize,
+}
+
+impl Table {
+    /// A table of `2^count_log2` words.
+    pub(crate) fn new(count_log2: u32, huge: bool) -> io::Result<Table> {
+        let count = 1usize << count_log2;
+        let region = Region::new(count, Mapping { huge, address: None })?;
+        assert_eq!(region.words().len(), count, "reason 5");
+        Ok(Table { region, mask: count - 1 })
+    }
+
+    /// How many words there are.
+    pub(crate) fn count(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// The index modulo the number of words.
+    #[inline(always)]
+    pub(crate) fn cut(&self, index: usize) -> usize {
+        index & self.mask
+    }
+
+    /// The word with this index, modulo their number.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: 5; the mask is one less than the number of words.
+        unsafe { self.region.words().get_unchecked(index & self.mask) }
+    }
+
+    /// Asks the processor to fetch the line of a word.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        backing::prefetch(self.at(index));
     }
 }
 

@@ -14,13 +14,25 @@ use std::io;
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 
-use crate::region::{Mapping, Region};
+use crate::region::Table;
 
 /// What a lock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look(u64);
 
 impl Look {
+    /// The look before the word is read.
+    #[inline(always)]
+    pub(crate) fn first(lock: &AtomicU64) -> Look {
+        Look(lock.load(Ordering::SeqCst))
+    }
+
+    /// The look after the word was read with `Acquire`.
+    #[inline(always)]
+    pub(crate) fn again(lock: &AtomicU64) -> Look {
+        Look(lock.load(Ordering::Relaxed))
+    }
+
     #[inline(always)]
     pub(crate) const fn version(version: u64) -> Look {
         Look(version << 1)
@@ -42,6 +54,14 @@ impl Look {
         if self.is_locked() { None } else { Some(self.0 >> 1) }
     }
 
+    /// Takes a lock that still says this, which is free, for `owner`.
+    #[inline(always)]
+    pub(crate) fn take(self, lock: &AtomicU64, owner: Look) -> bool {
+        // Sequentially consistent: who waits for a change (`retry`) says so and then looks, a committer locks and then
+        // asks whether anybody waits.
+        lock.compare_exchange(self.0, owner.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
     /// Whether it is free and not newer than the snapshot. One compare: a locked stripe's owner may look like an old
     /// version, so the lowest bit is asked as well.
     #[inline(always)]
@@ -53,8 +73,7 @@ impl Look {
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Stripes {
-    table: Region,
-    mask: usize,
+    table: Table,
     /// Words in a stripe, as a power of two.
     words_shift: u32,
 }
@@ -62,14 +81,12 @@ pub(crate) struct Stripes {
 impl Stripes {
     /// A table of `2^count_log2` stripes of `2^words_log2` words.
     pub(crate) fn new(count_log2: u32, words_log2: u32, huge: bool) -> io::Result<Stripes> {
-        let count = 1usize << count_log2;
-        let table = Region::new(count, Mapping { huge, address: None })?;
-        Ok(Stripes { table, mask: count - 1, words_shift: words_log2 })
+        Ok(Stripes { table: Table::new(count_log2, huge)?, words_shift: words_log2 })
     }
 
     /// How many stripes there are.
     pub(crate) fn count(&self) -> usize {
-        self.mask + 1
+        self.table.count()
     }
 
     /// Words in a stripe.
@@ -80,34 +97,25 @@ impl Stripes {
     /// The stripe of a word. Neighbours share one or have neighbouring ones; heaps are set apart by their salt.
     #[inline(always)]
     pub(crate) fn of(&self, salt: u64, word: u64) -> u32 {
-        ((word >> self.words_shift).wrapping_add(salt) as usize & self.mask) as u32
+        self.table.cut((word >> self.words_shift).wrapping_add(salt) as usize) as u32
     }
 
+    /// The lock itself, for [`Look::first`] and [`Look::again`].
     #[inline(always)]
-    fn lock(&self, stripe: u32) -> &AtomicU64 {
-        // The mask keeps what `of` gives inside; anything else is a mistake in this crate, and panics here.
-        &self.table.words()[stripe as usize]
+    pub(crate) fn lock(&self, stripe: u32) -> &AtomicU64 {
+        self.table.at(stripe as usize)
     }
 
-    /// The first look, before the word is read; also what a look at the end of a transaction is.
+    /// What a stripe's lock says now.
     #[inline(always)]
     pub(crate) fn look(&self, stripe: u32) -> Look {
-        Look(self.lock(stripe).load(Ordering::SeqCst))
-    }
-
-    /// The second look, after the word was read with `Acquire`.
-    #[inline(always)]
-    pub(crate) fn look_again(&self, stripe: u32) -> Look {
-        Look(self.lock(stripe).load(Ordering::Relaxed))
+        Look::first(self.lock(stripe))
     }
 
     /// Takes the lock if it still says `seen`, which is free.
     #[inline(always)]
     pub(crate) fn try_lock(&self, stripe: u32, seen: Look, owner: u32) -> bool {
-        let lock = self.lock(stripe);
-        // Sequentially consistent: who waits for a change (`retry`) says so and then looks, a committer locks and then
-        // asks whether anybody waits.
-        lock.compare_exchange(seen.0, Look::owned_by(owner).0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        seen.take(self.lock(stripe), Look::owned_by(owner))
     }
 
     /// Lets the lock go; the words of the stripe were last written at `version`.

@@ -17,7 +17,7 @@ use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
 use crate::slots::Slot;
 use crate::stripes::Look;
-use crate::write_set::{Write, WriteMark, WriteSet};
+use crate::write_set::{Bytes, Write, WriteMark, WriteSet};
 use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{PartitionId, Reservation};
 
@@ -47,6 +47,8 @@ pub(crate) struct Descriptor {
     pub(crate) batches: Vec<Batch>,
     /// Heaps that this session has written to lately.
     pub(crate) heaps: Vec<Arc<Core>>,
+    /// The number of the first of them.
+    writes_to: u32,
     pub(crate) redo: RedoWriter,
     pub(crate) room: Option<Reservation>,
     /// State of a small random generator, for waiting times.
@@ -83,6 +85,7 @@ impl Descriptor {
             blocks: Vec::new(),
             batches: Vec::new(),
             heaps: Vec::new(),
+            writes_to: u32::MAX,
             redo: RedoWriter::default(),
             room: None,
             random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
@@ -92,7 +95,7 @@ impl Descriptor {
     /// Makes sure that the commit will find the heap.
     #[inline(always)]
     pub(crate) fn will_write(&mut self, core: &Arc<Core>) {
-        if !self.heaps.first().is_some_and(|first| Arc::ptr_eq(first, core)) {
+        if self.writes_to != core.number {
             self.remember(core);
         }
     }
@@ -100,6 +103,7 @@ impl Descriptor {
     #[cold]
     fn remember(&mut self, core: &Arc<Core>) {
         const KEPT: usize = 8;
+        self.writes_to = core.number;
         if let Some(at) = self.heaps.iter().position(|known| Arc::ptr_eq(known, core)) {
             self.heaps.swap(0, at);
             return;
@@ -169,7 +173,19 @@ impl<'a> Tx<'a> {
     pub fn write(&mut self, heap: &Heap, offset: u64, value: u64) -> Result<(), Interrupt> {
         self.shared.check_same(heap)?;
         let word = heap.core.word_at(offset)?;
-        self.write_word(&heap.core, word, value, u64::MAX)
+        self.write_word(&heap.core, word, value)
+    }
+
+    /// Reads the word at `offset` and writes what `change` makes of it; returns what was read. Quicker than
+    /// [`Tx::read`] and then [`Tx::write`].
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    #[inline]
+    pub fn update(&mut self, heap: &Heap, offset: u64, change: impl FnOnce(u64) -> u64) -> Result<u64, Interrupt> {
+        self.shared.check_same(heap)?;
+        let word = heap.core.word_at(offset)?;
+        self.update_word(&heap.core, word, change)
     }
 
     /// Reads bytes, of any place and length (`READ` of Hathi, Figure 1).
@@ -203,10 +219,10 @@ impl<'a> Tx<'a> {
             let skip = (at % WORD_LEN) as usize;
             let len = bytes.len().min(8 - skip);
             let (now, later) = bytes.split_at(len);
-            let (mut value, mut mask) = ([0; 8], [0; 8]);
+            let mut value = [0; 8];
             value[skip..skip + len].copy_from_slice(now);
-            mask[skip..skip + len].fill(0xff);
-            self.write_word(&heap.core, at / WORD_LEN, u64::from_le_bytes(value), u64::from_le_bytes(mask))?;
+            let written = Bytes::range(skip, len);
+            self.write_part(&heap.core, at / WORD_LEN, u64::from_le_bytes(value), written)?;
             (at, bytes) = (at + len as u64, later);
         }
         Ok(())
@@ -224,21 +240,22 @@ impl<'a> Tx<'a> {
     /// A word that the transaction has written, all of it or some of its bytes.
     #[cold]
     fn read_own(&mut self, core: &Arc<Core>, word: u64, own: Write) -> Result<u64, Interrupt> {
-        if own.mask == u64::MAX {
+        if own.bytes == Bytes::ALL {
             return Ok(own.value);
         }
         let others = self.read_shared(core, word)?;
-        Ok(others & !own.mask | own.value & own.mask)
+        Ok(own.bytes.merge(others, own.value))
     }
 
     #[inline(always)]
     fn read_shared(&mut self, core: &Core, word: u64) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
         let stripe = stripes.of(core.salt, word);
-        let before = stripes.look(stripe);
+        let lock = stripes.lock(stripe);
+        let before = Look::first(lock);
         // `Acquire`: the second look comes after it; and who sees a value written back sees its stripe locked before.
         let value = core.region.words()[word as usize].load(Ordering::Acquire);
-        if before.belongs_to(self.this.snapshot) && stripes.look_again(stripe) == before {
+        if before.belongs_to(self.this.snapshot) && Look::again(lock) == before {
             self.note_read(stripe);
             return Ok(value);
         }
@@ -257,9 +274,10 @@ impl<'a> Tx<'a> {
     fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
         for _ in 0..LOOKS_AT_LOCKED {
-            let before = stripes.look(stripe);
+            let lock = stripes.lock(stripe);
+            let before = Look::first(lock);
             let value = core.region.words()[word as usize].load(Ordering::Acquire);
-            let again = stripes.look_again(stripe);
+            let again = Look::again(lock);
             if before == Look::owned_by(self.this.number) {
                 // Its own lock: nobody else writes here. What it said before was judged when it was taken.
                 return self.read_locked_by_itself(stripe, value);
@@ -291,41 +309,97 @@ impl<'a> Tx<'a> {
     #[cold]
     pub(crate) fn extend_snapshot(&mut self) -> Result<(), Interrupt> {
         let now = self.shared.clock.now();
-        let fixed = !self.shared.options.snapshot_extension && !self.this.reads.is_empty();
-        if fixed || !self.reads_hold() {
+        let fixed = !self.shared.options.snapshot_extension && self.has_read();
+        if fixed || !self.all_reads_hold() {
             return Err(Interrupt::CONFLICT);
         }
         self.this.snapshot = now;
         Ok(())
     }
 
-    /// Whether everything that was read still is as it was: free, or locked by this transaction, and not newer than the
-    /// snapshot.
+    /// Whether the stripes in the list of those read still are as they were. Enough where what is written is locked: words
+    /// that were read by the call that wrote them were judged when they were locked.
     #[inline]
     pub(crate) fn reads_hold(&self) -> bool {
-        let this = &*self.this;
-        let own = Look::owned_by(this.number);
-        this.reads.iter().all(|&stripe| {
-            let look = self.shared.stripes.look(stripe);
-            look.belongs_to(this.snapshot) || look == own && self.was_old_when_locked(stripe)
-        })
+        self.this.reads.iter().all(|&stripe| self.holds(stripe))
     }
 
-    fn was_old_when_locked(&self, stripe: u32) -> bool {
+    /// Whether everything that was read still is as it was.
+    pub(crate) fn all_reads_hold(&self) -> bool {
+        let written = self.this.writes.all().iter().filter(|write| write.read);
+        self.reads_hold() && written.map(|write| write.stripe).all(|stripe| self.holds(stripe))
+    }
+
+    /// Whether anything was read.
+    pub(crate) fn has_read(&self) -> bool {
+        !self.this.reads.is_empty() || self.this.writes.all().iter().any(|write| write.read)
+    }
+
+    /// Whether a stripe is free, or locked by this transaction, and not newer than the snapshot.
+    #[inline]
+    fn holds(&self, stripe: u32) -> bool {
+        let look = self.shared.stripes.look(stripe);
+        look.belongs_to(self.this.snapshot)
+            || look == Look::owned_by(self.this.number) && self.was_old_when_locked(stripe)
+    }
+
+    /// Of a stripe that this transaction has locked.
+    #[inline]
+    pub(crate) fn was_old_when_locked(&self, stripe: u32) -> bool {
         let this = &*self.this;
         !this.locked_newer
             || this.locked.iter().any(|&(locked, before)| locked == stripe && before.belongs_to(this.snapshot))
     }
 
     #[inline(always)]
-    pub(crate) fn write_word(&mut self, core: &Arc<Core>, word: u64, value: u64, mask: u64) -> Result<(), Interrupt> {
+    pub(crate) fn write_word(&mut self, core: &Arc<Core>, word: u64, value: u64) -> Result<(), Interrupt> {
+        self.write_part(core, word, value, Bytes::ALL)
+    }
+
+    #[inline(always)]
+    fn write_part(&mut self, core: &Arc<Core>, word: u64, value: u64, bytes: Bytes) -> Result<(), Interrupt> {
         self.this.will_write(core);
         let stripe = self.shared.stripes.of(core.salt, word);
         if self.this.encounter {
             self.lock(stripe)?;
         }
-        self.this.writes.put(Write { word, value, mask, heap: core.number, stripe });
+        self.this.writes.put(Write { word, value, heap: core.number, stripe, bytes, read: false });
         Ok(())
+    }
+
+    /// Reads a word and writes what `change` makes of it.
+    #[inline(always)]
+    pub(crate) fn update_word(
+        &mut self,
+        core: &Arc<Core>,
+        word: u64,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Interrupt> {
+        let stripe = self.shared.stripes.of(core.salt, word);
+        let lock = self.shared.stripes.lock(stripe);
+        let before = Look::first(lock);
+        let value = core.region.words()[word as usize].load(Ordering::Acquire);
+        let clear = before.belongs_to(self.this.snapshot) && Look::again(lock) == before;
+        if !clear || self.this.encounter || self.this.writes.may_have(core.number, word) {
+            return self.update_slowly(core, word, change);
+        }
+        self.this.will_write(core);
+        // Not in the list of what was read: the commit looks at the stripe when it locks it.
+        let (value_then, heap, bytes) = (change(value), core.number, Bytes::ALL);
+        self.this.writes.put_new(Write { word, value: value_then, heap, stripe, bytes, read: true });
+        Ok(value)
+    }
+
+    #[cold]
+    fn update_slowly(
+        &mut self,
+        core: &Arc<Core>,
+        word: u64,
+        change: impl FnOnce(u64) -> u64,
+    ) -> Result<u64, Interrupt> {
+        let value = self.read_word(core, word)?;
+        self.write_word(core, word, change(value))?;
+        Ok(value)
     }
 
     /// Takes a stripe's lock, if this transaction does not have it.
@@ -361,14 +435,22 @@ impl<'a> Tx<'a> {
 
     /// Takes back what was written, allocated and freed since the savepoint. What was read stays read (E10.6).
     pub fn back_to(&mut self, savepoint: HeapSavepoint) {
+        self.keep_reads_since(savepoint.writes);
         self.this.writes.back_to(savepoint.writes);
         self.drop_blocks(savepoint.blocks);
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
+    /// What was read by calls that also wrote goes to the list of what was read.
+    fn keep_reads_since(&mut self, mark: WriteMark) {
+        let this = &mut *self.this;
+        this.reads.extend(this.writes.since(mark).iter().filter(|write| write.read).map(|write| write.stripe));
+    }
+
     /// Gives up what was written, but remembers what was read.
     pub(crate) fn let_writes_go(&mut self) {
+        self.keep_reads_since(WriteMark::BEGINNING);
         self.drop_blocks(0);
         for (stripe, before) in self.this.locked.drain(..) {
             self.shared.stripes.unlock(stripe, before);

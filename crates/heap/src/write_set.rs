@@ -7,11 +7,36 @@
 pub(crate) struct Write {
     pub(crate) word: u64,
     pub(crate) value: u64,
-    /// Which bits of the word are written: all, or those of some bytes.
-    pub(crate) mask: u64,
     /// The number of the heap.
     pub(crate) heap: u32,
     pub(crate) stripe: u32,
+    /// Which bytes of the word are written.
+    pub(crate) bytes: Bytes,
+    /// Whether the word was read as well, by the call that wrote it: its stripe then is not in the list of those read.
+    pub(crate) read: bool,
+}
+
+/// Some of the eight bytes of a word: one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bytes(u8);
+
+impl Bytes {
+    pub(crate) const ALL: Bytes = Bytes(u8::MAX);
+
+    /// `len` bytes from `first` on.
+    pub(crate) fn range(first: usize, len: usize) -> Bytes {
+        Bytes((((1u32 << len) - 1) << first) as u8)
+    }
+
+    /// `new` in these bytes, `old` in the others.
+    pub(crate) fn merge(self, old: u64, new: u64) -> u64 {
+        let mask = (0..8).filter(|at| self.0 >> at & 1 != 0).fold(0, |mask, at| mask | 0xff << (8 * at));
+        old & !mask | new & mask
+    }
+
+    fn and(self, other: Bytes) -> Bytes {
+        Bytes(self.0 | other.0)
+    }
 }
 
 /// How many are searched one by one.
@@ -25,8 +50,8 @@ pub(crate) struct WriteSet {
     /// Some word is written only in part.
     partial: bool,
     index: Index,
-    /// What was overwritten since the oldest savepoint: place, value, mask.
-    journal: Vec<(u32, u64, u64)>,
+    /// What was overwritten since the oldest savepoint, and where.
+    journal: Vec<(u32, Write)>,
     journaling: bool,
 }
 
@@ -37,9 +62,20 @@ pub(crate) struct WriteMark {
     journal: usize,
 }
 
+/// The filter's bit of a word: neighbours have others.
+#[inline(always)]
+fn bit(heap: u32, word: u64) -> u64 {
+    1 << ((word ^ u64::from(heap)) & 63)
+}
+
 #[inline(always)]
 fn hash(heap: u32, word: u64) -> u64 {
     (word ^ u64::from(heap) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl WriteMark {
+    /// Before anything was written.
+    pub(crate) const BEGINNING: WriteMark = WriteMark { writes: 0, journal: 0 };
 }
 
 impl WriteSet {
@@ -78,46 +114,64 @@ impl WriteSet {
     /// What is to be written to a word.
     #[inline(always)]
     pub(crate) fn find(&self, heap: u32, word: u64) -> Option<Write> {
-        let hash = hash(heap, word);
-        if self.filter & 1 << (hash >> 58) == 0 {
+        if self.filter & bit(heap, word) == 0 {
             return None;
         }
-        self.position(heap, word, hash).map(|at| self.writes[at])
+        self.position(heap, word).map(|at| self.writes[at])
     }
 
     #[inline(never)]
-    fn position(&self, heap: u32, word: u64, hash: u64) -> Option<usize> {
+    fn position(&self, heap: u32, word: u64) -> Option<usize> {
         if self.writes.len() <= SEARCHED {
             return self.writes.iter().position(|write| write.word == word && write.heap == heap);
         }
-        self.index.find(hash, |at| {
+        self.index.find(hash(heap, word), |at| {
             let write = &self.writes[at];
             write.word == word && write.heap == heap
         })
     }
 
-    /// Adds a word, or changes what is to be written to it. Returns whether it is new.
+    /// Whether something may be to be written to a word; surely not if `false`.
     #[inline(always)]
-    pub(crate) fn put(&mut self, new: Write) -> bool {
-        let hash = hash(new.heap, new.word);
-        self.partial |= new.mask != u64::MAX;
-        let bit = 1 << (hash >> 58);
-        if self.filter & bit != 0
-            && let Some(at) = self.position(new.heap, new.word, hash)
-        {
-            let old = &mut self.writes[at];
-            if self.journaling {
-                self.journal.push((at as u32, old.value, old.mask));
-            }
-            old.value = old.value & !new.mask | new.value & new.mask;
-            old.mask |= new.mask;
-            return false;
+    pub(crate) fn may_have(&self, heap: u32, word: u64) -> bool {
+        self.filter & bit(heap, word) != 0
+    }
+
+    /// Adds a word that [`WriteSet::may_have`] was just asked for in vain.
+    #[inline(always)]
+    pub(crate) fn put_new(&mut self, new: Write) {
+        self.filter |= bit(new.heap, new.word);
+        self.writes.push(new);
+        if self.writes.len() > SEARCHED {
+            self.index_newest(hash(new.heap, new.word));
+        }
+    }
+
+    /// Adds a word, or changes what is to be written to it.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, new: Write) {
+        self.partial |= new.bytes != Bytes::ALL;
+        let bit = bit(new.heap, new.word);
+        if self.filter & bit != 0 && self.change(new) {
+            return;
         }
         self.filter |= bit;
         self.writes.push(new);
         if self.writes.len() > SEARCHED {
-            self.index_newest(hash);
+            self.index_newest(hash(new.heap, new.word));
         }
+    }
+
+    /// Changes what is to be written to a word that is there already; `false` if it is not.
+    #[inline(never)]
+    fn change(&mut self, new: Write) -> bool {
+        let Some(at) = self.position(new.heap, new.word) else { return false };
+        let old = &mut self.writes[at];
+        if self.journaling {
+            self.journal.push((at as u32, *old));
+        }
+        old.value = new.bytes.merge(old.value, new.value);
+        old.bytes = old.bytes.and(new.bytes);
         true
     }
 
@@ -136,17 +190,21 @@ impl WriteSet {
         WriteMark { writes: self.writes.len(), journal: self.journal.len() }
     }
 
+    /// What was written since the mark.
+    pub(crate) fn since(&self, mark: WriteMark) -> &[Write] {
+        &self.writes[mark.writes..]
+    }
+
     /// As it was at the mark.
     pub(crate) fn back_to(&mut self, mark: WriteMark) {
-        for (at, value, mask) in self.journal.drain(mark.journal..).rev() {
-            let write = &mut self.writes[at as usize];
-            (write.value, write.mask) = (value, mask);
+        for (at, before) in self.journal.drain(mark.journal..).rev() {
+            self.writes[at as usize] = before;
         }
         self.writes.truncate(mark.writes);
         self.index.clear();
         self.filter = 0;
         for write in &self.writes {
-            self.filter |= 1 << (hash(write.heap, write.word) >> 58);
+            self.filter |= bit(write.heap, write.word);
         }
         if self.writes.len() > SEARCHED {
             self.index.rebuild(self.writes.iter().map(|write| hash(write.heap, write.word)));
@@ -211,12 +269,17 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn write(word: u64, value: u64, mask: u64) -> Write {
-        Write { word, value, mask, heap: (word % 2) as u32, stripe: 0 }
+    fn write(word: u64, value: u64, bytes: Bytes) -> Write {
+        Write { word, value, heap: (word % 2) as u32, stripe: 0, bytes, read: false }
+    }
+
+    /// What is written, and a word of ones where it is.
+    fn shown(write: &Write) -> (u64, u64) {
+        (write.bytes.merge(0, write.value), write.bytes.merge(0, u64::MAX))
     }
 
     fn state(set: &WriteSet) -> BTreeMap<u64, (u64, u64)> {
-        set.all().iter().map(|write| (write.word, (write.value & write.mask, write.mask))).collect()
+        set.all().iter().map(|write| (write.word, shown(write))).collect()
     }
 
     proptest! {
@@ -236,15 +299,16 @@ mod tests {
                         model = then;
                     },
                     _ => {
-                        let mask = [u64::MAX, 0xff, 0xff00, 0xffff_0000][usize::from(part)];
-                        set.put(write(word, value, mask));
+                        let (first, len) = [(0, 8), (0, 1), (1, 1), (2, 2)][usize::from(part)];
+                        set.put(write(word, value, Bytes::range(first, len)));
+                        let mask = Bytes::range(first, len).merge(0, u64::MAX);
                         let entry = model.entry(word).or_default();
                         *entry = (entry.0 & !mask | value & mask, entry.1 | mask);
                     }
                 }
                 prop_assert_eq!(&state(&set), &model);
                 for word in 0..40 {
-                    let found = set.find((word % 2) as u32, word).map(|write| (write.value & write.mask, write.mask));
+                    let found = set.find((word % 2) as u32, word).map(|write| shown(&write));
                     prop_assert_eq!(found, model.get(&word).copied());
                 }
             }

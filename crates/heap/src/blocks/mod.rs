@@ -220,9 +220,9 @@ impl Tx<'_> {
         let blocks = core.blocks()?;
         blocks.know(core, span, self.arena());
         if blocks.layout.size_of_words(words).is_err() {
-            self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word(), u64::MAX)?;
+            self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word())?;
         }
-        self.write_word(core, header, 0, u64::MAX)?;
+        self.write_word(core, header, 0)?;
         self.this.blocks.push(BlockChange { heap: core.number, first: header + 1, words, kind: Change::Freed });
         Ok(())
     }
@@ -337,7 +337,7 @@ impl Tx<'_> {
                 self.this.blocks.pop(); // it is not free: what is remembered is never believed over the words (E17.3)
                 continue;
             }
-            self.write_word(core, place, header(len), u64::MAX)?;
+            self.write_word(core, place, header(len))?;
             return Ok(place + 1);
         }
     }
@@ -410,7 +410,7 @@ impl Tx<'_> {
         let Ok(mut descriptor) = self.shared.take_descriptor() else { return false };
         let mut tx = Tx::begin(self.shared, &mut descriptor);
         let cleared = emptied.iter().try_for_each(|emptied| {
-            tx.write_word(core, blocks.layout.table_word(emptied.open.span), Span::Free.to_word(), u64::MAX)
+            tx.write_word(core, blocks.layout.table_word(emptied.open.span), Span::Free.to_word())
         });
         let committed = cleared.and_then(|()| tx.commit(Commit::Async));
         drop(tx);
@@ -446,9 +446,9 @@ impl Tx<'_> {
         self.this.blocks.push(BlockChange { heap, first: span, words: carved, kind: Change::Carved });
         self.this.batches[at].end = end;
         let says = Span::Sized { stride, carved: end }.to_word();
-        self.write_word(core, blocks.layout.table_word(span), says, u64::MAX)?;
+        self.write_word(core, blocks.layout.table_word(span), says)?;
         for index in carved..end {
-            self.write_word(core, blocks.layout.header_word(span, stride, index), 0, u64::MAX)?;
+            self.write_word(core, blocks.layout.header_word(span, stride, index), 0)?;
         }
         Ok(())
     }
@@ -462,8 +462,8 @@ impl Tx<'_> {
         let words = blocks.layout.run_words(spans);
         let kind = if filled { Change::Filled { carved: false } } else { Change::Allocated { carved: false } };
         self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
-        self.write_word(core, blocks.layout.table_word(first_span), Span::Run { spans }.to_word(), u64::MAX)?;
-        self.write_word(core, place, header(len), u64::MAX)?;
+        self.write_word(core, blocks.layout.table_word(first_span), Span::Run { spans }.to_word())?;
+        self.write_word(core, place, header(len))?;
         Ok(place + 1)
     }
 

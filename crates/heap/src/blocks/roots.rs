@@ -79,7 +79,7 @@ impl Tx<'_> {
         let list = list_of(name);
         if let Some(found) = self.find_root(core, list, |root| root.name == name)? {
             if found.root.type_name == type_name {
-                return self.write_word(core, found.at / WORD_LEN + 1, offset, u64::MAX);
+                return self.write_word(core, found.at / WORD_LEN + 1, offset);
             }
             self.unlink(heap, &found)?;
         }
@@ -87,11 +87,11 @@ impl Tx<'_> {
         let next = self.read_word(core, list)?;
         let lengths = name.len() as u64 | (type_name.len() as u64) << 32;
         for (index, value) in [next, offset, lengths].into_iter().enumerate() {
-            self.write_word(core, at / WORD_LEN + index as u64, value, u64::MAX)?;
+            self.write_word(core, at / WORD_LEN + index as u64, value)?;
         }
         self.write_bytes(heap, at + NAME_AT, name.as_bytes())?;
         self.write_bytes(heap, at + NAME_AT + name.len() as u64, type_name.as_bytes())?;
-        self.write_word(core, list, at, u64::MAX)
+        self.write_word(core, list, at)
     }
 
     /// The root of this name.
@@ -121,7 +121,7 @@ impl Tx<'_> {
 
     fn unlink(&mut self, heap: &Heap, found: &Found) -> Result<(), Interrupt> {
         let next = self.read_word(&heap.core, found.at / WORD_LEN)?;
-        self.write_word(&heap.core, found.link, next, u64::MAX)?;
+        self.write_word(&heap.core, found.link, next)?;
         self.free(heap, found.at)
     }
 
