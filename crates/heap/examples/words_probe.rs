@@ -32,7 +32,7 @@ fn measure(threads: u64, work: impl Fn(u64, &AtomicBool) -> u64 + Send + Sync + 
             std::thread::spawn(move || work(thread, &stop))
         })
         .collect();
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_millis(400));
     stop.store(true, Ordering::Relaxed);
     let done: u64 = running.into_iter().map(|thread| thread.join().unwrap()).sum();
     done as f64 / began.elapsed().as_secs_f64()
@@ -59,6 +59,8 @@ fn main() {
         unsafe { *base.add((at / 8) as usize) = 1 };
     }
     for threads in [1, 2] {
+        let mut best = [0.0f64; 3];
+        for _ in 0..6 {
         let address = heap.address();
         let raw = measure(threads, move |thread, stop| {
             let base = address as *const AtomicU64;
@@ -123,6 +125,11 @@ fn main() {
             }
             done
         });
+        for (best, now) in best.iter_mut().zip([raw, plain, batch]) {
+            *best = best.max(now);
+        }
+        }
+        let [raw, plain, batch] = best;
         println!(
             "{threads} threads: raw {:.2} M/s, transactions {:.2} M/s ({:.3}), batched {:.2} M/s ({:.2} of raw, {:.2} x)  conflicts {}",
             raw / 1e6,

@@ -300,9 +300,7 @@ impl Tx<'_> {
             let core = this.heaps.iter().find(|core| core.number == change.heap).expect("it is remembered");
             change.log(core, &mut this.redo);
         }
-        for write in this.writes.all() {
-            this.redo.word(write.heap, write.word, write.value);
-        }
+        this.redo.writes(this.writes.all());
     }
 
     /// Appends the parts and the commit record. `None` if what was read has changed: then the LSN went to a void record.

@@ -2,49 +2,52 @@
 //!
 //! ```text
 //! body   run*
-//! run    word << 1      varint | value 8                    one word
-//!        word << 1 | 1  varint | count varint | value 8*    `count` > 0 words
-//!        heap << 1 | 1  varint | 0            varint        the runs that follow are of this heap
+//! run    tag 1 | number 0 to 8 | [count varint] | value 8 *
+//! tag    bits 0 to 3: how many bytes the number has
+//!        bit 4: a count follows, else there is one value
+//!        bit 5: the number is that of a heap, whose the runs that follow are; neither count nor values follow
 //! ```
 //!
-//! Words are counted from the heap's beginning, values are little endian. A body begins with the number of its heap.
+//! The number is that of the first word, counted from the heap's beginning. Numbers and values are little endian. A body
+//! begins with the number of its heap.
+
+use crate::write_set::Write;
+
+/// Bits of a tag.
+const COUNT_FOLLOWS: u8 = 0x10;
+const HEAP: u8 = 0x20;
+const LEN_MASK: u8 = 0x0f;
 
 /// Writes runs.
 #[derive(Debug, Default)]
 pub(crate) struct RedoWriter {
+    /// Always some bytes longer than what is used, so that numbers can be put in one step.
     bytes: Vec<u8>,
+    used: usize,
     heap: Option<u32>,
-    /// The run that may grow, if the last thing written was one.
-    last: Option<LastRun>,
     /// Where parts end, and the next begin.
     cuts: Vec<usize>,
     part_len_max: usize,
 }
 
-#[derive(Debug)]
-struct LastRun {
-    first: u64,
-    count: u64,
-    /// Where it begins.
-    at: usize,
+/// The most bytes that stand before a run's values: its heap, then its own head.
+pub(crate) const RUN_HEAD_MAX: usize = (1 + 4) + (1 + 8 + 10);
+
+/// The most bytes of a single word: tag, number, value.
+const WORD_LEN_MAX: usize = 1 + 8 + 8;
+
+/// Whether a word is the `distance`th behind another one, of the same heap.
+#[inline(always)]
+fn follows(write: &Write, first: &Write, distance: u64) -> bool {
+    write.word == first.word + distance && write.heap == first.heap
 }
-
-/// The most bytes that stand before a run's values.
-pub(crate) const RUN_HEAD_MAX: usize = 10 + 10 + 2 * 6;
-
-/// The most bytes that one more word adds.
-const WORD_LEN_MAX: usize = RUN_HEAD_MAX + 8;
-
-/// Runs longer than this go on in another: what precedes a count of one byte need not move.
-const COUNT_MAX: u64 = 127;
 
 impl RedoWriter {
     /// Begins a body, of which no part shall be longer than this many bytes.
     #[inline]
     pub(crate) fn begin(&mut self, part_len_max: usize) {
-        self.bytes.clear();
+        self.used = 0;
         self.heap = None;
-        self.last = None;
         self.cuts.clear();
         self.part_len_max = part_len_max;
     }
@@ -58,7 +61,11 @@ impl RedoWriter {
     /// What goes into the commit record.
     #[inline]
     pub(crate) fn last_part(&self) -> &[u8] {
-        &self.bytes[self.cuts.last().copied().unwrap_or(0)..]
+        &self.bytes[self.part_begin()..self.used]
+    }
+
+    fn part_begin(&self) -> usize {
+        self.cuts.last().copied().unwrap_or(0)
     }
 
     /// What goes before it.
@@ -67,57 +74,126 @@ impl RedoWriter {
         begins.zip(&self.cuts).map(|(begin, &end)| &self.bytes[begin..end])
     }
 
-    #[cold]
-    fn cut(&mut self) {
-        self.cuts.push(self.bytes.len());
-        self.heap = None;
-        self.last = None;
-    }
-
-    /// One word.
+    /// All of a write set; words that follow each other in it and in the heap become one run.
     #[inline]
-    pub(crate) fn word(&mut self, heap: u32, word: u64, value: u64) {
-        if self.last_part().len() + WORD_LEN_MAX > self.part_len_max {
-            self.cut();
+    pub(crate) fn writes(&mut self, writes: &[Write]) {
+        let needed = writes.len() * (RUN_HEAD_MAX + 8);
+        let roomy = self.used + needed <= self.part_begin() + self.part_len_max;
+        if roomy && self.bytes.len() < self.used + needed + WORD_LEN_MAX {
+            self.grow(needed + WORD_LEN_MAX);
         }
-        if self.heap != Some(heap) {
-            self.begin_heap(heap);
-        }
-        if let Some(last) = &mut self.last
-            && last.first + last.count == word
-            && last.count < COUNT_MAX
-        {
-            if last.count == 1 {
-                // A single word becomes a run: its head has another lowest bit, and a count behind it.
-                let mut head = [0; 20];
-                let len = put(&mut head, last.first << 1 | 1);
-                let values_at = last.at + len;
-                self.bytes[last.at] |= 1;
-                self.bytes.insert(values_at, 2);
+        let mut at = 0;
+        while let Some(write) = writes.get(at) {
+            let joined = writes.get(at + 1).is_some_and(|next| follows(next, write, 1));
+            if joined || !roomy || self.heap != Some(write.heap) {
+                at += self.first_run(&writes[at..]);
             } else {
-                let head = varint_len(last.first << 1);
-                self.bytes[last.at + head] += 1;
+                self.single(write.word, write.value);
+                at += 1;
             }
-            last.count += 1;
-            self.bytes.extend_from_slice(&value.to_le_bytes());
-            return;
         }
-        let at = self.bytes.len();
-        let mut head = [0; 18];
-        let len = put(&mut head, word << 1);
-        head[len..len + 8].copy_from_slice(&value.to_le_bytes());
-        self.bytes.extend_from_slice(&head[..len + 8]);
-        self.last = Some(LastRun { first: word, count: 1, at });
+    }
+
+    /// The run that a write set begins with; returns its words.
+    #[inline(never)]
+    fn first_run(&mut self, writes: &[Write]) -> usize {
+        let first = &writes[0];
+        let count = (1..writes.len()).find(|&at| !follows(&writes[at], first, at as u64)).unwrap_or(writes.len());
+        self.run(first.heap, first.word, count, writes[..count].iter().map(|write| write.value));
+        count
+    }
+
+    /// One word, of the heap of the run before; there is room for it. Most are such: number and value go out in one step.
+    #[inline(always)]
+    fn single(&mut self, word: u64, value: u64) {
+        let len = (71 - word.leading_zeros() as usize) / 8;
+        let both = u128::from(word) | u128::from(value) << (8 * len);
+        if let Some(place) = self.bytes.get_mut(self.used..).and_then(|rest| rest.first_chunk_mut::<WORD_LEN_MAX>()) {
+            place[0] = len as u8;
+            place[1..].copy_from_slice(&both.to_le_bytes());
+        }
+        self.used += 1 + len + 8;
+    }
+
+    /// `count` words from `first` on.
+    #[inline]
+    pub(crate) fn run(&mut self, heap: u32, first: u64, count: usize, mut values: impl Iterator<Item = u64>) {
+        let (mut first, mut left) = (first, count);
+        while left > 0 {
+            let fits = self.room_for(left);
+            self.head(heap, first, fits);
+            for value in values.by_ref().take(fits) {
+                self.bytes[self.used..self.used + 8].copy_from_slice(&value.to_le_bytes());
+                self.used += 8;
+            }
+            (first, left) = (first + fits as u64, left - fits);
+        }
+    }
+
+    /// Makes sure that a run of up to so many words can be written; says how many the part has room for.
+    #[inline]
+    fn room_for(&mut self, count: usize) -> usize {
+        let needed = RUN_HEAD_MAX + 8 * count;
+        if self.used + needed > self.part_begin() + self.part_len_max {
+            return self.room_in_parts(count);
+        }
+        // Eight more: numbers are put as eight bytes, however short.
+        if self.bytes.len() < self.used + needed + 8 {
+            self.grow(needed);
+        }
+        count
     }
 
     #[cold]
-    fn begin_heap(&mut self, heap: u32) {
-        let mut head = [0; 10];
-        let len = put(&mut head, u64::from(heap) << 1 | 1);
-        self.bytes.extend_from_slice(&head[..len]);
-        self.bytes.push(0);
-        self.heap = Some(heap);
-        self.last = None;
+    fn room_in_parts(&mut self, count: usize) -> usize {
+        let room = |begin: usize| (begin + self.part_len_max).saturating_sub(self.used + RUN_HEAD_MAX) / 8;
+        let mut fits = room(self.part_begin()).min(count);
+        if fits == 0 {
+            self.cuts.push(self.used);
+            self.heap = None;
+            fits = ((self.part_len_max - RUN_HEAD_MAX) / 8).min(count);
+        }
+        self.grow(RUN_HEAD_MAX + 8 * fits);
+        fits
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) {
+        let len = (self.used + needed + 8).next_power_of_two().max(1024);
+        self.bytes.resize(len.max(self.bytes.len()), 0);
+    }
+
+    #[inline]
+    fn head(&mut self, heap: u32, first: u64, count: usize) {
+        if self.heap != Some(heap) {
+            self.number(HEAP, u64::from(heap));
+            self.heap = Some(heap);
+        }
+        if count == 1 {
+            self.number(0, first);
+        } else {
+            self.number(COUNT_FOLLOWS, first);
+            self.count(count as u64);
+        }
+    }
+
+    /// A tag and its number.
+    #[inline]
+    fn number(&mut self, tag: u8, number: u64) {
+        let len = (64 - number.leading_zeros() as usize).div_ceil(8);
+        self.bytes[self.used] = tag | len as u8;
+        self.bytes[self.used + 1..self.used + 9].copy_from_slice(&number.to_le_bytes());
+        self.used += 1 + len;
+    }
+
+    fn count(&mut self, mut count: u64) {
+        while count >= 0x80 {
+            self.bytes[self.used] = count as u8 | 0x80;
+            count >>= 7;
+            self.used += 1;
+        }
+        self.bytes[self.used] = count as u8;
+        self.used += 1;
     }
 }
 
@@ -141,6 +217,8 @@ pub(crate) struct Runs<'a> {
     heap: Option<u32>,
 }
 
+const CUT: Senseless = Senseless("a run of words is cut short");
+
 impl<'a> Runs<'a> {
     pub(crate) fn of(body: &'a [u8]) -> Runs<'a> {
         Runs { rest: body, heap: None }
@@ -148,22 +226,46 @@ impl<'a> Runs<'a> {
 
     #[inline]
     fn take(&mut self) -> Result<Option<Run<'a>>, Senseless> {
-        const CUT: Senseless = Senseless("a run of words is cut short");
-        while !self.rest.is_empty() {
-            let head = take_varint(&mut self.rest).ok_or(CUT)?;
-            let count = if head & 1 == 0 { 1 } else { take_varint(&mut self.rest).ok_or(CUT)? };
-            if count == 0 {
-                let heap = u32::try_from(head >> 1).map_err(|_| Senseless("no heap has such a number"))?;
+        while let Some((&tag, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            let number = self.number(usize::from(tag & LEN_MASK))?;
+            if tag & HEAP != 0 {
+                let heap = u32::try_from(number).map_err(|_| Senseless("no heap has such a number"))?;
                 self.heap = Some(heap);
                 continue;
             }
             let heap = self.heap.ok_or(Senseless("words of no heap"))?;
-            let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(8)).ok_or(CUT)?;
-            let values = self.rest.get(..len).ok_or(CUT)?;
-            self.rest = &self.rest[len..];
-            return Ok(Some(Run { heap, first: head >> 1, values }));
+            let count = if tag & COUNT_FOLLOWS == 0 { 1 } else { self.count()? };
+            let len = count.checked_mul(8).and_then(|len| usize::try_from(len).ok()).ok_or(CUT)?;
+            let (values, rest) = self.rest.split_at_checked(len).ok_or(CUT)?;
+            self.rest = rest;
+            return Ok(Some(Run { heap, first: number, values }));
         }
         Ok(None)
+    }
+
+    #[inline]
+    fn number(&mut self, len: usize) -> Result<u64, Senseless> {
+        if len > 8 {
+            return Err(Senseless("a number has more than eight bytes"));
+        }
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(CUT)?;
+        self.rest = rest;
+        let mut number = [0; 8];
+        number[..len].copy_from_slice(bytes);
+        Ok(u64::from_le_bytes(number))
+    }
+
+    fn count(&mut self) -> Result<u64, Senseless> {
+        let mut value = 0u64;
+        for (at, &byte) in self.rest.iter().enumerate().take(9) {
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.rest = &self.rest[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(CUT)
     }
 }
 
@@ -176,43 +278,15 @@ impl<'a> Iterator for Runs<'a> {
     }
 }
 
-#[inline]
-fn put(to: &mut [u8], mut value: u64) -> usize {
-    let mut at = 0;
-    while value >= 0x80 {
-        to[at] = value as u8 | 0x80;
-        value >>= 7;
-        at += 1;
-    }
-    to[at] = value as u8;
-    at + 1
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-#[inline]
-fn take_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for (at, &byte) in rest.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            if at == 9 && byte > 1 {
-                return None;
-            }
-            *rest = &rest[at + 1..];
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    fn write(heap: u32, word: u64, value: u64) -> Write {
+        Write { word, value, heap, stripe: 0, bytes: crate::write_set::Bytes::ALL, read: false }
+    }
 
     fn begun() -> RedoWriter {
         let mut writer = RedoWriter::default();
@@ -236,10 +310,9 @@ mod tests {
         fn what_is_written_is_read(words in proptest::collection::vec((0u32..3, 0u64..600, any::<u64>()), 0..500)) {
             let mut writer = begun();
             let mut expected = BTreeMap::new();
-            for &(heap, word, value) in &words {
-                writer.word(heap, word, value);
-                expected.insert((heap, word), value);
-            }
+            let writes: Vec<Write> = words.iter().map(|&(heap, word, value)| write(heap, word, value)).collect();
+            expected.extend(words.iter().map(|&(heap, word, value)| ((heap, word), value)));
+            writer.writes(&writes);
             prop_assert_eq!(read(writer.last_part()), expected);
             prop_assert!(writer.last_part().len() <= words.len() * (8 + RUN_HEAD_MAX));
         }
@@ -253,10 +326,9 @@ mod tests {
     #[test]
     fn neighbours_share_a_head() {
         let mut writer = begun();
-        for word in 1_000_000..1_000_300 {
-            writer.word(0, word, word);
-        }
-        assert!(writer.last_part().len() <= 300 * 8 + 3 * 5 + 2, "{}", writer.last_part().len());
+        let writes: Vec<Write> = (1_000_000..1_000_300).map(|word| write(0, word, word)).collect();
+        writer.writes(&writes);
+        assert_eq!(writer.last_part().len(), 1 + 1 + 3 + 2 + 300 * 8);
         assert_eq!(read(writer.last_part()).len(), 300);
     }
 
@@ -264,9 +336,7 @@ mod tests {
     fn parts_are_short_and_stand_alone() {
         let mut writer = RedoWriter::default();
         writer.begin(1000);
-        for word in 0..1000 {
-            writer.word(4, word, word + 7);
-        }
+        writer.run(4, 0, 1000, (0..1000).map(|word| word + 7));
         let parts: Vec<&[u8]> = writer.all_but_last().chain([writer.last_part()]).collect();
         assert_eq!(parts.len(), writer.parts());
         assert!(parts.len() > 8 && parts.iter().all(|part| part.len() <= 1000));
@@ -278,8 +348,8 @@ mod tests {
     fn large_word_numbers_come_back() {
         let mut writer = begun();
         let last = (1 << 61) - 2;
-        writer.word(u32::MAX, last, 1);
-        writer.word(u32::MAX, last + 1, 2);
-        assert_eq!(read(writer.last_part()), BTreeMap::from([((u32::MAX, last), 1), ((u32::MAX, last + 1), 2)]));
+        writer.writes(&[write(u32::MAX, last, 1), write(u32::MAX, 0, 5)]);
+        writer.run(u32::MAX, last + 1, 1, [2].into_iter());
+        assert_eq!(read(writer.last_part()), BTreeMap::from([((u32::MAX, last), 1), ((u32::MAX, 0), 5), ((u32::MAX, last + 1), 2)]));
     }
 }

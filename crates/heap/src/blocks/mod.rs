@@ -111,9 +111,9 @@ impl BlockChange {
     /// A filled block is logged whole: nobody else knows what was stored in it.
     pub(crate) fn log(&self, core: &Arc<Core>, redo: &mut RedoWriter) {
         if self.is_filled() {
-            for word in self.first..self.first + self.words {
-                redo.word(core.number, word, core.region.words()[word as usize].load(Ordering::Relaxed));
-            }
+            let words = &core.region.words()[self.first as usize..][..self.words as usize];
+            let values = words.iter().map(|word| word.load(Ordering::Relaxed));
+            redo.run(core.number, self.first, words.len(), values);
         }
     }
 
