@@ -160,7 +160,8 @@ impl Tx<'_> {
         let blocks: u64 = self.this.blocks.iter().map(|change| change.logged_len()).sum();
         let body = writes + blocks;
         // Each part has a frame of its own, the end as well, and the end of one that is taken back.
-        let records = body / (part_len_max as u64 / 2) + 3;
+        let part = part_len_max as u64 / 2;
+        let records = if body < part { 3 } else { body / part + 3 };
         body + records * record_len_bound(ByteLen(64)).0
     }
 
@@ -193,7 +194,7 @@ impl Tx<'_> {
     fn try_reserve(&mut self, log: &Log, bytes: u64) -> Result<(), Error> {
         match &mut self.this.room {
             Some(room) => log.reserve_more(room, ByteLen(bytes), ByteLen(0))?,
-            none => *none = Some(log.reserve(ByteLen(bytes), ByteLen(0))?),
+            none => *none = Some(Box::new(log.reserve(ByteLen(bytes), ByteLen(0))?)),
         }
         Ok(())
     }

@@ -50,7 +50,8 @@ pub(crate) struct Descriptor {
     /// The number of the first of them.
     writes_to: u32,
     pub(crate) redo: RedoWriter,
-    pub(crate) room: Option<Reservation>,
+    /// Boxed: it is taken out for each commit.
+    pub(crate) room: Option<Box<Reservation>>,
     /// State of a small random generator, for waiting times.
     pub(crate) random: u64,
 }
