@@ -119,7 +119,7 @@ impl Joined {
         let mut tx = self.tx();
         let prepared = tx.prepare(part_len_max).map_err(Interrupt::into_error);
         if prepared.is_ok() {
-            tx.slot().commits_after(tx.shared.clock.now());
+            tx.slot().commits_after(tx.this.snapshot);
         }
         prepared
     }

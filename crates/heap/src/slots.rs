@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! committer                                    checkpointer
-//! 1. committing := newest + 1                  1. clock := newest
+//! 1. committing := snapshot + 1                1. clock := newest
 //! 2. lsn := newest += 1 (in the log)           2. per slot: committing
 //! 3. words are written back                    before := min(clock, committing - 1)
 //! 4. committing := none
@@ -103,10 +103,10 @@ impl Slot {
         self.start.store(NONE, Ordering::Release);
     }
 
-    /// A commit is about to draw an LSN newer than `newest` (E3.1).
+    /// A commit is about to draw an LSN newer than `known` (E3.1).
     #[inline(always)]
-    pub(crate) fn commits_after(&self, newest: u64) {
-        self.committing.store(newest + 1, Ordering::Release);
+    pub(crate) fn commits_after(&self, known: u64) {
+        self.committing.store(known + 1, Ordering::Release);
     }
 
     /// The commit's words are written back, or there will be none.
