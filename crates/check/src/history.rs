@@ -11,7 +11,6 @@ use std::fmt::Debug;
 
 use cedrat_media::Mark;
 
-
 type Effect<S> = Box<dyn Fn(&mut S) + Send>;
 
 /// What a workload was told before a crash.

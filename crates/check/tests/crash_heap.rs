@@ -46,8 +46,15 @@ fn commits_alone_survive_every_crash() {
 #[test]
 fn commits_alone_that_depend_on_others_survive_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
-    let purse =
-        Purse { sessions: 2, words: 6, transfers: 100, alone_one_in: 2, checkpoint_every: 30, options, ..Purse::default() };
+    let purse = Purse {
+        sessions: 2,
+        words: 6,
+        transfers: 100,
+        alone_one_in: 2,
+        checkpoint_every: 30,
+        options,
+        ..Purse::default()
+    };
     passes(check::crashes("heap-partition-commits-dependent", purse).at_least(10_000).again(6, 80));
 }
 
@@ -55,8 +62,7 @@ fn commits_alone_that_depend_on_others_survive_every_crash() {
 #[test]
 fn commits_alone_with_checkpoints_survive_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
-    let purse =
-        Purse { clerks: 2, words: 12, alone_one_in: 2, checkpoint_every: 6, options, ..Purse::default() };
+    let purse = Purse { clerks: 2, words: 12, alone_one_in: 2, checkpoint_every: 6, options, ..Purse::default() };
     passes(check::crashes("heap-partition-commits-checkpoints", purse).at_least(15_000).again(6, 80));
 }
 

@@ -90,7 +90,8 @@ mod planted {
             let seeds = std::sync::atomic::AtomicU64::new(0);
             explore(0x16, 40_000, move || {
                 let seed = seeds.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                setting(MemoryOptions { fault: Some(fault), ..options() }, seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+                setting(MemoryOptions { fault: Some(fault), ..options() }, seed)
+                    .unwrap_or_else(|wrong| panic!("{wrong}"));
             });
         });
         let panic = found.expect_err("the planted fault is found");

@@ -104,12 +104,7 @@ impl Shared {
 
     /// A planted fault: the root names checkpoints whose chunks are not durable.
     #[cfg(feature = "planted-faults")]
-    fn switched_early(
-        &self,
-        files: &Files,
-        changed: Vec<(HeapRoot, HeapFiles)>,
-        chunks: u64,
-    ) -> Result<Checkpointed> {
+    fn switched_early(&self, files: &Files, changed: Vec<(HeapRoot, HeapFiles)>, chunks: u64) -> Result<Checkpointed> {
         files.checkpointed(changed)?;
         let redo_from = files.heaps().iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX);
         Ok(Checkpointed { redo_from, chunks })

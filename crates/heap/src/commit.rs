@@ -36,8 +36,6 @@ pub(crate) struct Committed {
     pub(crate) up_to: Lsn,
     /// What its own partition has to be forced up to; only for `Partition` commits.
     pub(crate) position: Option<Position>,
-    /// Whether anything was written.
-    pub(crate) wrote: bool,
 }
 
 /// Room is reserved in such pieces, so that most commits find some already.
@@ -65,7 +63,7 @@ impl Tx<'_> {
             } else {
                 self.abandon()
             }
-            return Ok(Committed { up_to, position: None, wrote: false });
+            return Ok(Committed { up_to, position: None });
         }
         let committed = self.try_commit(mode);
         if committed.is_err() {
@@ -105,7 +103,7 @@ impl Tx<'_> {
             return Err(Interrupt::CONFLICT);
         }
         self.publish(version);
-        Ok(Committed { up_to: Lsn::new(version), position: None, wrote: true })
+        Ok(Committed { up_to: Lsn::new(version), position: None })
     }
 
     fn commit_logged(&mut self, log: &Log, mode: Commit) -> Result<Committed, Interrupt> {
@@ -124,7 +122,7 @@ impl Tx<'_> {
                 }
                 self.publish(lsn.get());
                 slot.committed();
-                Ok(Committed { up_to: lsn, position: flagged.then_some(position), wrote: true })
+                Ok(Committed { up_to: lsn, position: flagged.then_some(position) })
             }
             None => {
                 slot.committed();

@@ -64,7 +64,7 @@ impl Held {
         shared.clock.running()?;
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
         if self.attempts > 0 {
-            back_off(shared, this, self.attempts);
+            back_off(this, self.attempts);
         }
         let _ = ManuallyDrop::new(Tx::begin(shared, this));
         self.running = true;

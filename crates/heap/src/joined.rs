@@ -54,7 +54,9 @@ impl Joined {
         let value = self.run(work)?;
         if self.savepoint() != before {
             self.back_to(Some(before));
-            return Err(Error::Misuse("heap words cannot be written within a nested top action, nor in an undo (E10.5)"));
+            return Err(Error::Misuse(
+                "heap words cannot be written within a nested top action, nor in an undo (E10.5)",
+            ));
         }
         Ok(value)
     }

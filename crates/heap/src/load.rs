@@ -45,12 +45,7 @@ impl FoundHeaps {
     ///
     /// # Errors
     /// [`Error::Damaged`], with file and offset; no memory for a heap, or not where it has to be.
-    pub fn load(
-        media: &Arc<dyn Media>,
-        store: StoreId,
-        options: &MemoryOptions,
-        threads: usize,
-    ) -> Result<FoundHeaps> {
+    pub fn load(media: &Arc<dyn Media>, store: StoreId, options: &MemoryOptions, threads: usize) -> Result<FoundHeaps> {
         options.check()?;
         let found = RootFile::open(&**media, &store, OpenMode::Read)?;
         let has_root = found.is_some();
@@ -79,11 +74,13 @@ impl FoundHeaps {
         for heap in &self.root.heaps {
             let name = &heap.name;
             if heap.redo_from + 1 < begin.get() {
-                let what = format!("heap {name} needs the log from LSN {} on, which begins at {begin}", heap.redo_from + 1);
+                let what =
+                    format!("heap {name} needs the log from LSN {} on, which begins at {begin}", heap.redo_from + 1);
                 return Err(Error::damaged(ROOT_FILE, 0, what));
             }
             if heap.reflects >= end.get() {
-                let what = format!("the log ends before LSN {end}, but heap {name} has a checkpoint of LSN {}", heap.reflects);
+                let what =
+                    format!("the log ends before LSN {end}, but heap {name} has a checkpoint of LSN {}", heap.reflects);
                 return Err(Error::damaged(ROOT_FILE, 0, what));
             }
         }
@@ -207,12 +204,7 @@ fn load_heap(
     Ok(heap)
 }
 
-fn load_chunks(
-    media: &Arc<dyn Media>,
-    store: &StoreId,
-    heap: &FoundHeap,
-    threads: usize,
-) -> Result<Vec<Option<u32>>> {
+fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, threads: usize) -> Result<Vec<Option<u32>>> {
     let root = &heap.root;
     let name = root.file_name(root.checkpoint);
     let listed = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;

@@ -26,7 +26,7 @@ use crate::tx::{Descriptor, Tx};
 pub struct Memory {
     shared: Arc<Shared>,
     /// Keeps the store open as long as somebody may commit.
-    lease: Option<Arc<dyn Any + Send + Sync>>,
+    _lease: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// What all clones of a memory share.
@@ -42,7 +42,8 @@ pub(crate) struct Shared {
     pub(crate) files: Option<Files>,
     /// Held while heaps come, go or grow, and during checkpoints. Taken before `heaps`.
     pub(crate) changing: Mutex<()>,
-    /// Descriptors that nobody uses at the moment.
+    /// Descriptors that nobody uses at the moment. Boxed: a session takes one by its pointer.
+    #[allow(clippy::vec_box)]
     idle: Mutex<Vec<Box<Descriptor>>>,
     waiting: Waiting,
     dropped: AtomicBool,
@@ -117,12 +118,12 @@ impl Memory {
             dropped: AtomicBool::new(false),
             keeper: Mutex::new(None),
         };
-        Ok(Memory { shared: Arc::new(shared), lease: None })
+        Ok(Memory { shared: Arc::new(shared), _lease: None })
     }
 
     /// The same memory; whatever is made with this handle keeps `lease` alive.
     pub fn with_lease(&self, lease: Arc<dyn Any + Send + Sync>) -> Memory {
-        Memory { shared: Arc::clone(&self.shared), lease: Some(lease) }
+        Memory { shared: Arc::clone(&self.shared), _lease: Some(lease) }
     }
 
     /// Says who looks after the log.

@@ -350,6 +350,9 @@ mod tests {
         let last = (1 << 61) - 2;
         writer.writes(&[write(u32::MAX, last, 1), write(u32::MAX, 0, 5)]);
         writer.run(u32::MAX, last + 1, 1, [2].into_iter());
-        assert_eq!(read(writer.last_part()), BTreeMap::from([((u32::MAX, last), 1), ((u32::MAX, 0), 5), ((u32::MAX, last + 1), 2)]));
+        assert_eq!(
+            read(writer.last_part()),
+            BTreeMap::from([((u32::MAX, last), 1), ((u32::MAX, 0), 5), ((u32::MAX, last + 1), 2)])
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use cedrat_sync::{spin_hint, thread};
 use cedrat_sync::atomic::Ordering;
+use cedrat_sync::{spin_hint, thread};
 use cedrat_wal::{Lsn, Position};
 
 use crate::commit::Committed;
@@ -76,7 +76,7 @@ impl Session {
             };
             interrupted(tx, interrupt)?;
             attempt += 1;
-            back_off(shared, descriptor, attempt);
+            back_off(descriptor, attempt);
         };
         wait_for(shared, mode, &committed)?;
         Ok(Done { value, lsn: committed.up_to, alone: committed.position })
@@ -164,7 +164,7 @@ pub(crate) fn wait_for(shared: &Shared, mode: Commit, committed: &Committed) -> 
 
 /// Waits a little, at random and longer each time, so that those who collide do not collide again.
 #[cold]
-pub(crate) fn back_off(shared: &Shared, descriptor: &mut Descriptor, attempt: u32) {
+pub(crate) fn back_off(descriptor: &mut Descriptor, attempt: u32) {
     const SPINS: u32 = 5;
     if attempt <= SPINS {
         for _ in 0..descriptor.next_random() % (1 << (attempt + 4)) {
@@ -176,7 +176,6 @@ pub(crate) fn back_off(shared: &Shared, descriptor: &mut Descriptor, attempt: u3
     for _ in 0..descriptor.next_random() % u64::from(attempt.min(16)) + 1 {
         thread::yield_now();
     }
-    let _ = shared;
 }
 
 impl Drop for Session {
@@ -193,4 +192,3 @@ impl fmt::Debug for Session {
         f.debug_struct("Session").field("partition", &partition).finish_non_exhaustive()
     }
 }
-

@@ -38,11 +38,8 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new(count: u32) -> Slots {
-        let slot = || Slot {
-            taken: AtomicBool::new(false),
-            start: AtomicU64::new(NONE),
-            committing: AtomicU64::new(NONE),
-        };
+        let slot =
+            || Slot { taken: AtomicBool::new(false), start: AtomicU64::new(NONE), committing: AtomicU64::new(NONE) };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
     }
 
@@ -55,13 +52,6 @@ impl Slots {
             }
         }
         None
-    }
-
-    pub(crate) fn give_back(&self, number: u32) {
-        let slot = self.slot(number);
-        slot.start.store(NONE, Ordering::Release);
-        slot.committing.store(NONE, Ordering::Release);
-        slot.taken.store(false, Ordering::Release);
     }
 
     #[inline(always)]

@@ -88,11 +88,9 @@ impl ChainRecord {
     /// Where undoing goes on after this record.
     pub(crate) fn next_to_undo(&self) -> Result<Option<LogOffset>> {
         let next = match self.parse()? {
-            Body::Update { .. }
-            | Body::UndoOnly { .. }
-            | Body::User { .. }
-            | Body::HeapPart { .. }
-            | Body::Void => self.previous,
+            Body::Update { .. } | Body::UndoOnly { .. } | Body::User { .. } | Body::HeapPart { .. } | Body::Void => {
+                self.previous
+            }
             Body::NestedEnd { undo_next, .. } | Body::Compensation { undo_next, .. } => undo_next,
             Body::Commit { .. } | Body::RollbackEnd => {
                 return Err(Error::bad_record(self.lsn, "a transaction that has ended is being undone"));

@@ -273,7 +273,9 @@ impl Store {
     /// store stopped.
     pub fn close(self) -> Result<()> {
         if Arc::strong_count(&self.lease) > 1 {
-            return Err(Error::Misuse("other clones of the store, its transactions, heaps or sessions still live; drop them first"));
+            return Err(Error::Misuse(
+                "other clones of the store, its transactions, heaps or sessions still live; drop them first",
+            ));
         }
         self.inner.checkpoint()?;
         self.inner.log.promise()?;
@@ -302,15 +304,13 @@ impl Drop for Lease {
 impl Inner {
     /// Puts the rooms together. `names` are bound as the log's control file has them now.
     pub(crate) fn new(
-        log: Log,
-        pool: Pool,
-        heaps: FoundHeaps,
+        rooms: Rooms,
         options: &Options,
         registry: &Registry,
         tail: u64,
         next_txn: u64,
-        lock: LockGuard,
     ) -> Result<Inner> {
+        let Rooms { log, pool, heaps, lock } = rooms;
         let numbers = Numbers::bind(registry, &log.control().names);
         let set_space_number = numbers
             .of_type(TypeId::of::<crate::SetSpace>())
@@ -360,6 +360,14 @@ impl Inner {
     pub(crate) fn partition_of(&self, id: TxnId) -> PartitionId {
         PartitionId((id.0 % u64::from(self.log.partitions())) as u16)
     }
+}
+
+/// What an open store is put together from.
+pub(crate) struct Rooms {
+    pub(crate) log: Log,
+    pub(crate) pool: Pool,
+    pub(crate) heaps: FoundHeaps,
+    pub(crate) lock: LockGuard,
 }
 
 /// Heaps' commits fill the log that the store looks after.
@@ -415,7 +423,7 @@ fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     let tail = CATALOGUE.get() + 1;
     pool.ensure_len(tail)?;
-    let inner = Inner::new(log, pool, heaps, options, registry, tail, 1, lock)?;
+    let inner = Inner::new(Rooms { log, pool, heaps, lock }, options, registry, tail, 1)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

@@ -136,11 +136,8 @@ fn the_judge_is_not_blind() {
         writes: writes.to_vec(),
         began_after: 0,
     };
-    let reader = |began_after: u64, reads: &[(u64, u64)]| Attempt {
-        began_after,
-        reads: reads.to_vec(),
-        ..Attempt::default()
-    };
+    let reader =
+        |began_after: u64, reads: &[(u64, u64)]| Attempt { began_after, reads: reads.to_vec(), ..Attempt::default() };
     let one = writer(1, &[(0, 0)], &[(0, 10), (1, 11)]);
     let two = writer(2, &[(0, 10)], &[(0, 20)]);
     assert_eq!(judge(&[two.clone(), one.clone(), reader(0, &[(0, 10), (1, 11)])]), Ok(()));

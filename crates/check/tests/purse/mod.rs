@@ -340,9 +340,7 @@ impl Scenario for Purse {
             coins: memory.create_heap("coins", &options)?,
             notes: memory.create_heap("notes", &HeapOptions { file: Some("paper".into()), ..options })?,
         };
-        heaps.coins.atomically(|tx| {
-            (0..self.words).try_for_each(|account| heaps.add(tx, account, BALANCE as i64))
-        })?;
+        heaps.coins.atomically(|tx| (0..self.words).try_for_each(|account| heaps.add(tx, account, BALANCE as i64)))?;
         if self.places == 0 {
             return Ok(None);
         }

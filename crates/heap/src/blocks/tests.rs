@@ -45,10 +45,8 @@ fn what_is_rebuilt_from_words_is_what_was_known() {
             let blocks = heap.core.blocks.as_ref().expect("it has some");
             // Spans whose blocks are all free may be known as such or not.
             for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
-                heap.atomically(|tx| {
-                    tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0)
-                })
-                .expect("nobody else writes");
+                heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
+                    .expect("nobody else writes");
                 blocks.give_spans(emptied.open.span, 1);
             }
             blocks.all_free(&heap.core)

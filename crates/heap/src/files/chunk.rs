@@ -187,14 +187,8 @@ mod tests {
         let chunks = ChunkFile { media: &disk, file, store: &STORE, heap: 3, chunk_len: 8192 };
         disk.allocate(file, 0, ChunkFile::len(4, 8192)).unwrap();
         let data = vec![7; 8192];
-        let header = ChunkHeader {
-            heap: 3,
-            chunk: 2,
-            checkpoint: 5,
-            before: 10,
-            after: 20,
-            data_crc: crc32c::crc32c(&data),
-        };
+        let header =
+            ChunkHeader { heap: 3, chunk: 2, checkpoint: 5, before: 10, after: 20, data_crc: crc32c::crc32c(&data) };
         chunks.write_data(2, &data).unwrap();
         chunks.write_header(&header).unwrap();
         let mut place = AlignedBuf::zeroed(BLOCK_LEN + 8192);

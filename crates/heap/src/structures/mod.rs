@@ -62,9 +62,9 @@ impl<T> Head<T> {
                 // Another head at this offset can only be made after this one's transaction has committed and one that
                 // removes it: by one with a later snapshot.
                 let number = tx.this.snapshot << 1 | 1;
-                tx.write_word(core, offset / WORD_LEN, number, u64::MAX)?;
+                tx.write_word(core, offset / WORD_LEN, number)?;
                 for word in 1..words {
-                    tx.write_word(core, offset / WORD_LEN + word, 0, u64::MAX)?;
+                    tx.write_word(core, offset / WORD_LEN + word, 0)?;
                 }
                 tx.set_root(heap, name, offset, &type_name)?;
                 (offset, number)
@@ -96,7 +96,7 @@ impl<T> Head<T> {
             Some(root) if root.offset == self.offset => tx.remove_root(&self.heap, name)?,
             _ => return Err(Interrupt::failed(Error::Unknown { what: "structure", name: name.to_owned() })),
         };
-        tx.write_word(self.core(), first, 0, u64::MAX)?;
+        tx.write_word(self.core(), first, 0)?;
         tx.free(&self.heap, self.offset)
     }
 
@@ -125,7 +125,7 @@ impl<T> Head<T> {
         if word >= self.heap.core.words() {
             return Err(self.heap.core.refuse(word.saturating_mul(WORD_LEN), WORD_LEN));
         }
-        tx.write_word(&self.heap.core, word, value, u64::MAX)
+        tx.write_word(&self.heap.core, word, value)
     }
 
     /// Adds to a word; returns what it is then.

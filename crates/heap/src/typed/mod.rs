@@ -246,10 +246,7 @@ impl Tx<'_> {
     pub(crate) fn store<T: Plain>(&mut self, core: &Arc<Core>, word: u64, value: &T) -> Result<(), Interrupt> {
         with_words::<T, _>(|words| {
             value.to_words(words);
-            words
-                .iter()
-                .enumerate()
-                .try_for_each(|(at, &value)| self.write_word(core, word + at as u64, value, u64::MAX))
+            words.iter().enumerate().try_for_each(|(at, &value)| self.write_word(core, word + at as u64, value))
         })
     }
 }

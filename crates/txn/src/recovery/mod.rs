@@ -29,7 +29,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::registry::{Numbers, Registry};
 use crate::report::{Progress, RecoveryReport};
-use crate::store::{Inner, Store, log_options, pool_options};
+use crate::store::{Inner, Rooms, Store, log_options, pool_options};
 
 /// Opens a store that exists.
 pub(crate) fn recover(
@@ -73,7 +73,7 @@ pub(crate) fn recover(
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(log, pool, heaps, options, registry, pages_end, next_txn, lock)?);
+    let store = Store::around(Inner::new(Rooms { log, pool, heaps, lock }, options, registry, pages_end, next_txn)?);
 
     let redo_began = Instant::now();
     let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;
