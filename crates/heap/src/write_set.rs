@@ -269,6 +269,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// What is written to words, and ones where it is.
+    type Words = BTreeMap<u64, (u64, u64)>;
+
     fn write(word: u64, value: u64, bytes: Bytes) -> Write {
         Write { word, value, heap: (word % 2) as u32, stripe: 0, bytes, read: false }
     }
@@ -278,7 +281,7 @@ mod tests {
         (write.bytes.merge(0, write.value), write.bytes.merge(0, u64::MAX))
     }
 
-    fn state(set: &WriteSet) -> BTreeMap<u64, (u64, u64)> {
+    fn state(set: &WriteSet) -> Words {
         set.all().iter().map(|write| (write.word, shown(write))).collect()
     }
 
@@ -289,8 +292,8 @@ mod tests {
             steps in proptest::collection::vec((0u64..40, any::<u64>(), 0u8..4, 0u8..12), 1..300),
         ) {
             let mut set = WriteSet::default();
-            let mut marks: Vec<(WriteMark, BTreeMap<u64, (u64, u64)>)> = Vec::new();
-            let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+            let mut marks: Vec<(WriteMark, Words)> = Vec::new();
+            let mut model: Words = BTreeMap::new();
             for (word, value, part, action) in steps {
                 match action {
                     0 => marks.push((set.mark(), model.clone())),

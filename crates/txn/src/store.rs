@@ -303,13 +303,7 @@ impl Drop for Lease {
 
 impl Inner {
     /// Puts the rooms together. `names` are bound as the log's control file has them now.
-    pub(crate) fn new(
-        rooms: Rooms,
-        options: &Options,
-        registry: &Registry,
-        tail: u64,
-        next_txn: u64,
-    ) -> Result<Inner> {
+    pub(crate) fn new(rooms: Rooms, options: &Options, registry: &Registry, tail: u64, next_txn: u64) -> Result<Inner> {
         let Rooms { log, pool, heaps, lock } = rooms;
         let numbers = Numbers::bind(registry, &log.control().names);
         let set_space_number = numbers
