@@ -1,7 +1,7 @@
 //! How far durability is behind: for how long an LSN was drawn and not yet durable.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,19 +22,17 @@ pub(super) struct Lag {
     pub(super) blind: Duration,
     before: Option<Instant>,
     redo_from: Option<Lsn>,
-    /// How often a checkpoint was completed.
-    pub(super) checkpoints: u64,
 }
 
 impl Lag {
-    /// Looks every millisecond until `stop`.
-    pub(super) fn watch(memory: &Memory, stop: &AtomicBool) -> Lag {
+    /// Looks every millisecond until `stop`, and counts the checkpoints that are completed meanwhile.
+    pub(super) fn watch(memory: &Memory, stop: &AtomicBool, checkpoints: &AtomicU64) -> Lag {
         let mut lag = Lag::default();
         let Some(log) = memory.log() else { return lag };
         hurry();
         while !stop.load(Ordering::Relaxed) {
             lag.look(log);
-            lag.count_checkpoints(memory);
+            lag.count_checkpoints(memory, checkpoints);
             thread::sleep(EVERY);
         }
         lag
@@ -58,9 +56,11 @@ impl Lag {
         self.before = Some(now);
     }
 
-    fn count_checkpoints(&mut self, memory: &Memory) {
+    fn count_checkpoints(&mut self, memory: &Memory, checkpoints: &AtomicU64) {
         let now = memory.redo_from();
-        self.checkpoints += u64::from(self.redo_from.is_some_and(|before| before != now));
+        if self.redo_from.is_some_and(|before| before != now) {
+            checkpoints.fetch_add(1, Ordering::Relaxed);
+        }
         self.redo_from = Some(now);
     }
 }

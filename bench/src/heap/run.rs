@@ -1,6 +1,6 @@
 //! A run by the clock: threads that commit without waiting, until all that they committed is durable.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +19,35 @@ pub(super) struct Done {
     pub(super) last: Lsn,
 }
 
+/// How long a run is.
+#[derive(Clone, Copy)]
+pub(super) struct Length {
+    pub(super) seconds: f64,
+    /// Longer, until a checkpoint was completed; but not for more than [`PATIENCE`] times as long.
+    pub(super) with_checkpoint: bool,
+}
+
+const PATIENCE: f64 = 6.0;
+
 /// Transactions per second of `threads` threads, and what goes with it. The clock stops when the last one is durable.
 ///
 /// Each thread is given its number, a session, and what tells it to stop.
 pub(super) fn timed(
     memory: &Memory,
     threads: u32,
-    seconds: f64,
+    length: Length,
     work: impl Fn(u32, &mut Session, &AtomicBool) -> Result<Done> + Sync,
 ) -> Result<Outcome> {
-    let (stop, drained) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (stop, drained, checkpoints) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+    let is_over = |from: Instant| {
+        let passed = |seconds| from.elapsed() >= Duration::from_secs_f64(seconds);
+        let wanting = length.with_checkpoint && checkpoints.load(Ordering::Relaxed) == 0;
+        passed(if wanting { length.seconds * PATIENCE } else { length.seconds })
+    };
     let before = memory.counted();
     let (outcome, lag) = thread::scope(|scope| {
-        let watch = scope.spawn(|| Lag::watch(memory, &drained));
-        let outcome = run(memory, threads, seconds, &stop, &work);
+        let watch = scope.spawn(|| Lag::watch(memory, &drained, &checkpoints));
+        let outcome = run(memory, threads, &is_over, &stop, &work);
         drained.store(true, Ordering::Relaxed);
         Ok::<_, crate::systems::Error>((outcome?, watch.join().map_err(|_| "the watching thread panicked")?))
     })?;
@@ -50,7 +65,7 @@ pub(super) fn timed(
     if memory.log().is_some() {
         outcome.insert("durable_lag_ms_max".into(), lag.worst.as_secs_f64() * 1e3);
         outcome.insert("unwatched_ms_max".into(), lag.blind.as_secs_f64() * 1e3);
-        outcome.insert("checkpoints".into(), lag.checkpoints as f64);
+        outcome.insert("checkpoints".into(), checkpoints.load(Ordering::Relaxed) as f64);
     }
     Ok(outcome)
 }
@@ -59,7 +74,7 @@ pub(super) fn timed(
 fn run(
     memory: &Memory,
     threads: u32,
-    seconds: f64,
+    is_over: &dyn Fn(Instant) -> bool,
     stop: &AtomicBool,
     work: &(impl Fn(u32, &mut Session, &AtomicBool) -> Result<Done> + Sync),
 ) -> Result<(u64, Duration)> {
@@ -80,7 +95,9 @@ fn run(
                 })
             })
             .collect();
-        wait(stop, from + Duration::from_secs_f64(seconds));
+        while !stop.load(Ordering::Relaxed) && !is_over(from) {
+            thread::sleep(Duration::from_millis(5));
+        }
         stop.store(true, Ordering::Relaxed);
         for worker in workers {
             let done = worker.join().map_err(|_| "a measuring thread panicked")??;
@@ -91,15 +108,4 @@ fn run(
     })?;
     memory.is_stable(last, true)?;
     Ok((transactions, from.elapsed()))
-}
-
-/// Returns at that time, or when somebody has stopped before.
-fn wait(stop: &AtomicBool, until: Instant) {
-    while !stop.load(Ordering::Relaxed) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(Duration::from_millis(100)));
-    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::mode::Mode;
-use super::run::timed;
+use super::run::{Length, timed};
 use super::tables::{Behaviour, Tables};
 use super::words::METRICS;
 use super::{Choices, LogSetting, Logging, Place, Setting};
@@ -147,13 +147,14 @@ pub(crate) fn runs(dir: &Path, setting: &Setting, agency: Agency, runs: &[Run], 
     let mut outcome = Outcome::new();
     for &run in runs {
         place.settle()?;
-        let ran = timed(&place.memory, run.threads, seconds, |number, session, stop| {
-            let mut random = Random::new(number.into());
-            run.mode.drive(session, stop, |session, commit| {
-                let action = tables.draw(&mut random, agency.contention.behaviour());
-                Ok(session.run(commit, |tx| tables.perform(tx, &action))?.lsn)
-            })
-        })?;
+        let ran =
+            timed(&place.memory, run.threads, Length { seconds, with_checkpoint: false }, |number, session, stop| {
+                let mut random = Random::new(number.into());
+                run.mode.drive(session, stop, |session, commit| {
+                    let action = tables.draw(&mut random, agency.contention.behaviour());
+                    Ok(session.run(commit, |tx| tables.perform(tx, &action))?.lsn)
+                })
+            })?;
         outcome.extend(ran.into_iter().map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
     }
     tables.check(&place.memory)?;

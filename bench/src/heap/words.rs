@@ -7,7 +7,7 @@ use cedrat::heap::{Commit, Heap, Interrupt, Session, Tx};
 use cedrat::wal::Lsn;
 use serde::{Deserialize, Serialize};
 
-use super::run::{Done, timed};
+use super::run::{Done, Length, timed};
 use super::{Choices, LogSetting, Logging, Place, Setting};
 use crate::Settings;
 use crate::job::{Job, Outcome, Yard};
@@ -115,8 +115,7 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
                 continue;
             }
             for (partitions, threads) in logging.groups(&THREADS) {
-                // Long enough for a checkpoint to begin and end.
-                let seconds = settings.seconds(if checkpoints { 20.0 } else { 10.0 }, 1.0);
+                let seconds = settings.seconds(10.0, 1.0);
                 let log = partitions.map(|partitions| match checkpoints {
                     true => bounded_log(partitions, heap_bytes),
                     false => whole_log(partitions, seconds),
@@ -197,10 +196,12 @@ fn goals(report: &mut Report, heap_bytes: u64) {
 /// The child's side of [`Job::HeapWords`].
 pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], seconds: f64) -> Result<Outcome> {
     let place = Place::make(dir, setting)?;
+    let with_checkpoint = setting.log.as_ref().is_some_and(|log| log.checkpoint_every_bytes.is_some());
+    let length = Length { seconds, with_checkpoint };
     let mut outcome = Outcome::new();
     for &run in runs {
         place.settle()?;
-        let ran = timed(&place.memory, run.threads, seconds, |number, session, stop| match run.batch {
+        let ran = timed(&place.memory, run.threads, length, |number, session, stop| match run.batch {
             1 => one_at_a_time(&place.heap, number, session, stop),
             batch => in_batches(&place.heap, batch as usize, number, session, stop),
         })?;
