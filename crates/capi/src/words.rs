@@ -362,3 +362,44 @@ pub(crate) unsafe extern "C" fn cedrat_set_root(
     // SAFETY: 2 and 3.
     unsafe { with(thread, set) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{HeapChoices, StoreChoices};
+
+    /// No C program can cause one.
+    #[test]
+    fn a_panic_within_a_transaction_leaves_it_aborted_and_stops_the_store() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().to_str().expect("text");
+        let open = || Opened::open(path, StoreChoices { no_huge_pages: 1, ..StoreChoices::default() });
+        let opened = open().expect("a new store");
+        let choices = HeapChoices { size: 1 << 20, raw: 1, ..HeapChoices::default() };
+        let heap = opened.create_heap("heap", choices).expect("a heap");
+        let mut handle = ThreadHandle { thread: Thread::new(&opened).expect("a thread"), watch: None };
+        // SAFETY: 2 of `border`; the store is open.
+        let address = unsafe { (*heap).heap.address() };
+        let mut call = |work: &dyn Fn(&mut Thread) -> Result<()>| {
+            // SAFETY: 2 and 3 of `border`.
+            unsafe { with(&raw mut handle, work) }
+        };
+        assert_eq!(call(&|thread| thread.begin()), Status::Ok);
+        assert_eq!(call(&|thread| thread.store_word(address, 1)), Status::Ok);
+        assert_eq!(call(&|thread| thread.commit(Commit::Sync).map(drop)), Status::Ok);
+        assert_eq!(call(&|thread| thread.begin()), Status::Ok);
+        assert_eq!(call(&|thread| thread.store_word(address, 2)), Status::Ok);
+        assert_eq!(call(&|_| panic!("as planned")), Status::Panic);
+        assert_eq!(call(&|thread| thread.load_word(address).map(drop)), Status::Misuse);
+        assert_eq!(call(&|thread| thread.begin()), Status::Stopped);
+        assert!(!handle.thread.is_running());
+        drop(handle);
+        assert!(opened.close().is_err_and(|(_, failure)| failure.status == Status::Stopped));
+
+        let opened = open().expect("what was committed");
+        let mut thread = Thread::new(&opened).expect("a thread");
+        let address = opened.memory().heap("heap").expect("it was created").address();
+        thread.begin().expect("it goes on");
+        assert_eq!(thread.load_word(address).expect("its first word"), 1);
+    }
+}

@@ -1,6 +1,10 @@
 /* Plain blocks before the threads start, a checkpoint, a kill; and raw pointers that survive it. */
 #include "check.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+
 enum { NODES = 3000, LONG_BLOCK = 300000 };
 
 static const uint64_t ADDRESS = UINT64_C(0x530000000000);
@@ -122,6 +126,31 @@ static void killed_after_transactions(const char *directory) {
   kill(getpid(), SIGKILL);
 }
 
+/* By `exit`, with a store to a word and a block in hand. */
+static void exits_within_a_transaction(const char *directory) {
+  struct node *first;
+  void *block;
+  open_all(directory);
+  first = root("list");
+  OK(cedrat_begin(self));
+  OK(cedrat_store_word(self, &first->number, 99));
+  OK(cedrat_malloc(self, heap, 1000, &block));
+  memset(block, 1, 1000);
+  exit(0);
+}
+
+/* Something else lies at the heap's address: refused, and nothing is overwritten. */
+static void the_address_is_taken(const char *directory) {
+  char message[300] = "";
+  int zeros = open("/dev/zero", O_RDWR);
+  char *taken = (char *)mmap((void *)(uintptr_t)ADDRESS, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, zeros, 0);
+  CHECK(taken == (char *)(uintptr_t)ADDRESS);
+  taken[0] = 17;
+  IS(CEDRAT_IO, cedrat_open(directory, NULL, &store, message, sizeof message));
+  CHECK(store == NULL && strstr(message, "plain") != NULL);
+  CHECK(taken[0] == 17);
+}
+
 static void closed_without_a_checkpoint(const char *directory) {
   void *block;
   open_all(directory);
@@ -160,11 +189,63 @@ static void overtaken(const char *directory) {
   OK(cedrat_checkpoint(store));
 }
 
+/* ---- killed at any moment of the checkpoint ------------------------------------------------------------------------ */
+
+static int about_to_take_it[2];
+
+static void takes_a_checkpoint(const char *directory) {
+  open_all(directory);
+  earlier_life();
+  fill();
+  CHECK(write(about_to_take_it[1], "", 1) == 1);
+  OK(cedrat_checkpoint(store));
+  pause();
+}
+
+static void all_or_nothing(const char *directory) {
+  cedrat_usage usage;
+  open_all(directory);
+  if (root("list") != NULL) {
+    look(NODES - 1);
+  } else {
+    OK(cedrat_heap_verify(heap, &usage));
+    CHECK(usage.blocks == 0);
+  }
+}
+
+static void kill_at_some_moment(const char *directory, int round) {
+  char place[1000], byte;
+  int status, i;
+  pid_t child;
+  CHECK(snprintf(place, sizeof place, "%s.%d", directory, round) < (int)sizeof place);
+  CHECK(pipe(about_to_take_it) == 0);
+  child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    takes_a_checkpoint(place);
+  }
+  close(about_to_take_it[1]);
+  CHECK(read(about_to_take_it[0], &byte, 1) == 1);
+  for (i = 0; i < round * round * 100; i++) {
+    sched_yield();
+  }
+  kill(child, SIGKILL);
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+  close(about_to_take_it[0]);
+  CHECK(!in_a_child(all_or_nothing, place));
+}
+
 int main(int count, char **arguments) {
+  int round;
   CHECK(count == 2);
+  for (round = 0; round < 20; round++) {
+    kill_at_some_moment(arguments[1], round);
+  }
   CHECK(in_a_child(killed_before_the_checkpoint, arguments[1]));
   CHECK(in_a_child(killed_after_the_checkpoint, arguments[1]));
   CHECK(in_a_child(killed_after_transactions, arguments[1]));
+  CHECK(!in_a_child(exits_within_a_transaction, arguments[1]));
+  CHECK(!in_a_child(the_address_is_taken, arguments[1]));
   CHECK(!in_a_child(closed_without_a_checkpoint, arguments[1]));
   CHECK(!in_a_child(overtaken, arguments[1]));
   return 0;
