@@ -57,6 +57,7 @@ static inline cedrat_store *open_store(const char *directory) {
   cedrat_status status;
   options.no_huge_pages = 1;
   options.log_limit_bytes = 64 << 20;
+  options.threads_max = 40;
   status = cedrat_open(directory, &options, &store, message, sizeof message);
   if (status != CEDRAT_OK) {
     fprintf(stderr, "%s: %s\n", cedrat_status_name(status), message);

@@ -229,6 +229,56 @@ static void other_stores(const char *directory) {
   OK(cedrat_close(other));
 }
 
+/* Limits that a program may meet: of descriptors, and of the log. */
+static void limits(void) {
+  cedrat_thread *threads[64];
+  cedrat_heap *large;
+  uint64_t lsn = 17;
+  void *block;
+  cedrat_usage usage;
+  int i = 0;
+  while (i < 64 && cedrat_thread_create(store, &threads[i]) == CEDRAT_OK) {
+    i++;
+  }
+  CHECK(i > 10 && i < 64);
+  IS(CEDRAT_LIMIT, cedrat_thread_create(store, &threads[i]));
+  CHECK(threads[i] == NULL);
+  while (i > 0) {
+    cedrat_thread_free(threads[--i]);
+  }
+  OK(cedrat_thread_create(store, &threads[0]));
+  cedrat_thread_free(threads[0]);
+
+  large = create_heap(store, "large", 128 << 20, 0);
+  OK(cedrat_begin(self));
+  OK(cedrat_malloc(self, large, 100 << 20, &block)); /* to be logged whole, in a log of 64 MiB */
+  IS(CEDRAT_LOG_FULL, cedrat_commit(self, CEDRAT_SYNC, &lsn));
+  CHECK(lsn == 17 && !cedrat_is_running(self));
+  OK(cedrat_heap_verify(large, &usage));
+  CHECK(usage.blocks == 0);
+  OK(cedrat_begin(self));
+  OK(cedrat_malloc(self, large, 100, &block));
+  OK(cedrat_commit(self, CEDRAT_SYNC, &lsn));
+}
+
+static void damage(const char *directory) {
+  char path[1000], message[300];
+  FILE *file;
+  long i, len;
+  cedrat_store *damaged;
+  CHECK(snprintf(path, sizeof path, "%s/control", directory) < (int)sizeof path);
+  file = fopen(path, "r+b");
+  CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
+  len = ftell(file);
+  rewind(file);
+  for (i = 0; i < len; i++) { /* both of its slots */
+    fputc(0xff, file);
+  }
+  CHECK(fclose(file) == 0);
+  IS(CEDRAT_DAMAGED, cedrat_open(directory, NULL, &damaged, message, sizeof message));
+  CHECK(damaged == NULL && strstr(message, "control") != NULL);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   store = open_store(arguments[1]);
@@ -241,7 +291,9 @@ int main(int count, char **arguments) {
   blocks();
   out_of_memory();
   other_stores(arguments[1]);
+  limits();
   cedrat_thread_free(self);
   OK(cedrat_close(store));
+  damage(arguments[1]);
   return 0;
 }
