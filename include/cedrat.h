@@ -98,6 +98,9 @@ typedef struct cedrat_options {
   int no_background;               /* not 0: no threads of its own; then call cedrat_checkpoint before the log is full */
   int encounter_locking;           /* not 0: words are locked when they are first stored to, not at the commit */
   int no_huge_pages;               /* not 0: the system is not asked for huge pages */
+  int check_blocks;                /* not 0: each load and store outside of an allocated block is CEDRAT_NOT_ALLOCATED; to
+                                    * find mistakes: it is slower, and conflicts more often */
+  int reserved_int;                /* zero */
   uint32_t partitions;             /* of the log; 1; fixed */
   uint32_t threads_max;            /* thread descriptors at a time; 1,024 */
   uint64_t log_limit_bytes;        /* the log's size on disk; 1 GiB */

@@ -21,6 +21,8 @@ pub(crate) struct Opened {
     heaps: Mutex<Vec<Arc<HeapHandle>>>,
     memory: Memory,
     store: Store,
+    /// Whether each load and store is asked for the block that it lies in.
+    pub(crate) checks_blocks: bool,
     /// Descriptors that were created and not freed.
     pub(crate) threads: AtomicUsize,
     message: Mutex<String>,
@@ -52,6 +54,7 @@ impl Opened {
             heaps: Mutex::default(),
             memory: store.memory(),
             store,
+            checks_blocks: choices.check_blocks != 0,
             threads: AtomicUsize::new(0),
             message: Mutex::default(),
         }))

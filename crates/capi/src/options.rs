@@ -14,6 +14,8 @@ pub(crate) struct StoreChoices {
     pub(crate) no_background: i32,
     pub(crate) encounter_locking: i32,
     pub(crate) no_huge_pages: i32,
+    pub(crate) check_blocks: i32,
+    pub(crate) reserved_int: i32,
     pub(crate) partitions: u32,
     pub(crate) threads_max: u32,
     pub(crate) log_limit_bytes: u64,
@@ -87,6 +89,7 @@ fn must_be_zero(all: &[u64]) -> Result<()> {
 impl StoreChoices {
     pub(crate) fn to_options(self) -> Result<front::Options> {
         must_be_zero(&self.reserved)?;
+        must_be_zero(&[u64::from(self.reserved_int != 0)])?;
         let mut options = front::Options {
             create: self.must_exist == 0,
             background: self.no_background == 0,

@@ -16,6 +16,7 @@ pub(crate) struct Thread {
     places: Vec<Place>,
     /// Where blocks lie that the transaction has freed: from, length.
     freed: Vec<(usize, usize)>,
+    checks_blocks: bool,
     opened: Arc<Opened>,
     failure: Option<Failure>,
     /// The text that C was given last.
@@ -33,8 +34,9 @@ impl Thread {
         let held = Held::new(opened.memory())?;
         opened.threads.fetch_add(1, Ordering::AcqRel);
         let opened = Arc::clone(opened);
+        let checks_blocks = opened.checks_blocks;
         let (places, freed, text) = (Vec::new(), Vec::new(), CString::default());
-        Ok(Thread { held, places, freed, opened, failure: None, text })
+        Ok(Thread { held, places, freed, checks_blocks, opened, failure: None, text })
     }
 
     // ---- failures ---------------------------------------------------------------------------------------------
@@ -87,18 +89,24 @@ impl Thread {
         Ok((address - self.places[0].from) as u64)
     }
 
-    /// Refuses bytes that lie in a block which this transaction has freed.
+    /// Refuses bytes that lie in a block which this transaction has freed; if the program wants it so, all that do not lie
+    /// in a block. The heap is the first of the places.
     #[inline(always)]
-    fn check_freed(&self, address: usize, len: usize) -> Result<()> {
-        if self.freed.is_empty() { Ok(()) } else { self.check_freed_slowly(address, len) }
+    fn check_freed(&mut self, address: usize, offset: u64, len: usize) -> Result<()> {
+        if self.freed.is_empty() && !self.checks_blocks { Ok(()) } else { self.check_slowly(address, offset, len) }
     }
 
     #[cold]
-    fn check_freed_slowly(&self, address: usize, len: usize) -> Result<()> {
+    fn check_slowly(&mut self, address: usize, offset: u64, len: usize) -> Result<()> {
         let meets = |&(from, freed): &(usize, usize)| address < from + freed && from < address.saturating_add(len);
         if self.freed.iter().any(meets) {
             let text = format!("the address {address:#x} lies in a block that this transaction has freed");
             return Err(Failure::new(Status::NotAllocated, text));
+        }
+        let heap = &self.places[0].heap;
+        // One without blocks has no account of its own before its first offset.
+        if self.checks_blocks && heap.first_offset() > 0 {
+            self.held.run(|tx| tx.check_allocated(heap, offset, len as u64))?;
         }
         Ok(())
     }
@@ -134,7 +142,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn load_word(&mut self, address: usize) -> Result<u64> {
         let offset = self.find(address)?;
-        self.check_freed(address, 8)?;
+        self.check_freed(address, offset, 8)?;
         let heap = &self.places[0].heap;
         Ok(self.held.run(|tx| tx.read(heap, offset))?)
     }
@@ -142,21 +150,21 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn store_word(&mut self, address: usize, value: u64) -> Result<()> {
         let offset = self.find(address)?;
-        self.check_freed(address, 8)?;
+        self.check_freed(address, offset, 8)?;
         let heap = &self.places[0].heap;
         Ok(self.held.run(|tx| tx.write(heap, offset, value))?)
     }
 
     pub(crate) fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<()> {
         let offset = self.find(address)?;
-        self.check_freed(address, into.len())?;
+        self.check_freed(address, offset, into.len())?;
         let heap = &self.places[0].heap;
         Ok(self.held.run(|tx| tx.read_bytes(heap, offset, into))?)
     }
 
     pub(crate) fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<()> {
         let offset = self.find(address)?;
-        self.check_freed(address, bytes.len())?;
+        self.check_freed(address, offset, bytes.len())?;
         let heap = &self.places[0].heap;
         Ok(self.held.run(|tx| tx.write_bytes(heap, offset, bytes))?)
     }

@@ -261,6 +261,51 @@ static void limits(void) {
   OK(cedrat_commit(self, CEDRAT_SYNC, &lsn));
 }
 
+/* Pointers that were kept too long, in a store that was opened to find them. */
+static void kept_too_long(const char *directory) {
+  cedrat_options options = {0};
+  cedrat_heap *found;
+  uint64_t *small, *large, *neighbour, value = 0;
+  void *block;
+  char bytes[8] = "";
+  options.check_blocks = 1;
+  OK(cedrat_open(directory, &options, &store, NULL, 0));
+  OK(cedrat_heap_open(store, "large", &found));
+  OK(cedrat_thread_create(store, &self));
+  OK(cedrat_begin(self));
+  OK(cedrat_malloc(self, found, 40, &block));
+  small = (uint64_t *)block;
+  OK(cedrat_malloc(self, found, 40, &block));
+  neighbour = (uint64_t *)block;
+  OK(cedrat_malloc(self, found, 1 << 20, &block));
+  large = (uint64_t *)block;
+  memset(large, 0, 1 << 20);
+  OK(cedrat_store_word(self, &small[0], 1));
+  OK(cedrat_store_word(self, &large[0], 1));
+  OK(cedrat_store_word(self, &large[(1 << 17) - 1], 1));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_store_word(self, &large[1 << 17], 1));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_store_word(self, &small[-1], 1)); /* a header */
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_store_word(self, &small[5], 1));
+  OK(cedrat_commit(self, CEDRAT_SYNC, NULL));
+  OK(cedrat_begin(self));
+  OK(cedrat_load_word(self, &small[4], &value));
+  OK(cedrat_load_word(self, &large[1 << 16], &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_bytes(self, (char *)small + 36, bytes, 5));
+  OK(cedrat_free(self, small));
+  OK(cedrat_free(self, large));
+  OK(cedrat_commit(self, CEDRAT_SYNC, NULL));
+  OK(cedrat_begin(self));
+  OK(cedrat_load_word(self, &neighbour[4], &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_word(self, &small[0], &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_store_word(self, &small[4], 1));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_word(self, &large[0], &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_word(self, &large[1 << 16], &value));
+  IS(CEDRAT_OUT_OF_RANGE, cedrat_load_word(self, cedrat_heap_address(found), &value));
+  OK(cedrat_commit(self, CEDRAT_SYNC, NULL));
+  cedrat_thread_free(self);
+  OK(cedrat_close(store));
+}
+
 static void damage(const char *directory) {
   char path[1000], message[300];
   FILE *file;
@@ -294,6 +339,7 @@ int main(int count, char **arguments) {
   limits();
   cedrat_thread_free(self);
   OK(cedrat_close(store));
+  kept_too_long(arguments[1]);
   damage(arguments[1]);
   return 0;
 }

@@ -17,6 +17,7 @@ mod roots;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod within;
 
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::Ordering;
