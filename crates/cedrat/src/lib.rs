@@ -59,4 +59,6 @@ mod documentation {
     struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
     struct CommitModes;
+    #[doc = include_str!("../../../docs/use/heaps.md")]
+    struct Heaps;
 }

@@ -11,7 +11,7 @@
 //! 3. the root names a checkpoint when all of its chunks are durable, headers included, and not before; the log is
 //!    trimmed after that.
 //!
-//! A chunk that nobody has changed since its copy two checkpoints ago is not copied again. Who commits sets a chunk's flag
+//! A chunk that nobody has changed since its copy two checkpoints ago is not copied again (E4.4). Who commits sets a chunk's flag
 //! after drawing its LSN and before writing words; the checkpoint takes the flag back before it reads the clock. So a
 //! commit whose flag the checkpoint has taken, and whose words it may have missed, is one that it sees unfinished: then it
 //! puts the flag back.

@@ -55,7 +55,7 @@ impl Joined {
         if self.savepoint() != before {
             self.back_to(Some(before));
             return Err(Error::Misuse(
-                "heap words cannot be written within a nested top action, nor in an undo (E10.5)",
+                "heap words cannot be written within a nested top action, nor in an undo (E10.7)",
             ));
         }
         Ok(value)

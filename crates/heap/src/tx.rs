@@ -6,7 +6,7 @@
 //!   transaction that would see anything else is interrupted before it sees it;
 //! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
 
-use cedrat_sync::{Arc, spin_hint};
+use cedrat_sync::{Arc, spin_hint, thread};
 
 use crate::blocks::{Batch, BlockChange};
 use crate::error::{Error, Interrupt, Result};
@@ -274,7 +274,7 @@ impl<'a> Tx<'a> {
     #[cold]
     fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
-        for _ in 0..LOOKS_AT_LOCKED {
+        for looks in 1..=LOOKS_AT_LOCKED {
             let lock = stripes.lock(stripe);
             let before = Look::first(lock);
             let value = core.region.words()[word as usize].load(Ordering::Acquire);
@@ -290,6 +290,8 @@ impl<'a> Tx<'a> {
                     return Ok(value);
                 }
                 Some(_) => self.extend_snapshot()?,
+                // Its owner may wait for this processor; but nobody waits for long who has locks himself.
+                None if looks % 16 == 0 && self.this.locked.is_empty() => thread::yield_now(),
                 None => spin_hint(),
             }
         }

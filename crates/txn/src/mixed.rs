@@ -73,7 +73,7 @@ impl Txn {
     /// rolled back.
     pub(crate) fn commit_with_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
         if !heap.has_writes() && self.entry.is_none() {
-            // All that was read is of the snapshot's moment. Looked at again all the same: it is cheap, and locks that an
+            // E10.3: all that was read is of the snapshot's moment. Looked at again all the same: it is cheap, and locks that an
             // application did without (L022) would have let something through.
             heap.keep_up()?;
             return Ok(self.newest_read().max(heap.seen()));

@@ -1,6 +1,7 @@
 //! What lies on the disk beside the log: the root, and chunk files (docs/formats/heap.md).
 //!
-//! Storage holds only log and checkpoints (Hathi §4): there is no page that is written home. A heap's two chunk files are
+//! Storage holds only log and checkpoints (Hathi §4): there is no page that is written home, and no heap word lies in the
+//! page file (E7.4). A heap's two chunk files are
 //! reserved when it is created, so that no checkpoint meets a full disk.
 
 pub(crate) mod chunk;

@@ -1,0 +1,181 @@
+//! Transactions over heaps and pages: one moment for all that is read, one record for all that is written (E10).
+
+mod common;
+
+use cedrat_heap::{Heap, HeapOptions, Interrupt};
+use cedrat_media::SimDisk;
+use cedrat_pages::PageId;
+use cedrat_sync::Arc;
+use cedrat_txn::{Commit, Error, Store, Txn};
+use common::*;
+
+fn store() -> (Store, PageId, Heap) {
+    let (store, page) = store_with(options(), registry());
+    let heap = store.memory().create_heap("words", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) }).unwrap();
+    (store, page, heap)
+}
+
+fn is_conflict<T>(result: cedrat_txn::Result<T>) -> bool {
+    matches!(result, Err(Error::Heap(cedrat_heap::Error::Conflict)))
+}
+
+/// Adds to a word and to the page, in one transaction.
+fn add_to_both(store: &Store, heap: &Heap, page: PageId, amount: i64) {
+    let both = store.transact(|txn| {
+        txn.heap(|tx| tx.update(heap, 0, |value| value.wrapping_add_signed(amount)))?;
+        txn.update(at(page, 0), &Add { amount })
+    });
+    both.unwrap();
+}
+
+fn page_number(txn: &Txn, page: PageId) -> cedrat_txn::Result<i64> {
+    Ok(number(&*txn.read(page)?, cedrat_pages::Slot(0))?)
+}
+
+/// E10.2: a word read before, and a page read after another transaction has changed both, would be two moments.
+#[test]
+fn a_page_read_later_than_a_word_is_of_the_same_moment() {
+    let (store, page, heap) = store();
+    let mut txn = store.begin();
+    assert_eq!(txn.heap(|tx| tx.read(&heap, 0)).unwrap(), 0);
+    add_to_both(&store, &heap, page, 5);
+    assert!(is_conflict(page_number(&txn, page)), "E10.2");
+    txn.rollback().unwrap();
+
+    // Nothing has changed in between: the snapshot moves, and what is read then is new.
+    let mut txn = store.begin();
+    txn.heap(|tx| tx.read(&heap, 256)).unwrap();
+    add_to_both(&store, &heap, page, 5);
+    assert_eq!(page_number(&txn, page).unwrap(), 10);
+    assert_eq!(txn.heap(|tx| tx.read(&heap, 512)).unwrap(), 0);
+    txn.rollback().unwrap();
+}
+
+/// E10.1: both or neither, whatever the crash.
+#[test]
+fn both_faces_are_there_or_neither() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let heap = store.memory().create_heap("words", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) }).unwrap();
+    for amount in 1..6 {
+        add_to_both(&store, &heap, page, amount);
+        disk.mark(amount as u64);
+    }
+    drop((heap, store));
+    let states = every_crash(&disk, 3, |disk, marks, what| {
+        let Ok(store) = open(disk) else { return };
+        let Ok(heap) = store.memory().heap("words") else { return };
+        let word = store.memory().run(Commit::Async, |tx| tx.read(&heap, 0)).unwrap().value;
+        let on_page = read_number(&store, at(page, 0)).unwrap_or(0);
+        assert_eq!(word as i64, on_page, "{what}");
+        let told: i64 = marks.iter().map(|&mark| mark as i64).sum();
+        assert!(on_page >= told, "{what}");
+    });
+    assert!(states > 50, "{states}");
+}
+
+/// E10.3, and the same for one that has written pages.
+#[test]
+fn a_word_that_was_changed_after_it_was_read_is_noticed_at_the_end() {
+    let (store, page, heap) = store();
+    let change = || heap.atomically(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
+
+    // What it has read is a state that was, and of one moment with the page: it may end.
+    let mut reader = store.begin();
+    assert_eq!(page_number(&reader, page).unwrap(), 0);
+    reader.heap(|tx| tx.read(&heap, 0)).unwrap();
+    change();
+    assert!(is_conflict(reader.commit(Commit::Sync)), "E10.3");
+
+    let mut writer = store.begin();
+    writer.heap(|tx| tx.read(&heap, 0)).unwrap();
+    writer.update(at(page, 1), &Add { amount: 7 }).unwrap();
+    change();
+    assert!(is_conflict(writer.commit(Commit::Sync)), "H1");
+    assert_eq!(numbers(&store, page), [0; 4], "it was rolled back");
+    add_to_both(&store, &heap, page, 1);
+}
+
+/// E10.6.
+#[test]
+fn a_savepoint_takes_words_back_and_remembers_what_was_read() {
+    let (store, page, heap) = store();
+    let mut txn = store.begin();
+    let nothing_yet = txn.savepoint();
+    txn.heap(|tx| tx.write(&heap, 0, 1)).unwrap();
+    let one = txn.savepoint();
+    txn.heap(|tx| tx.write(&heap, 0, 2)).unwrap();
+    txn.heap(|tx| tx.update(&heap, 64, |value| value + 1)).unwrap();
+    txn.update(at(page, 0), &Add { amount: 3 }).unwrap();
+    txn.rollback_to(one).unwrap();
+    assert_eq!(txn.heap(|tx| Ok((tx.read(&heap, 0)?, tx.read(&heap, 64)?))).unwrap(), (1, 0));
+    txn.rollback_to(nothing_yet).unwrap();
+    assert_eq!(txn.heap(|tx| tx.read(&heap, 0)).unwrap(), 0);
+    txn.heap(|tx| tx.write(&heap, 8, 9)).unwrap();
+    // What was read, and taken back, is still read.
+    heap.atomically(|tx| tx.write(&heap, 64, 5)).unwrap();
+    assert!(is_conflict(txn.commit(Commit::Sync)), "E10.6");
+    assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).unwrap(), 0);
+}
+
+/// E10.7.
+#[test]
+fn nested_actions_do_not_write_words() {
+    let (store, page, heap) = store();
+    let mut txn = store.begin();
+    txn.heap(|tx| tx.write(&heap, 0, 1)).unwrap();
+    let nested = txn.nested((), |txn: &mut Txn| {
+        assert_eq!(txn.heap(|tx| tx.read(&heap, 0))?, 1, "reading is as ever");
+        let refused = txn.heap(|tx| tx.write(&heap, 0, 2));
+        assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::Misuse(_)))), "{refused:?}");
+        txn.update(at(page, 0), &Add { amount: 1 })?;
+        Ok(((), cedrat_txn::Undo::none()))
+    });
+    nested.unwrap();
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).unwrap(), 1);
+}
+
+/// H4, and no lock is left behind that would hold up the next.
+#[test]
+fn of_what_is_given_up_nothing_remains() {
+    let (store, page, heap) = store();
+    let failed = store.transact(|txn| {
+        txn.heap(|tx| tx.write(&heap, 0, 1))?;
+        txn.update(at(page, 0), &Add { amount: 1 })?;
+        txn.heap(|_| Err::<(), _>(Interrupt::abort("no")))
+    });
+    assert!(matches!(failed, Err(Error::Heap(cedrat_heap::Error::Aborted(_)))), "{failed:?}");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        heap.atomically(|tx| -> Result<(), Interrupt> {
+            tx.write(&heap, 0, 1)?;
+            panic!("in the middle")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(heap.atomically(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap(), 0, "H4");
+    assert_eq!(numbers(&store, page), [0; 4]);
+}
+
+/// E8.3.
+#[test]
+fn a_transaction_with_pages_does_not_go_alone() {
+    let (store, _, heap) = store();
+    let mut txn = store.begin();
+    txn.heap(|tx| tx.write(&heap, 0, 1)).unwrap();
+    assert!(matches!(txn.commit(Commit::Partition), Err(Error::PartitionCommit)));
+    assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).unwrap(), 0);
+}
+
+/// A store that stopped answers nobody, heaps neither (E16.5).
+#[test]
+fn heaps_of_a_stopped_store_refuse() {
+    let (store, _, heap) = store();
+    let done = store.memory().run(Commit::Async, |tx| tx.write(&heap, 0, 1)).unwrap();
+    store.log().stop("a test asked for it");
+    assert!(store.memory().is_stable(done.lsn, true).is_err(), "E16.5");
+    assert!(store.memory().is_stable(done.lsn, false).is_err(), "E16.5");
+    assert!(matches!(heap.atomically(|tx| tx.read(&heap, 0)), Err(cedrat_heap::Error::Stopped(_))));
+    assert!(matches!(heap.atomically(|tx| tx.write(&heap, 0, 1)), Err(cedrat_heap::Error::Stopped(_))));
+}
