@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use cedrat_tests::root;
 
 /// The capabilities that this part of the project has taken on, by their numbers in the project's checklist
-/// of the papers: L is Lemon, D its draft LLADD.
+/// of the papers: L is Lemon, D its draft LLADD, H is Hathi.
 const TAKEN_ON: &[&str] = &[
     "L001", "L002", "L004", "L005", "L006", "L007", "L008", "L009", "L011", "L012", "L015", "L016", "L017", "L019",
     "L022", "L023", "L024", "L025", "L027", "L028", "L029", "L030", "L034", "L035", "L036", "L037", "L038", "L039",
     "L040", "L041", "L042", "L043", "L044", "L045", "L046", "L047", "L048", "L049", "L050", "L051", "L052", "L053",
     "L054", "L055", "L056", "L059", "L060", "L061", "L062", "L063", "L064", "L067", "D001", "D002", "D003", "D004",
     "D005", "D006", "D007", "D008", "D010", "D011", "D014", "D015", "D017", "D018", "D019", "D020", "D021", "D022",
-    "D023", "D025", "D026", "D027", "D036", "D043", "D050",
+    "D023", "D025", "D026", "D027", "D036", "D043", "D050", "H001", "H002", "H003", "H004", "H005", "H006", "H007",
+    "H008", "H009", "H010", "H011", "H012", "H013", "H014", "H015", "H016", "H017", "H018", "H019", "H020", "H021",
+    "H022", "H023", "H033", "H034",
 ];
 
 /// A row of the table.

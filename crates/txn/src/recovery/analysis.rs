@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 
 use cedrat_heap::FoundHeaps;
-use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, TxnId};
+use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::builtin::SetSpace;
@@ -48,9 +48,7 @@ pub(crate) fn analyse(
 ) -> Result<Analysis> {
     let mut analysis = Analysis::default();
     let mut parts = Parts::default();
-    let mut running: HashMap<TxnId, Loser> = HashMap::new();
-    // Most records follow one of their own transaction; the map is asked only where it changes.
-    let mut current: Option<Loser> = None;
+    let mut running = Running::default();
     let set_space = known.of_type(TypeId::of::<SetSpace>());
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
@@ -74,41 +72,10 @@ pub(crate) fn analyse(
             _ => {}
         }
         analysis.next_txn = analysis.next_txn.max(id.0.saturating_add(1));
-        if id == TxnId::NONE {
-            analysis.winners += u64::from(record.head.kind == Kind::COMMIT);
-        } else {
-            if current.is_none_or(|loser| loser.id != id) {
-                let next = running.remove(&id);
-                if let Some(loser) = current.take() {
-                    running.insert(loser.id, loser);
-                }
-                current = next;
-            }
-            match record.head.kind {
-                Kind::COMMIT => {
-                    current = None;
-                    analysis.winners += 1;
-                }
-                Kind::ROLLBACK_END => {
-                    current = None;
-                    analysis.rolled_back += 1;
-                }
-                _ => {
-                    let partition = record.position.partition;
-                    let loser = current.get_or_insert(Loser {
-                        id,
-                        partition,
-                        first: record.lsn,
-                        last_lsn: record.lsn,
-                        last: record.position.offset,
-                    });
-                    if loser.partition != partition {
-                        return Err(Error::bad_record(record.lsn, "its transaction lies in another partition (E8.1)"));
-                    }
-                    loser.last = record.position.offset;
-                    loser.last_lsn = record.lsn;
-                }
-            }
+        analysis.winners += u64::from(record.head.kind == Kind::COMMIT);
+        analysis.rolled_back += u64::from(record.head.kind == Kind::ROLLBACK_END);
+        if id != TxnId::NONE {
+            running.record(&record)?;
         }
         if analysis.records % TELL_EVERY == 0 {
             let (done, of) = scan.progress();
@@ -118,9 +85,44 @@ pub(crate) fn analyse(
     let (_, of) = scan.progress();
     analysis.log_bytes = of.0;
     tell(Progress::Analysis { done: of.0, of: of.0 });
-    analysis.losers = running.into_values().chain(current).collect();
+    analysis.losers = running.others.into_values().chain(running.current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
     Ok(analysis)
+}
+
+/// Transactions whose end was not met yet.
+#[derive(Debug, Default)]
+struct Running {
+    /// Most records follow one of their own transaction; the map is asked only where it changes.
+    current: Option<Loser>,
+    others: HashMap<TxnId, Loser>,
+}
+
+impl Running {
+    #[inline]
+    fn record(&mut self, record: &RecordRef<'_>) -> Result<()> {
+        let id = record.head.txn;
+        if self.current.is_none_or(|loser| loser.id != id) {
+            let next = self.others.remove(&id);
+            if let Some(loser) = self.current.take() {
+                self.others.insert(loser.id, loser);
+            }
+            self.current = next;
+        }
+        if matches!(record.head.kind, Kind::COMMIT | Kind::ROLLBACK_END) {
+            self.current = None;
+            return Ok(());
+        }
+        let (partition, offset) = (record.position.partition, record.position.offset);
+        let first = record.lsn;
+        let loser = self.current.get_or_insert(Loser { id, partition, first, last_lsn: first, last: offset });
+        if loser.partition != partition {
+            return Err(Error::bad_record(record.lsn, "its transaction lies in another partition (E8.1)"));
+        }
+        loser.last = offset;
+        loser.last_lsn = record.lsn;
+        Ok(())
+    }
 }
 
 /// Heap words of transactions whose commit record was not met yet (E10.5).
