@@ -50,7 +50,7 @@ impl Session {
     /// nothing but heaps. If it fails, or panics, nothing remains of what it wrote, allocated or freed.
     ///
     /// # Errors
-    /// What `work` failed with. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store tells
+    /// What `work` failed with. [`Error::LogFull`](crate::Error::LogFull): rolled back. [`Error::Stopped`](crate::Error::Stopped): only reopening the store tells
     /// whether the commit was kept.
     #[inline]
     pub fn run<T>(
