@@ -238,6 +238,10 @@ impl Tx<'_> {
             let lock = self.shared.stripes.lock(write.stripe);
             let seen = Look::first(lock);
             if seen == own {
+                // Locked for another word of the stripe. If it was newer than the snapshot then, so may be what was read here.
+                if write.read && this.locked_newer {
+                    return Some(at);
+                }
                 continue;
             }
             if !(seen.belongs_to(this.snapshot) && seen.take(lock, own)) {

@@ -310,7 +310,7 @@ impl Shared {
         Ok(Box::new(Descriptor::new(number, PartitionId((number % u32::from(partitions)) as u16))))
     }
 
-    /// Gives a descriptor back; it holds nothing but room in the log, which others may need.
+    /// Gives a descriptor back; it holds nothing but room in the log.
     pub(crate) fn give_back_descriptor(&self, descriptor: Box<Descriptor>) {
         self.idle.lock().push(descriptor);
     }
@@ -321,7 +321,9 @@ impl Shared {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// The log is full: what idle descriptors have reserved is given up, then room is made.
     pub(crate) fn make_room(&self) {
+        self.idle.lock().iter_mut().for_each(|descriptor| descriptor.room = None);
         let keeper = self.keeper.lock().clone();
         if let Some(keeper) = keeper {
             keeper.make_room();

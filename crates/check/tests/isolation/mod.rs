@@ -23,7 +23,7 @@ pub(crate) struct Attempt {
     began_after: u64,
     /// Words and the values read there, in order.
     reads: Vec<(u64, u64)>,
-    /// Words and the values written there, if it committed.
+    /// Words and the values written there.
     writes: Vec<(u64, u64)>,
     /// Its version, if it committed and wrote.
     version: Option<u64>,
@@ -66,6 +66,9 @@ fn work(memory: &Memory, heap: &Heap, play: Play, number: u64, mut chance: Rng, 
     for count in 0..play.transactions {
         let reads: Vec<u64> = (0..1 + chance.below(3)).map(|_| chance.below(play.words)).collect();
         let writes: Vec<u64> = (0..chance.below(3)).map(|_| chance.below(play.words)).collect();
+        let updates: Vec<u64> = (0..chance.below(3)).map(|_| chance.below(play.words)).collect();
+        let updates_last = chance.one_in(2);
+        let taken_back = chance.one_in(4).then(|| chance.below(play.words));
         let value = (number + 1) << 32 | (count + 1) << 8;
         let done = session.run(Commit::Async, |tx| {
             attempts.push(Attempt { began_after: newest.load(Ordering::SeqCst), ..Attempt::default() });
@@ -73,16 +76,33 @@ fn work(memory: &Memory, heap: &Heap, play: Play, number: u64, mut chance: Rng, 
             for &word in &reads {
                 attempt.reads.push((word, tx.read(heap, word * play.apart)?));
             }
-            for (at, &word) in writes.iter().enumerate() {
-                tx.write(heap, word * play.apart, value + at as u64)?;
+            if let Some(word) = taken_back {
+                let before = tx.savepoint();
+                attempt.reads.push((word, tx.update(heap, word * play.apart, |_| value + 0xff)?));
+                tx.back_to(before);
             }
+            let mut own = BTreeMap::new();
+            for step in [!updates_last, updates_last] {
+                for &word in if step { &updates } else { &[][..] } {
+                    let new = value + 0x80 + own.len() as u64;
+                    let read = tx.update(heap, word * play.apart, |_| new)?;
+                    if own.insert(word, new).is_none() {
+                        attempt.reads.push((word, read));
+                    }
+                }
+                for &word in if step { &[][..] } else { &writes } {
+                    let new = value + own.len() as u64;
+                    tx.write(heap, word * play.apart, new)?;
+                    own.insert(word, new);
+                }
+            }
+            attempt.writes = own.into_iter().collect();
             Ok::<(), Interrupt>(())
         });
         let done = done.expect("nothing but a conflict happens here, and that is tried again");
         let last = attempts.last_mut().expect("there was an attempt");
-        if !writes.is_empty() {
+        if !last.writes.is_empty() {
             last.version = Some(done.lsn.get());
-            last.writes = writes.iter().enumerate().map(|(at, &word)| (word, value + at as u64)).collect();
             newest.fetch_max(done.lsn.get(), Ordering::SeqCst);
         }
     }
