@@ -15,7 +15,7 @@ fn passes(check: check::Crashes<Purse>) {
 /// H3, W4: sync and async commits of words and bytes.
 #[test]
 fn words_survive_every_crash() {
-    let purse = Purse { transfers: 120, ..Purse::default() };
+    let purse = Purse { transfers: 400, ..Purse::default() };
     passes(check::crashes("heap", purse).at_least(15_000).again(6, 80));
 }
 
@@ -38,7 +38,7 @@ fn words_in_three_partitions_survive_every_crash() {
 #[test]
 fn commits_alone_survive_every_crash() {
     let options = || Options { partitions: 3, ..Options::simulated() };
-    let purse = Purse { clerks: 3, words: 12, alone_one_in: 2, options, ..Purse::default() };
+    let purse = Purse { clerks: 3, words: 12, transfers: 120, alone_one_in: 2, options, ..Purse::default() };
     passes(check::crashes("heap-partition-commits", purse).at_least(15_000).again(6, 80));
 }
 

@@ -94,7 +94,7 @@ impl Rooms {
         while let Some(number) = self.waiting.pop(tx)? {
             state.waiting.push(number);
         }
-        tx.back_to(before);
+        tx.back_to(before)?;
         Ok(Ok(state))
     }
 }
@@ -125,7 +125,7 @@ impl Post {
             }
             let before = tx.savepoint();
             rooms.write(tx, number + 1, (700, 1))?;
-            tx.back_to(before);
+            tx.back_to(before)?;
             if writes > 0 {
                 rooms.write(tx, number, letter)?;
             }
@@ -186,7 +186,7 @@ impl Scenario for Post {
             let before = tx.savepoint();
             while rooms.take(tx)?.is_some() {}
             let letters = rooms.letters.len(tx)?;
-            tx.back_to(before);
+            tx.back_to(before)?;
             Ok(letters)
         })?;
         if left.value > 0 { Err(format!("{} letters do not wait", left.value).into()) } else { Ok(()) }

@@ -18,6 +18,7 @@
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::{Ordering, fence};
 use cedrat_wal::{Log, Lsn};
 
 use crate::error::{Error, Result};
@@ -161,6 +162,8 @@ impl Copy<'_> {
         }
         let first = u64::from(chunk) * self.root.chunk_len / WORD_LEN;
         self.core.region.copy(first as usize, buffer);
+        // What the copy has of a commit, its LSN must be seen below (E4.2): pairs with the write-back's release.
+        fence(Ordering::Acquire);
         let after = shared.clock.now();
         let data_crc = crc32c::crc32c(buffer);
         let which = (self.root.checkpoint & 1) as usize;

@@ -41,6 +41,9 @@ pub(crate) struct Committed {
 /// Room is reserved in such pieces, so that most commits find some already.
 const ROOM_PIECE: u64 = 16 << 10;
 
+/// What a session keeps of it between commits, at most.
+const ROOM_KEPT: u64 = 4 * ROOM_PIECE;
+
 /// How often a commit that finds the log full waits for a checkpoint.
 const ROOM_ATTEMPTS: u32 = 8;
 
@@ -54,6 +57,10 @@ impl Tx<'_> {
     /// Commits. After an interrupt nothing is left of the transaction either.
     #[inline]
     pub(crate) fn commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
+        if self.this.interrupted {
+            self.abandon();
+            return Err(Interrupt::CONFLICT);
+        }
         if self.is_read_only() {
             // A snapshot is a state that was: nothing to look at again.
             let up_to = Lsn::new(self.newest_read(mode));
@@ -134,6 +141,9 @@ impl Tx<'_> {
     /// Locks what is written, looks at what was read, and puts what is written into the form of the log.
     #[inline]
     pub(crate) fn prepare(&mut self, part_len_max: usize) -> Result<(), Interrupt> {
+        if self.this.interrupted {
+            return Err(Interrupt::CONFLICT);
+        }
         self.lock_writes()?;
         self.merge_partial_words();
         let unread = self.this.reads.is_empty();
@@ -214,7 +224,7 @@ impl Tx<'_> {
                 let write = self.this.writes.all()[met];
                 self.lock(write.stripe)?;
                 if write.read && !self.was_old_when_locked(write.stripe) {
-                    return Err(Interrupt::CONFLICT);
+                    return Err(self.this.conflict());
                 }
                 from = met + 1;
             }
@@ -322,7 +332,10 @@ impl Tx<'_> {
             let end = RecordHead::new(Kind::ROLLBACK_END, txn, previous);
             log.append(partition, end, &[], &mut room);
         }
-        self.this.room = Some(room);
+        // Much more than the next one takes is left by a large commit: others may need it.
+        if room.forward().0 <= ROOM_KEPT {
+            self.this.room = Some(room);
+        }
         let position = Position { partition, offset: decided.appended.offset };
         decided.kept.then_some((decided.appended.lsn, position))
     }
@@ -389,9 +402,12 @@ impl Tx<'_> {
         let durable = log.durable_lsn();
         let partition = self.this.partition;
         let alone = |version: u64| version <= durable.get() || self.shared.flagged.has(partition, Lsn::new(version));
-        let reads = self.this.reads.iter().filter_map(|&stripe| self.shared.stripes.look(stripe).free_version());
-        let locked = self.this.locked.iter().filter_map(|(_, before)| before.free_version());
-        let all = reads.chain(locked).all(alone);
+        let own = Look::owned_by(self.this.number);
+        let reads = self.this.reads.iter().map(|&stripe| self.shared.stripes.look(stripe));
+        // What another one has locked says no version: it may be any. What is its own says it in the list of what is locked.
+        let read_alone = |look: Look| look.free_version().map_or(look == own, alone);
+        let mut locked = self.this.locked.iter().filter_map(|(_, before)| before.free_version());
+        let all = reads.into_iter().all(read_alone) && locked.all(alone);
         if !all {
             self.shared.counters.partition_commits_made_sync.fetch_add(1, Ordering::Relaxed);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 
 use crate::blocks::Blocks;
 use crate::error::{Error, Interrupt, Result};
@@ -227,6 +227,8 @@ impl Heap {
     /// [`Error::OutOfRange`].
     pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
         self.core.check_range(offset, len).map_err(Interrupt::into_error)?;
+        // The stores before the look at the flags: a checkpoint that takes a flag afterwards has them in its copy.
+        fence(Ordering::SeqCst);
         let first = offset / WORD_LEN;
         self.core.mark_changed(first, (offset + len).div_ceil(WORD_LEN) - first);
         Ok(())

@@ -42,7 +42,23 @@ impl Joined {
     /// # Errors
     /// What `work` failed with; [`Error::Conflict`] if another transaction was quicker.
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
-        work(&mut self.tx()).map_err(Interrupt::into_error)
+        let mut tx = self.tx();
+        let before = tx.savepoint();
+        // Until the work has returned: a panic that somebody catches leaves half of it.
+        let was_interrupted = std::mem::replace(&mut tx.this.interrupted, true);
+        let done = work(&mut tx);
+        match done {
+            Ok(value) => {
+                tx.this.interrupted = was_interrupted;
+                Ok(value)
+            }
+            Err(interrupt) => {
+                let error = interrupt.into_error();
+                tx.this.interrupted = was_interrupted || matches!(error, Error::Conflict);
+                tx.back_to(before).map_err(Interrupt::into_error)?;
+                Err(error)
+            }
+        }
     }
 
     /// As [`Joined::run`], where nothing may be written, allocated or freed.
@@ -52,8 +68,8 @@ impl Joined {
     pub fn run_reading<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         let before = self.savepoint();
         let value = self.run(work)?;
-        if self.savepoint() != before {
-            self.back_to(Some(before));
+        if self.tx().has_changed_since(&before) {
+            self.back_to(Some(before))?;
             return Err(Error::Misuse(
                 "heap words cannot be written within a nested top action, nor in an undo (E10.7)",
             ));
@@ -79,11 +95,14 @@ impl Joined {
     pub fn keep_up(&mut self) -> Result<()> {
         let mut tx = self.tx();
         let now = tx.shared.clock.now();
+        if tx.this.interrupted {
+            return Err(Error::Conflict);
+        }
         if now == tx.this.snapshot {
             return Ok(());
         }
         if !tx.all_reads_hold() {
-            return Err(Error::Conflict);
+            return Err(tx.this.conflict().into_error());
         }
         tx.this.snapshot = now;
         Ok(())
@@ -95,11 +114,15 @@ impl Joined {
     }
 
     /// Takes back what was written since the savepoint, or all. What was read stays read (E10.6).
-    pub fn back_to(&mut self, savepoint: Option<HeapSavepoint>) {
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if an older savepoint was gone back to since.
+    pub fn back_to(&mut self, savepoint: Option<HeapSavepoint>) -> Result<()> {
         match savepoint {
-            Some(savepoint) => self.tx().back_to(savepoint),
+            Some(savepoint) => self.tx().back_to(savepoint).map_err(Interrupt::into_error)?,
             None => self.tx().let_writes_go(),
         }
+        Ok(())
     }
 
     /// Everything read was committed up to here.

@@ -148,6 +148,7 @@ impl FoundHeaps {
             files.insert(heap.root.number, self.open_files(heap)?);
         }
         let files = Files::new(Arc::clone(&self.media), self.store, log.clone(), root_file, self.root, files);
+        files.remove_orphans()?;
         let memory = Memory::around(Clock::Log(log), self.options, Some(files), next_txn)?;
         let cores = self.heaps.into_iter().map(|heap| heap.core);
         memory.shared().heaps.write().extend(cores);

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) next_txn: Arc<AtomicU64>,
     pub(crate) counters: Counters,
     pub(crate) heaps: RwLock<Vec<Arc<Core>>>,
+    /// Of heaps in a memory without files; no number comes again.
+    next_number: AtomicU32,
     pub(crate) files: Option<Files>,
     /// Held while heaps come, go or grow, and during checkpoints. Taken before `heaps`.
     pub(crate) changing: Mutex<()>,
@@ -111,6 +113,7 @@ impl Memory {
             next_txn,
             counters: Counters::default(),
             heaps: RwLock::new(Vec::new()),
+            next_number: AtomicU32::new(0),
             files,
             changing: Mutex::new(()),
             idle: Mutex::default(),
@@ -152,7 +155,7 @@ impl Memory {
         }
         let number = match &self.shared.files {
             Some(files) => files.next_number(),
-            None => heaps.last().map_or(0, |last| last.number + 1),
+            None => self.shared.next_number.fetch_add(1, Ordering::Relaxed),
         };
         let round = |bytes: u64| bytes.next_multiple_of(options.chunk_len) / WORD_LEN;
         let first_word = if options.blocks { crate::blocks::FIRST_WORD } else { 0 };
@@ -161,7 +164,7 @@ impl Memory {
         let core = Core::new(number, name, words, reserved, options.chunk_len, first_word, mapping)?;
         let core = Arc::new(core);
         if let Some(files) = &self.shared.files {
-            files.create(&core, options, Lsn::new(self.shared.clock.now()))?;
+            files.create(&core, options)?;
         }
         heaps.push(Arc::clone(&core));
         drop(heaps);
@@ -197,6 +200,7 @@ impl Memory {
         heaps[at].set_dropped();
         self.shared.dropped.store(true, Ordering::Release);
         let core = heaps.remove(at);
+        self.shared.idle.lock().iter_mut().for_each(|descriptor| descriptor.forget_dropped());
         match &self.shared.files {
             Some(files) => files.remove(&core),
             None => Ok(()),
@@ -209,6 +213,7 @@ impl Memory {
     /// [`Error::Limit`]; no room on the disk; the store stopped.
     pub fn grow_heap(&self, name: &str, size: u64) -> Result<()> {
         self.shared.clock.running()?;
+        let _alone = self.shared.changing.lock();
         let heap = self.heap(name)?;
         let core = &heap.core;
         let words = size.next_multiple_of(core.chunks.len) / WORD_LEN;
@@ -216,7 +221,6 @@ impl Memory {
         if words > reserved {
             return Err(Error::Limit { what: "the size of a heap, in bytes", given: size, limit: reserved * WORD_LEN });
         }
-        let _alone = self.shared.changing.lock();
         if words > core.words() {
             if let Some(files) = &self.shared.files {
                 files.grow(core, words)?;
@@ -260,7 +264,8 @@ impl Memory {
             Some(log) if log.is_stable(lsn) => Ok(true),
             Some(log) if wait => {
                 log.ticket(lsn).wait()?;
-                Ok(true)
+                // What was never drawn is not stable, however long one waits.
+                Ok(log.is_stable(lsn))
             }
             Some(log) => match log.stopped() {
                 None => Ok(false),
@@ -311,7 +316,10 @@ impl Shared {
     }
 
     /// Gives a descriptor back; it holds nothing but room in the log.
-    pub(crate) fn give_back_descriptor(&self, descriptor: Box<Descriptor>) {
+    pub(crate) fn give_back_descriptor(&self, mut descriptor: Box<Descriptor>) {
+        if self.has_dropped_heaps() {
+            descriptor.forget_dropped();
+        }
         self.idle.lock().push(descriptor);
     }
 
@@ -353,6 +361,8 @@ impl Shared {
 
     /// Returns when something that the transaction has read may have changed, or the log has stopped.
     pub(crate) fn wait_for_change(&self, tx: &Tx<'_>) {
+        // It will begin anew: until then it is not somebody for whom freed blocks must wait (E17.2).
+        tx.slot().end();
         self.waiting.count.fetch_add(1, Ordering::SeqCst);
         let mut turn = self.waiting.turn.lock();
         while tx.all_reads_hold() && self.clock.running().is_ok() {

@@ -7,7 +7,7 @@ use cedrat_sync::{spin_hint, thread};
 use cedrat_wal::{Lsn, Position};
 
 use crate::commit::Committed;
-use crate::error::{Interrupt, Result, Why};
+use crate::error::{Error, Interrupt, Result, Why};
 use crate::memory::{Memory, Shared};
 use crate::options::Commit;
 use crate::tx::{Descriptor, Tx};
@@ -50,7 +50,7 @@ impl Session {
     /// nothing but heaps. If it fails, or panics, nothing remains of what it wrote, allocated or freed.
     ///
     /// # Errors
-    /// What `work` failed with. [`Error::LogFull`](crate::Error::LogFull): rolled back. [`Error::Stopped`](crate::Error::Stopped): only reopening the store tells
+    /// What `work` failed with. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store tells
     /// whether the commit was kept.
     #[inline]
     pub fn run<T>(
@@ -139,6 +139,9 @@ fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
         }
         Some(Why::Retry) => {
             tx.let_writes_go();
+            if !tx.has_read() {
+                return Err(Error::Misuse("a transaction that has read nothing would wait for ever"));
+            }
             tx.shared.wait_for_change(&tx);
             Ok(())
         }
@@ -151,7 +154,8 @@ fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
 pub(crate) fn wait_for(shared: &Shared, mode: Commit, committed: &Committed) -> Result<()> {
     let Some(log) = shared.clock.log() else { return Ok(()) };
     match (mode, committed.position) {
-        (Commit::Async | Commit::NoFlush, _) => {}
+        // After a stop memory is ahead of the disk, and nothing of it may be told (E16.5).
+        (Commit::Async | Commit::NoFlush, _) => shared.clock.running()?,
         (Commit::Partition, Some(position)) => log.force_partition(position)?,
         (Commit::Sync | Commit::Partition, _) => {
             if !log.is_stable(committed.up_to) {

@@ -39,6 +39,11 @@ pub(crate) struct Descriptor {
     pub(crate) locked: Vec<(u32, Look)>,
     /// One of them said something newer than the snapshot.
     pub(crate) locked_newer: bool,
+    /// The numbers of savepoints that can be gone back to, ascending.
+    savepoints: Vec<u64>,
+    savepoint_number: u64,
+    /// An interrupt was given: what the work did after it, if it went on, stands on nothing.
+    pub(crate) interrupted: bool,
     /// Whether locks are taken by writing.
     pub(crate) encounter: bool,
     /// Blocks allocated and freed.
@@ -70,6 +75,8 @@ pub struct Tx<'a> {
 pub struct HeapSavepoint {
     writes: WriteMark,
     blocks: usize,
+    /// No other savepoint of the session has it.
+    number: u64,
 }
 
 impl Descriptor {
@@ -82,6 +89,9 @@ impl Descriptor {
             writes: WriteSet::default(),
             locked: Vec::with_capacity(64),
             locked_newer: false,
+            savepoints: Vec::new(),
+            savepoint_number: 0,
+            interrupted: false,
             encounter: false,
             blocks: Vec::new(),
             batches: Vec::new(),
@@ -129,6 +139,21 @@ impl Descriptor {
         self.heaps.iter().find(|core| core.number == number).expect("what is written to is remembered")
     }
 
+    /// Forgets heaps that are gone, if nothing is to be written.
+    pub(crate) fn forget_dropped(&mut self) {
+        if self.writes.is_empty() && self.blocks.is_empty() {
+            self.heaps.retain(|core| !core.is_dropped());
+            self.writes_to = self.heaps.first().map_or(u32::MAX, |first| first.number);
+        }
+    }
+
+    /// The transaction cannot commit any more, whatever becomes of the interrupt.
+    #[cold]
+    pub(crate) fn conflict(&mut self) -> Interrupt {
+        self.interrupted = true;
+        Interrupt::CONFLICT
+    }
+
     pub(crate) fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -143,6 +168,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn begin(shared: &'a Shared, this: &'a mut Descriptor) -> Tx<'a> {
         debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
         this.snapshot = shared.clock.now();
+        this.interrupted = false;
         this.encounter = shared.options.locking == Locking::EncounterTime;
         shared.slots.slot(this.number).begin(this.snapshot);
         Tx { shared, this }
@@ -295,7 +321,7 @@ impl<'a> Tx<'a> {
                 None => spin_hint(),
             }
         }
-        Err(Interrupt::CONFLICT)
+        Err(self.this.conflict())
     }
 
     fn read_locked_by_itself(&mut self, stripe: u32, value: u64) -> Result<u64, Interrupt> {
@@ -314,7 +340,7 @@ impl<'a> Tx<'a> {
         let now = self.shared.clock.now();
         let fixed = !self.shared.options.snapshot_extension && self.has_read();
         if fixed || !self.all_reads_hold() {
-            return Err(Interrupt::CONFLICT);
+            return Err(self.this.conflict());
         }
         self.this.snapshot = now;
         Ok(())
@@ -423,7 +449,7 @@ impl<'a> Tx<'a> {
             }
             looks += 1;
             if looks > LOOKS_AT_LOCKED {
-                return Err(Interrupt::CONFLICT);
+                return Err(self.this.conflict());
             }
             spin_hint();
         }
@@ -433,14 +459,32 @@ impl<'a> Tx<'a> {
 
     /// A place to which [`Tx::back_to`] takes the transaction's writes back.
     pub fn savepoint(&mut self) -> HeapSavepoint {
-        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len() }
+        self.this.savepoint_number += 1;
+        let number = self.this.savepoint_number;
+        self.this.savepoints.push(number);
+        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
+    }
+
+    /// Whether anything was written, allocated or freed since the savepoint, which was just taken.
+    pub(crate) fn has_changed_since(&mut self, savepoint: &HeapSavepoint) -> bool {
+        self.this.writes.mark() != savepoint.writes || self.this.blocks.len() != savepoint.blocks
     }
 
     /// Takes back what was written, allocated and freed since the savepoint. What was read stays read (E10.6).
-    pub fn back_to(&mut self, savepoint: HeapSavepoint) {
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the savepoint is another transaction's, or newer than one that was gone back to since.
+    pub fn back_to(&mut self, savepoint: HeapSavepoint) -> Result<(), Interrupt> {
+        let at = self.this.savepoints.iter().rposition(|&number| number == savepoint.number);
+        let Some(at) = at else {
+            let what = "the savepoint is another transaction's, or an older one was gone back to since";
+            return Err(Interrupt::failed(Error::Misuse(what)));
+        };
+        self.this.savepoints.truncate(at + 1);
         self.keep_reads_since(savepoint.writes);
         self.this.writes.back_to(savepoint.writes);
         self.drop_blocks(savepoint.blocks);
+        Ok(())
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------
@@ -464,6 +508,7 @@ impl<'a> Tx<'a> {
 
     /// Lets everything go: nothing of the transaction remains. Locks say again what they said before.
     pub(crate) fn abandon(&mut self) {
+        self.slot().committed();
         self.drop_blocks(0);
         for &(stripe, before) in &self.this.locked {
             self.shared.stripes.unlock(stripe, before);
@@ -479,6 +524,7 @@ impl<'a> Tx<'a> {
         self.this.reads.clear();
         self.this.writes.clear();
         self.this.blocks.clear();
+        self.this.savepoints.clear();
         self.slot().end();
     }
 

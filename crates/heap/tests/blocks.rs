@@ -87,7 +87,7 @@ fn work(
     if let Some((savepoint, news, gones)) = kept
         && random.below(2) == 0
     {
-        tx.back_to(savepoint);
+        tx.back_to(savepoint)?;
         new.truncate(news);
         gone.truncate(gones);
     }

@@ -52,7 +52,7 @@ fn run<S: Subject>(open: impl Fn(&Heap) -> Result<S>, steps: &[Step]) {
                     26 => savepoint = Some((tx.savepoint(), now.clone())),
                     27 => {
                         if let Some((place, then)) = savepoint.clone() {
-                            tx.back_to(place);
+                            tx.back_to(place)?;
                             now = then;
                         }
                     }

@@ -63,9 +63,10 @@ impl Txn {
     }
 
     /// Takes back what was written to heaps since a savepoint.
-    pub(crate) fn heap_back_to(&mut self, savepoint: Option<HeapSavepoint>) {
-        if let Some(joined) = self.heap.get_mut() {
-            joined.back_to(savepoint);
+    pub(crate) fn heap_back_to(&mut self, savepoint: Option<HeapSavepoint>) -> Result<()> {
+        match self.heap.get_mut() {
+            Some(joined) => Ok(joined.back_to(savepoint)?),
+            None => Ok(()),
         }
     }
 

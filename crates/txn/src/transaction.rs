@@ -460,7 +460,7 @@ impl Txn {
             return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
         }
         self.forget_savepoints_since(savepoint);
-        self.heap_back_to(savepoint.heap);
+        self.heap_back_to(savepoint.heap)?;
         self.undo_back_to(savepoint.last, savepoint.owed)
     }
 

@@ -83,7 +83,7 @@ impl Clock {
     /// The newest LSN drawn.
     #[inline]
     pub(crate) fn newest(&self) -> Lsn {
-        Lsn::new(self.newest.0.load(Ordering::Acquire))
+        Lsn::new(self.newest.0.load(Ordering::SeqCst))
     }
 
     /// Draws an LSN and fills its place, under the latch of the tail that `bounds` belongs to.
@@ -93,7 +93,9 @@ impl Clock {
             let bound = self.newest.0.load(Ordering::Relaxed) + 1;
             bounds.drawing.store(bound, Ordering::Release); // E3.1
         }
-        let lsn = self.newest.0.fetch_add(1, Ordering::AcqRel) + 1;
+        // Sequentially consistent, as is `newest`: a heap's commit draws and then looks at a flag that a checkpoint takes before
+        // it looks at the clock.
+        let lsn = self.newest.0.fetch_add(1, Ordering::SeqCst) + 1;
         if steps == Steps::DrawThenBound {
             bounds.drawing.store(lsn, Ordering::Relaxed);
         }

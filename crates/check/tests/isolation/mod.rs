@@ -79,7 +79,7 @@ fn work(memory: &Memory, heap: &Heap, play: Play, number: u64, mut chance: Rng, 
             if let Some(word) = taken_back {
                 let before = tx.savepoint();
                 attempt.reads.push((word, tx.update(heap, word * play.apart, |_| value + 0xff)?));
-                tx.back_to(before);
+                tx.back_to(before)?;
             }
             let mut own = BTreeMap::new();
             for step in [!updates_last, updates_last] {

@@ -261,7 +261,7 @@ impl Clerk<'_> {
             let before = tx.savepoint();
             heaps.add(tx, transfer.from, -1)?;
             heaps.add(tx, transfer.to, 77)?;
-            tx.back_to(before);
+            tx.back_to(before)?;
             heaps.add(tx, transfer.to, transfer.amount)?;
             Ok(transfer.effect())
         })?;

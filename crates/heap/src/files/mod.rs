@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use cedrat_media::{FileId, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_wal::{Log, Lsn, StoreId};
+use cedrat_wal::{Log, StoreId};
 
 use crate::error::{Error, Result};
 use crate::heap::Core;
@@ -77,12 +77,17 @@ impl Files {
         ChunkFile { media: &*self.media, file, store: &self.store, heap, chunk_len }
     }
 
-    /// Reserves a heap's files, then makes it durable that the heap exists. Its first commit comes after `at`.
-    pub(crate) fn create(&self, core: &Core, options: &HeapOptions, at: Lsn) -> Result<()> {
+    /// Reserves a heap's files, then makes it durable that the heap exists.
+    pub(crate) fn create(&self, core: &Core, options: &HeapOptions) -> Result<()> {
         if core.name.is_empty() || core.name.len() > NAME_LEN_MAX {
             let what = "the length of a heap's name, in bytes (and at least 1)";
             return Err(Error::Limit { what, given: core.name.len() as u64, limit: NAME_LEN_MAX as u64 });
         }
+        let mut state = self.state.lock();
+        // Its first commit comes later than what is the newest now. Read while `state` is held, so that a checkpoint of the
+        // store either finds the heap here or has read an older clock; and durable, for the root says so, and because
+        // numbers that a crash takes back may be given again.
+        let at = self.log.force(self.log.current_lsn())?.up_to();
         let heap = HeapRoot {
             number: core.number,
             name: core.name.clone(),
@@ -98,7 +103,6 @@ impl Files {
             reflects: at.get(),
             digest: 0,
         };
-        let mut state = self.state.lock();
         if state.root.heaps.iter().any(|known| known.file == heap.file) {
             return Err(Error::Exists { what: "heap with files", name: heap.file });
         }
@@ -106,10 +110,12 @@ impl Files {
             let (file, root) = RootFile::create(&*self.media, &self.store)?;
             (state.file, state.root) = (Some(file), root);
         }
-        let files = self.reserve_files(&heap)?;
         let mut root = state.root.clone();
         root.next_number = heap.number + 1;
-        root.heaps.push(heap);
+        root.heaps.push(heap.clone());
+        // Whatever its numbers grow to: a checkpoint that could not be written down would keep the log for ever.
+        root::check_len(&root)?;
+        let files = self.reserve_files(&heap).inspect_err(|_| self.remove_files(&heap))?;
         self.write(&mut state, root)?;
         let checksums = [Vec::new(), Vec::new()];
         state.heaps.insert(core.number, HeapFiles { files, checksums });
@@ -138,6 +144,29 @@ impl Files {
         self.media.sync_directory(DIRECTORY).map_err(doing)?;
         self.media.sync_directory("").map_err(doing)?;
         Ok([files[0], files[1]])
+    }
+
+    /// Gives back what a creation has reserved that failed.
+    fn remove_files(&self, heap: &HeapRoot) {
+        for checkpoint in [0, 1] {
+            // Told already what went wrong; what stays is removed by the next opening.
+            let _ = self.media.remove(&heap.file_name(checkpoint));
+        }
+    }
+
+    /// Removes chunk files of heaps that the root does not name: of creations and removals that a crash cut off.
+    pub(crate) fn remove_orphans(&self) -> Result<()> {
+        let state = self.state.lock();
+        let named: Vec<String> =
+            state.root.heaps.iter().flat_map(|heap| [heap.file_name(0), heap.file_name(1)]).collect();
+        let doing = |error| Error::io("removing what heaps that are gone left behind", error);
+        for file in self.media.list(DIRECTORY).map_err(doing)? {
+            let name = format!("{DIRECTORY}/{file}");
+            if !named.contains(&name) {
+                self.media.remove(&name).map_err(doing)?;
+            }
+        }
+        Ok(())
     }
 
     fn reserve(&self, file: FileId, heap: &HeapRoot, name: &str) -> Result<()> {

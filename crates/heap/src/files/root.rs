@@ -1,7 +1,8 @@
 //! The root of all heaps: which there are, and which checkpoint of each counts (drawn in docs/formats/heap.md).
 //!
-//! The file has two slots with the same content. A change is written durably to one, then to the other, so at any moment
-//! one of them is whole; the one with the higher count of writes counts.
+//! The file has two slots with the same content. A change is written durably to the one that is older, if a crash came between
+//! the two before, then to the other; so at any moment one of them is whole and no older than the change before. The one with
+//! the higher count of writes counts.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
 use cedrat_wal::StoreId;
@@ -75,6 +76,8 @@ pub(crate) struct HeapRoot {
 pub(crate) struct RootFile {
     file: FileId,
     writes: u64,
+    /// Where the newest lies whole. It is written last: until the other slot is whole, it is all there is.
+    newest: usize,
 }
 
 impl RootFile {
@@ -92,11 +95,11 @@ impl RootFile {
             .map_err(|error| Error::io(format!("reading {path}"), error))?;
         let (first, second) = bytes.split_at(SLOT_LEN);
         match (decode(first, store), decode(second, store)) {
-            (Ok((one, root)), Ok((other, newer))) => {
-                let root = if other > one { newer } else { root };
-                Ok(Some((RootFile { file, writes: one.max(other) }, root)))
+            (Ok((one, _)), Ok((writes, root))) if writes > one => {
+                Ok(Some((RootFile { file, writes, newest: 1 }, root)))
             }
-            (Ok((writes, root)), Err(_)) | (Err(_), Ok((writes, root))) => Ok(Some((RootFile { file, writes }, root))),
+            (Ok((writes, root)), _) => Ok(Some((RootFile { file, writes, newest: 0 }, root))),
+            (Err(_), Ok((writes, root))) => Ok(Some((RootFile { file, writes, newest: 1 }, root))),
             // Never completed: the first write was cut off before anything could depend on it.
             (Err(Fault::Zero), Err(Fault::Zero)) => Ok(None),
             // The first write was torn in its first slot: no heap's files were made yet.
@@ -120,7 +123,7 @@ impl RootFile {
         media.allocate(file, 0, 2 * SLOT_LEN as u64).map_err(doing)?;
         media.sync(file).map_err(doing)?;
         media.sync_directory("").map_err(doing)?;
-        let mut created = RootFile { file, writes: 0 };
+        let mut created = RootFile { file, writes: 0, newest: 1 };
         created.write(media, store, &Root::default())?;
         Ok((created, Root::default()))
     }
@@ -130,7 +133,8 @@ impl RootFile {
         let slot = encode(store, self.writes + 1, root)?;
         let path = media.path(self.file);
         let doing = |error| Error::io(format!("writing {path}"), error);
-        for offset in [0, SLOT_LEN as u64] {
+        for slot_number in [1 - self.newest, self.newest] {
+            let offset = (slot_number * SLOT_LEN) as u64;
             write_all_at(media, self.file, offset, &slot, Durability::Durable).map_err(doing)?;
         }
         self.writes += 1;
@@ -142,6 +146,17 @@ impl RootFile {
 fn has_checkpoints(media: &dyn Media) -> Result<bool> {
     let names = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
     Ok(!names.is_empty())
+}
+
+/// Whether the root will fit into its slot, whatever LSNs and counts become.
+pub(crate) fn check_len(root: &Root) -> Result<()> {
+    let mut longest = root.clone();
+    longest.next_number = u32::MAX;
+    for heap in &mut longest.heaps {
+        (heap.words, heap.checkpoint, heap.redo_from, heap.reflects) = (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+        (heap.chunks, heap.digest) = (u32::MAX, u32::MAX);
+    }
+    encode(&StoreId::default(), 0, &longest).map(drop)
 }
 
 /// Why a slot is not used.
@@ -222,6 +237,8 @@ impl HeapRoot {
         };
         options.check().is_ok()
             && self.redo_from <= self.reflects
+            && (self.words * 8).is_multiple_of(self.chunk_len)
+            && (self.reserved_words * 8).is_multiple_of(self.chunk_len)
             && u64::from(self.chunks) * self.chunk_len <= self.words * 8
     }
 

@@ -1,0 +1,234 @@
+//! Heaps of a store: what comes and goes with it, and what must not be left behind.
+
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions};
+use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
+use cedrat_sync::Arc;
+use cedrat_txn::{Options, Registry, Result, Store};
+
+fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, Registry::new())
+}
+
+fn open(disk: &Arc<SimDisk>) -> Result<Store> {
+    open_with(disk, Options::simulated())
+}
+
+fn small(size: u64) -> HeapOptions {
+    HeapOptions { chunk_len: 4096, ..HeapOptions::raw(size) }
+}
+
+fn word(heap: &Heap, offset: u64) -> u64 {
+    heap.memory().run(Commit::Async, |tx| tx.read(heap, offset)).unwrap().value
+}
+
+/// E1: numbers that a crash takes back may be given again; no heap may be younger than the log.
+#[test]
+fn a_heap_made_behind_commits_that_are_lost_is_there() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let first = store.memory().create_heap("first", &small(4096)).unwrap();
+    for value in 0..50 {
+        store.memory().run(Commit::Async, |tx| tx.write(&first, 0, value)).unwrap();
+    }
+    store.memory().create_heap("second", &small(4096)).unwrap();
+    let crashed = Arc::new(disk.cut_power(Loss::Everything));
+    let store = open(&crashed).unwrap();
+    let second = store.memory().heap("second").unwrap();
+    second.atomically(|tx| tx.write(&second, 0, 7)).unwrap();
+    drop((second, store));
+    let store = open(&Arc::new(crashed.cut_power(Loss::Everything))).unwrap();
+    assert_eq!(word(&store.memory().heap("second").unwrap(), 0), 7);
+}
+
+/// A crash between the two slots of the root, and then one that tears the next write of it: the slot that was torn is not the
+/// one that counts. The root is longer than a sector.
+#[test]
+fn two_crashes_in_the_root_leave_one_whole_slot() {
+    for loss in [Loss::Everything, Loss::TornLast(0x5555_5555_5555_5555)] {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        for number in 0..30 {
+            let name = format!("a heap with quite a long name, number {number}");
+            store.memory().create_heap(&name, &small(4096)).unwrap();
+        }
+        let heap = store.memory().create_heap("heap", &small(8192)).unwrap();
+        heap.atomically(|tx| tx.write(&heap, 0, 1)).unwrap();
+        store.checkpoint().unwrap();
+        heap.atomically(|tx| tx.write(&heap, 0, 2)).unwrap();
+        disk.inject(Fault::power_loss(Call::Write).nth(2).of("heaps.root"));
+        assert!(store.checkpoint().is_err());
+
+        let disk = Arc::new(disk.cut_power(loss));
+        let store = open_with(&disk, Options { checkpoint_when_opened: false, ..Options::simulated() }).unwrap();
+        let heap = store.memory().heap("heap").unwrap();
+        heap.atomically(|tx| tx.write(&heap, 0, 3)).unwrap();
+        disk.inject(Fault::power_loss(Call::Write).nth(1).of("heaps.root"));
+        assert!(store.checkpoint().is_err());
+
+        let disk = Arc::new(disk.cut_power(Loss::TornLast(0x5555_5555_5555_5555)));
+        assert_eq!(word(&open(&disk).unwrap().memory().heap("heap").unwrap(), 0), 3);
+    }
+}
+
+/// E8.5: what somebody else has locked says no version, and so may be anything.
+#[test]
+fn a_commit_does_not_go_alone_over_a_stripe_that_is_locked() {
+    let options = || {
+        let mut options = Options { partitions: 2, ..Options::simulated() };
+        options.memory.locking = Locking::EncounterTime;
+        options
+    };
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, options()).unwrap();
+    let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
+    let memory = store.memory();
+    let mut first = memory.session().unwrap();
+    let (mut reader, mut third) = (Held::new(&memory).unwrap(), Held::new(&memory).unwrap());
+    first.run(Commit::Async, |tx| tx.write(&heap, 0, 77)).unwrap();
+    reader.begin().unwrap();
+    let read = reader.run(|tx| tx.read(&heap, 0)).unwrap();
+    reader.run(|tx| tx.write(&heap, 1024, read)).unwrap();
+    third.begin().unwrap();
+    third.run(|tx| tx.write(&heap, 0, 88)).unwrap();
+    let done = reader.commit(Commit::Partition);
+    let alone = done.is_ok_and(|done| done.alone.is_some());
+    let store = open_with(&Arc::new(disk.cut_power(Loss::Everything)), options()).unwrap();
+    let heap = store.memory().heap("heap").unwrap();
+    assert!(!alone && (word(&heap, 1024) == 0 || word(&heap, 0) == 77), "E8.5");
+}
+
+/// H4: an error within a nested transaction, or one that is handled, takes its words along.
+#[test]
+fn words_of_work_that_failed_are_taken_back() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
+    let mut txn = store.begin();
+    txn.heap(|tx| tx.write(&heap, 64, 1)).unwrap();
+    let nested = txn.nested_transaction(|txn| {
+        txn.heap(|tx| -> std::result::Result<(), Interrupt> {
+            tx.write(&heap, 0, 9)?;
+            Err(Interrupt::abort("no"))
+        })
+    });
+    assert!(nested.is_err());
+    let handled = txn.heap(|tx| -> std::result::Result<(), Interrupt> {
+        tx.write(&heap, 8, 9)?;
+        Err(Interrupt::abort("no"))
+    });
+    assert!(handled.is_err());
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!([0, 8, 64].map(|offset| word(&heap, offset)), [0, 0, 1], "H4");
+}
+
+/// E16.1: room that a large commit did not use is others' again.
+#[test]
+fn sessions_do_not_keep_the_room_of_large_commits() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let heap = store.memory().create_heap("heap", &small(1 << 20)).unwrap();
+    let mut sessions = Vec::new();
+    for _ in 0..8 {
+        let mut session = store.memory().session().unwrap();
+        session
+            .run(Commit::Sync, |tx| (0..20_000).try_for_each(|word| tx.write(&heap, word * 8, word)))
+            .expect("there is room for one of them at a time");
+        sessions.push(session);
+    }
+    assert!(store.log().space().reserved.0 < 1 << 20);
+}
+
+/// The root is full before it is too long to be written again.
+#[test]
+fn a_root_that_is_full_can_still_be_written() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let memory = store.memory();
+    let mut heaps = 0;
+    while memory.create_heap(&format!("{heaps:0>250}"), &small(4096)).is_ok() {
+        heaps += 1;
+    }
+    assert!(heaps > 50, "{heaps}");
+    let heap = memory.heaps().remove(0);
+    for value in 0..300 {
+        heap.atomically(|tx| tx.write(&heap, 0, value)).unwrap();
+        if value % 50 == 0 {
+            store.checkpoint().unwrap();
+        }
+    }
+}
+
+/// What a creation has reserved that failed, and what one has left that a crash cut off, is given back.
+#[test]
+fn a_heap_that_could_not_be_made_takes_no_room() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    store.memory().create_heap("heap", &small(4096)).unwrap();
+    disk.inject(Fault::error(Call::Allocate, std::io::ErrorKind::StorageFull).of("heaps/large.1"));
+    assert!(store.memory().create_heap("large", &small(1 << 20)).is_err());
+    assert_eq!(disk.list("heaps").unwrap(), ["heap.0", "heap.1"]);
+    disk.open("heaps/orphan.0", cedrat_media::OpenMode::Create).unwrap();
+    drop(store);
+    let store = open(&disk).unwrap();
+    assert_eq!(disk.list("heaps").unwrap(), ["heap.0", "heap.1"]);
+    drop(store);
+}
+
+/// Memory, address and number of a heap that was dropped are free.
+#[test]
+fn a_dropped_heap_is_gone() {
+    let memory = Memory::volatile(MemoryOptions::small()).unwrap();
+    let options = HeapOptions { address: Some(0x6100_0000_0000), ..HeapOptions::raw(1 << 20) };
+    for round in 0..3 {
+        let heap = memory.create_heap("heap", &options).expect("nothing is mapped there");
+        assert_eq!(word(&heap, 0), 0);
+        heap.atomically(|tx| tx.write(&heap, 0, round + 1)).unwrap();
+        assert_eq!(word(&heap, 0), round + 1);
+        drop(heap);
+        memory.drop_heap("heap").unwrap();
+    }
+}
+
+/// Going back further than where one already is would restore what is not there any more.
+#[test]
+fn a_savepoint_of_a_heap_that_is_gone_is_refused() {
+    let memory = Memory::volatile(MemoryOptions::small()).unwrap();
+    let heap = memory.create_heap("heap", &HeapOptions::raw(1 << 12)).unwrap();
+    let refused = heap.atomically(|tx| {
+        let older = tx.savepoint();
+        tx.write(&heap, 0, 1)?;
+        let newer = tx.savepoint();
+        tx.back_to(older)?;
+        tx.back_to(newer)
+    });
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}
+
+/// What was never drawn is not stable.
+#[test]
+fn a_number_that_was_never_drawn_is_not_stable() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
+    let done = store.memory().run(Commit::Async, |tx| tx.write(&heap, 0, 1)).unwrap();
+    assert!(store.memory().is_stable(done.lsn, true).unwrap());
+    assert!(!store.memory().is_stable(done.lsn.next().next(), true).unwrap());
+}
+
+/// H4: an interrupt that the work keeps to itself does not let half of it through.
+#[test]
+fn an_interrupt_that_is_swallowed_still_counts() {
+    let memory = Memory::volatile(MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() }).unwrap();
+    let heap = memory.create_heap("heap", &HeapOptions::raw(1 << 12)).unwrap();
+    let (mut one, mut other) = (Held::new(&memory).unwrap(), Held::new(&memory).unwrap());
+    one.begin().unwrap();
+    one.run(|tx| tx.write(&heap, 0, 1)).unwrap();
+    other.begin().unwrap();
+    other
+        .run(|tx| {
+            tx.write(&heap, 1024, 1)?;
+            let _ = tx.write(&heap, 0, 2);
+            Ok(())
+        })
+        .unwrap();
+    assert!(matches!(other.commit(Commit::Sync), Err(Error::Conflict)), "H4");
+    one.abort();
+    assert_eq!(word(&heap, 1024), 0);
+}
