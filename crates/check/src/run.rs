@@ -17,6 +17,10 @@ fn is_worth_retrying(error: &crate::Error) -> bool {
     error.downcast_ref::<cedrat_txn::Error>().is_some_and(cedrat_txn::Error::is_worth_retrying)
 }
 
+fn is_deadlock(error: &crate::Error) -> bool {
+    matches!(error.downcast_ref::<cedrat_txn::Error>(), Some(cedrat_txn::Error::Deadlock(_)))
+}
+
 /// How often [`Run::transact`] begins again after a deadlock. Victims alternate, so a workload that needs more has a
 /// live lock, which is worth hearing about.
 const ATTEMPTS_MAX: usize = 100;
@@ -94,7 +98,8 @@ impl<S: Scenario> Run<S> {
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
-        for attempt in 1.. {
+        let mut deadlocks = 0;
+        loop {
             let mut txn = self.store().begin();
             let failed = match body(&mut txn) {
                 Ok(effect) => match self.commit(txn, mode, effect) {
@@ -106,12 +111,12 @@ impl<S: Scenario> Run<S> {
                     error
                 }
             };
-            if !is_worth_retrying(&failed) || attempt == ATTEMPTS_MAX {
+            deadlocks += usize::from(is_deadlock(&failed));
+            if !is_worth_retrying(&failed) || deadlocks == ATTEMPTS_MAX {
                 return Err(failed);
             }
             thread::yield_now();
         }
-        unreachable!("the loop has no other end")
     }
 
     /// Performs a transaction on heaps alone and commits it in `mode`.

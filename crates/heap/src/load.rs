@@ -3,7 +3,7 @@
 //! Nothing is written here (R2). Redo is blind: a word gets the value of each commit in turn, whatever it holds, so
 //! commits that the checkpoint has already do no harm.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,18 @@ pub struct FoundHeaps {
     root: Root,
     heaps: Vec<FoundHeap>,
     words: u64,
+    coming: Coming,
 }
+
+/// Words that were read from the log and are not written yet, in their order. Their lines are on the way meanwhile: replay
+/// writes at random, and would wait for memory at every word.
+#[derive(Debug, Default)]
+struct Coming {
+    words: VecDeque<(usize, u64, u64)>,
+}
+
+/// How many: as many lines as a processor fetches at a time, and some more.
+const COMING_MAX: usize = 64;
 
 #[derive(Debug)]
 struct FoundHeap {
@@ -62,7 +73,7 @@ impl FoundHeaps {
             heaps.push(load_heap(media, &store, options, heap, threads)?);
         }
         let (media, options) = (Arc::clone(media), options.clone());
-        Ok(FoundHeaps { media, store, options, has_root, root, heaps, words: 0 })
+        Ok(FoundHeaps { media, store, options, has_root, root, heaps, words: 0, coming: Coming::default() })
     }
 
     /// Whether log and checkpoints fit together: the log begins where the checkpoints need it, and reaches as far as they
@@ -104,23 +115,60 @@ impl FoundHeaps {
                 return Err(bad(format!("no heap ever had the number {}", run.heap)));
             }
             // Of a heap that was dropped since.
-            let Some(heap) = self.heap_mut(run.heap) else { continue };
+            let Some(at) = self.place_of(run.heap) else { continue };
+            let heap = &self.heaps[at];
             let count = run.values.len() as u64 / 8;
             if run.first.checked_add(count).is_none_or(|end| end > heap.core.words()) {
                 return Err(bad(format!("it writes beyond the end of heap {}", heap.root.name)));
             }
             if lsn.get() > heap.root.redo_from {
-                heap.core.region.fill(run.first as usize, run.values);
-                heap.core.mark_changed(run.first, count);
                 self.words += count;
+                self.write(at, run.first, run.values);
             }
         }
         Ok(())
     }
 
-    fn heap_mut(&mut self, number: u32) -> Option<&FoundHeap> {
-        let at = self.heaps.binary_search_by_key(&number, |heap| heap.root.number).ok()?;
-        Some(&self.heaps[at])
+    /// Where in the list the heap with this number is.
+    #[inline]
+    fn place_of(&self, number: u32) -> Option<usize> {
+        match self.heaps.first() {
+            Some(first) if first.root.number == number => Some(0),
+            _ => self.heaps.binary_search_by_key(&number, |heap| heap.root.number).ok(),
+        }
+    }
+
+    /// Writes a run of words, a single one a little later.
+    #[inline]
+    fn write(&mut self, heap: usize, first: u64, values: &[u8]) {
+        if let Ok(value) = values.try_into() {
+            self.heaps[heap].core.region.prefetch(first as usize);
+            self.coming.words.push_back((heap, first, u64::from_le_bytes(value)));
+            if self.coming.words.len() > COMING_MAX {
+                self.write_oldest();
+            }
+            return;
+        }
+        self.write_all();
+        let core = &self.heaps[heap].core;
+        core.region.fill(first as usize, values);
+        core.mark_changed(first, values.len() as u64 / 8);
+    }
+
+    #[inline]
+    fn write_oldest(&mut self) {
+        if let Some((heap, word, value)) = self.coming.words.pop_front() {
+            let core = &self.heaps[heap].core;
+            core.region.words()[word as usize].store(value, Ordering::Relaxed);
+            core.chunks.changes(word);
+        }
+    }
+
+    /// Writes what is still on its way.
+    fn write_all(&mut self) {
+        while !self.coming.words.is_empty() {
+            self.write_oldest();
+        }
     }
 
     /// How many words were replayed.
@@ -137,7 +185,8 @@ impl FoundHeaps {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn open(self, log: Log, next_txn: Arc<AtomicU64>) -> Result<Memory> {
+    pub fn open(mut self, log: Log, next_txn: Arc<AtomicU64>) -> Result<Memory> {
+        self.write_all();
         let mut root_file = None;
         let mut files = HashMap::new();
         if self.has_root {

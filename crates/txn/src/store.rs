@@ -151,12 +151,11 @@ impl Store {
     /// the store.
     ///
     /// # Errors
-    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] and conflicts after
+    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] after
     /// [`Options::attempts`] runs; those of [`Txn::commit`].
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
         let mut attempts_left = self.inner.attempts;
         loop {
-            attempts_left = attempts_left.saturating_sub(1);
             let mut txn = self.begin();
             let (error, rolled_back) = match work(&mut txn) {
                 Ok(value) => match txn.commit(Commit::Sync) {
@@ -170,6 +169,9 @@ impl Store {
             }
             // A store that has stopped would be asked in vain.
             rolled_back?;
+            // Conflicts over heap words are not counted: the other one may be waiting for this processor with its stripes locked,
+            // and a hundred attempts are over sooner.
+            attempts_left = attempts_left.saturating_sub(u32::from(matches!(error, Error::Deadlock(_))));
             if attempts_left == 0 {
                 return Err(error);
             }
