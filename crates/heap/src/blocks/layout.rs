@@ -5,7 +5,7 @@
 //! word 512 …       the table of spans, one word each:
 //!                    0                                  free
 //!                    1 | stride << 8 | carved << 32     blocks of one size; the first `carved` have headers
-//!                    2 | spans << 8                     one block that fills several spans; their words mean nothing
+//!                    2 | spans << 8                     one block that fills several spans; those behind say 0
 //! span             word 0      nothing
 //!                  word 1      header of the first block
 //!                  word 2 …    the first block, at a multiple of 16 bytes

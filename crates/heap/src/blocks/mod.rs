@@ -20,7 +20,7 @@ mod walk;
 mod within;
 
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::Ordering;
+use cedrat_sync::atomic::{Ordering, fence};
 
 pub(crate) use arena::Blocks;
 use arena::{Emptied, Found, Open};
@@ -300,6 +300,12 @@ impl Tx<'_> {
         let core = &heap.core;
         let blocks = core.blocks()?;
         self.this.will_write(core);
+        if filled {
+            // Before the plain stores that come: who sees one of them and knew the block before it was freed must see as well
+            // that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before the block came
+            // here through the latch of an arena, and the reader loads words with `Acquire`.
+            fence(Ordering::Release);
+        }
         let first = match blocks.layout.size_for(len) {
             Some(size) => self.allocate_sized(core, blocks, size, len, filled)?,
             None => self.allocate_run(core, blocks, len, filled)?,
@@ -456,16 +462,33 @@ impl Tx<'_> {
 
     fn allocate_run(&mut self, core: &Arc<Core>, blocks: &Blocks, len: u64, filled: bool) -> Result<u64, Interrupt> {
         let spans = blocks.layout.spans_for(len);
-        let Some(first_span) = self.take_spans(core, blocks, spans) else {
-            return Err(self.nothing_left(core, blocks, len));
-        };
-        let place = blocks.layout.header_word(first_span, 0, 0);
-        let words = blocks.layout.run_words(spans);
-        let kind = if filled { Change::Filled { carved: false } } else { Change::Allocated { carved: false } };
-        self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
-        self.write_word(core, blocks.layout.table_word(first_span), Span::Run { spans }.to_word())?;
-        self.write_word(core, place, header(len))?;
-        Ok(place + 1)
+        loop {
+            let Some(first_span) = self.take_spans(core, blocks, spans) else {
+                return Err(self.nothing_left(core, blocks, len));
+            };
+            let place = blocks.layout.header_word(first_span, 0, 0);
+            let words = blocks.layout.run_words(spans);
+            let kind = if filled { Change::Filled { carved: false } } else { Change::Allocated { carved: false } };
+            self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
+            if !self.are_free(core, blocks, first_span, spans)? {
+                self.this.blocks.pop(); // E17.3
+                continue;
+            }
+            self.write_word(core, blocks.layout.table_word(first_span), Span::Run { spans }.to_word())?;
+            self.write_word(core, place, header(len))?;
+            return Ok(place + 1);
+        }
+    }
+
+    /// Whether the table calls spans free. Who has read it depends on the commits that freed them: of a long block nothing
+    /// is written behind its first span, so nothing else would tell that it cannot be without them (E8.5, E17.6).
+    fn are_free(&mut self, core: &Arc<Core>, blocks: &Blocks, first: u64, spans: u64) -> Result<bool, Interrupt> {
+        for span in first..first + spans {
+            if self.read_word(core, blocks.layout.table_word(span))? != Span::Free.to_word() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------

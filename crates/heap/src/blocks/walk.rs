@@ -91,6 +91,11 @@ impl Tx<'_> {
                 if spans > core.words() / layout.span_words - span {
                     return Err(senseless(core, table_word, "a block reaches beyond the heap"));
                 }
+                for inner in (span + 1..span + spans).map(|span| layout.table_word(span)) {
+                    if self.read_word(core, inner)? != Span::Free.to_word() {
+                        return Err(senseless(core, inner, "a span within a block is not called free"));
+                    }
+                }
                 let header = layout.header_word(span, 0, 0);
                 let block = self.walk_block(core, header, layout.run_words(spans))?;
                 found.push(block.ok_or_else(|| senseless(core, header, "a block of whole spans has no length"))?);

@@ -23,7 +23,7 @@ impl Tx<'_> {
         let (mut span, within) = (layout.span_of(word), word % layout.span_words);
         let first_seen = span;
         let mut says = self.read_word(core, layout.table_word(span))?;
-        // Spans behind the first of a long block were free when it was allocated, and say so still.
+        // Spans behind the first of a long block say that they are free (E17.6).
         while says == Span::Free.to_word() && span > layout.first_span {
             span -= 1;
             says = self.read_word(core, layout.table_word(span))?;

@@ -1,0 +1,114 @@
+//! Blocks that fill several spans, in commits that are found alone after a crash (E8.5, E17).
+
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Session};
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::Arc;
+use cedrat_txn::{Options, Registry, Store};
+
+fn open(disk: &Arc<SimDisk>) -> Store {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    let mut options = Options { partitions: 2, ..Options::simulated() };
+    // A stripe for each word: what was written beside a word says nothing about it.
+    (options.memory.stripe_words_log2, options.memory.stripes_log2) = (0, 18);
+    Store::open(media, options, Registry::new()).unwrap()
+}
+
+/// What a block of three of the smallest spans holds, and one of seven.
+const THREE: u64 = 3 * 2048 - 16;
+const SEVEN: u64 = 7 * 2048 - 16;
+
+struct Scene {
+    disk: Arc<SimDisk>,
+    store: Store,
+    heap: Heap,
+    /// In different partitions.
+    one: Session,
+    other: Session,
+}
+
+fn scene() -> Scene {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk);
+    let options = HeapOptions { chunk_len: 4096, size_max: 96 << 10, ..HeapOptions::new(96 << 10) };
+    let heap = store.memory().create_heap("heap", &options).unwrap();
+    let mut sessions: Vec<Session> = (0..2).map(|_| store.memory().session().unwrap()).collect();
+    let partition = |session: &mut Session| {
+        let alone = session.run(Commit::Partition, |tx| {
+            let block = tx.allocate(&heap, 8)?;
+            tx.free(&heap, block)
+        });
+        alone.unwrap().alone.map(|position| position.partition)
+    };
+    let (mut one, mut other) = (sessions.remove(0), sessions.remove(0));
+    assert_ne!(partition(&mut one), partition(&mut other), "each in its own");
+    store.memory().run(Commit::Sync, |tx| tx.allocate(&heap, 8)).unwrap();
+    Scene { disk, store, heap, one, other }
+}
+
+impl Scene {
+    /// Blocks of this length until there is no room for another.
+    fn fill(&mut self, len: u64) -> Vec<u64> {
+        let mut blocks = Vec::new();
+        loop {
+            match self.one.run(Commit::Sync, |tx| tx.allocate(&self.heap, len)) {
+                Ok(done) => blocks.push(done.value),
+                Err(Error::HeapFull { .. }) => return blocks,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    /// A long block that is allocated by a commit alone, over spans of which one was freed by a commit of the other
+    /// partition that is not durable. After a crash it is not there where that free is lost.
+    fn a_long_block(mut self, freed: u64) {
+        let long = self.one.run(Commit::Partition, |tx| tx.allocate(&self.heap, SEVEN)).unwrap();
+        assert!((long.value..long.value + SEVEN).contains(&freed), "it lies over what was freed");
+        let crashed = Arc::new(self.disk.cut_power(Loss::Everything));
+        drop(self.store);
+        let store = open(&crashed);
+        let heap = store.memory().heap("heap").unwrap();
+        let is_there = |block| store.memory().run(Commit::Async, |tx| tx.block_len(&heap, block)).is_ok();
+        assert!(!is_there(long.value) || !is_there(freed), "two blocks overlap");
+        heap.verify().unwrap();
+        if is_there(long.value) {
+            heap.atomically(|tx| tx.free(&heap, long.value)).unwrap();
+        }
+        drop((heap, store));
+        let store = open(&Arc::new(crashed.cut_power(Loss::Nothing)));
+        store.memory().heap("heap").unwrap().verify().unwrap();
+        assert!(long.alone.is_none(), "E8.5");
+    }
+}
+
+#[test]
+fn a_long_block_over_one_whose_free_may_be_lost_does_not_go_alone() {
+    let mut scene = scene();
+    let all = scene.fill(THREE);
+    let heap = scene.heap.clone();
+    scene.other.run(Commit::Sync, |tx| tx.free(&heap, all[2])).unwrap();
+    scene.other.run(Commit::Sync, |tx| tx.free(&heap, all[4])).unwrap();
+    scene.other.run(Commit::NoFlush, |tx| tx.free(&heap, all[3])).unwrap();
+    scene.a_long_block(all[3]);
+}
+
+#[test]
+fn a_long_block_over_spans_that_may_not_be_cleared_does_not_go_alone() {
+    let mut scene = scene();
+    let heap = scene.heap.clone();
+    let first = scene.one.run(Commit::Sync, |tx| tx.allocate(&heap, THREE)).unwrap().value;
+    // Four spans of blocks with contents that would be no headers.
+    let small = scene.fill(250);
+    for some in small.chunks(50) {
+        let write = scene.one.run(Commit::Sync, |tx| some.iter().try_for_each(|&at| tx.free(&heap, at)));
+        write.unwrap();
+    }
+    scene.other.run(Commit::Sync, |tx| tx.free(&heap, first)).unwrap();
+    let long = scene.one.run(Commit::Partition, |tx| {
+        let long = tx.allocate(&heap, SEVEN)?;
+        (0..SEVEN / 8).try_for_each(|at| tx.write(&heap, long + at * 8, 0xdead))?;
+        Ok(long)
+    });
+    let long = long.unwrap();
+    assert!(long.value <= first && long.value + SEVEN > first + THREE, "it lies over what was cleared");
+    assert!(long.alone.is_none(), "E8.5");
+}
