@@ -66,7 +66,8 @@ impl Held {
         if self.attempts > 0 {
             back_off(this, self.attempts);
         }
-        let _ = ManuallyDrop::new(Tx::begin(shared, this));
+        let tx = ManuallyDrop::new(Tx::begin(shared, this));
+        tx.slot().locks_early(false); // another thread may commit it
         self.running = true;
         Ok(())
     }

@@ -28,6 +28,7 @@ impl Joined {
         let mut descriptor = shared.take_descriptor()?;
         let mut tx = ManuallyDrop::new(Tx::begin(shared, &mut descriptor));
         tx.this.encounter = false;
+        tx.slot().locks_early(false);
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
     }
 

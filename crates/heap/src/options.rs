@@ -10,6 +10,10 @@ pub enum Locking {
     CommitTime,
     /// When it first writes a word: two transactions that would collide notice it earlier. A transaction that also
     /// changes pages locks at commit all the same (E10.4).
+    ///
+    /// Another transaction that the same thread runs meanwhile, within the work of this one, fails with
+    /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written. Within a
+    /// [`Held`](crate::Held), which another thread may commit, it waits for ever.
     EncounterTime,
 }
 

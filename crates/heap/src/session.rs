@@ -49,6 +49,11 @@ impl Session {
     /// After a conflict `work` is run again, at once at first, then after longer and longer waits, so it should change
     /// nothing but heaps. If it fails, or panics, nothing remains of what it wrote, allocated or freed.
     ///
+    /// Another transaction that `work` runs is one of its own, which commits whatever becomes of this one. If it changes what
+    /// this one has read, this one meets a conflict each time that it is run, and never ends. With
+    /// [`Locking::EncounterTime`](crate::Locking::EncounterTime) it fails with [`Error::Misuse`] where it needs what this one
+    /// has written.
+    ///
     /// # Errors
     /// What `work` failed with. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store tells
     /// whether the commit was kept.

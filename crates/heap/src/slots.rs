@@ -26,6 +26,8 @@ pub(crate) struct Slot {
     start: AtomicU64,
     /// The commit under way draws this LSN or a later one.
     committing: AtomicU64,
+    /// The thread whose call the running transaction is, where it takes locks before it commits; else 0.
+    thread: AtomicU64,
 }
 
 /// All slots of a memory.
@@ -38,8 +40,12 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new(count: u32) -> Slots {
-        let slot =
-            || Slot { taken: AtomicBool::new(false), start: AtomicU64::new(NONE), committing: AtomicU64::new(NONE) };
+        let slot = || Slot {
+            taken: AtomicBool::new(false),
+            start: AtomicU64::new(NONE),
+            committing: AtomicU64::new(NONE),
+            thread: AtomicU64::new(0),
+        };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
     }
 
@@ -75,11 +81,30 @@ impl Slots {
     }
 }
 
+cedrat_sync::thread_local! {
+    static HERE: u8 = const { 0 };
+}
+
+/// A number that no other thread has that lives.
+fn this_thread() -> u64 {
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+}
+
 impl Slot {
     /// A transaction begins. Not ordered with what it reads next: what relies on it looks at versions as well (E17.1).
     #[inline(always)]
     pub(crate) fn begin(&self, snapshot: u64) {
         self.start.store(snapshot, Ordering::Release);
+    }
+
+    /// The transaction that begins has locks while its work runs; `within_call`: from here on until this call returns.
+    pub(crate) fn locks_early(&self, within_call: bool) {
+        self.thread.store(if within_call { this_thread() } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether the transaction that has locks early waits for a call of this thread to return.
+    pub(crate) fn waits_for_this_thread(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == this_thread()
     }
 
     /// The snapshot with which the running transaction began.

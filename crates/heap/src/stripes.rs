@@ -48,6 +48,11 @@ impl Look {
         self.0 & 1 != 0
     }
 
+    /// Who has it, if it is locked.
+    pub(crate) fn owner(self) -> Option<u32> {
+        self.is_locked().then_some((self.0 >> 1) as u32)
+    }
+
     /// The version, if it is free.
     #[inline(always)]
     pub(crate) fn free_version(self) -> Option<u64> {

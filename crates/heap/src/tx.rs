@@ -171,6 +171,9 @@ impl<'a> Tx<'a> {
         this.interrupted = false;
         this.encounter = shared.options.locking == Locking::EncounterTime;
         shared.slots.slot(this.number).begin(this.snapshot);
+        if this.encounter {
+            shared.slots.slot(this.number).locks_early(true);
+        }
         Tx { shared, this }
     }
 
@@ -300,6 +303,7 @@ impl<'a> Tx<'a> {
     #[cold]
     fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
+        let mut seen = Look::version(0);
         for looks in 1..=LOOKS_AT_LOCKED {
             let lock = stripes.lock(stripe);
             let before = Look::first(lock);
@@ -309,6 +313,7 @@ impl<'a> Tx<'a> {
                 // Its own lock: nobody else writes here. What it said before was judged when it was taken.
                 return self.read_locked_by_itself(stripe, value);
             }
+            seen = before;
             match before.free_version() {
                 Some(_) if again != before => {}
                 Some(version) if version <= self.this.snapshot => {
@@ -321,7 +326,18 @@ impl<'a> Tx<'a> {
                 None => spin_hint(),
             }
         }
-        Err(self.this.conflict())
+        Err(self.met(seen))
+    }
+
+    /// A stripe stays locked. If its owner cannot go on before this thread does, waiting for it would not end.
+    #[cold]
+    fn met(&mut self, seen: Look) -> Interrupt {
+        if seen.owner().is_some_and(|owner| self.shared.slots.slot(owner).waits_for_this_thread()) {
+            return Interrupt::failed(Error::Misuse(
+                "a transaction within whose work this one runs has locked what it needs (Locking::EncounterTime)",
+            ));
+        }
+        self.this.conflict()
     }
 
     fn read_locked_by_itself(&mut self, stripe: u32, value: u64) -> Result<u64, Interrupt> {
@@ -449,7 +465,7 @@ impl<'a> Tx<'a> {
             }
             looks += 1;
             if looks > LOOKS_AT_LOCKED {
-                return Err(self.this.conflict());
+                return Err(self.met(seen));
             }
             spin_hint();
         }
