@@ -1,9 +1,9 @@
 //! A heap: a region of words with a name (Hathi §3).
 
-use std::fmt;
+use std::{fmt, io};
 
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use crate::blocks::Blocks;
 use crate::error::{Error, Interrupt, Result};
@@ -45,22 +45,29 @@ pub(crate) struct Chunks {
     pub(crate) len: u64,
     words_log2: Option<u32>,
     words: u64,
-    flags: Box<[AtomicU8]>,
+    /// A byte for each chunk, eight in a word. What is not written costs no memory.
+    flags: Region,
 }
 
 /// Changed since either generation's copy.
-const CHANGED: u8 = 0b11;
+const CHANGED: u64 = 0b11;
 
 impl Chunks {
-    fn new(len: u64, reserved_words: u64) -> Chunks {
+    fn new(len: u64, reserved_words: u64) -> io::Result<Chunks> {
         let words = len / WORD_LEN;
         let count = reserved_words.div_ceil(words);
-        Chunks {
+        Ok(Chunks {
             len,
             words_log2: words.is_power_of_two().then(|| words.ilog2()),
             words,
-            flags: (0..count).map(|_| AtomicU8::new(0)).collect(),
-        }
+            flags: Region::new(count.div_ceil(8) as usize, Mapping::default())?,
+        })
+    }
+
+    /// Where a chunk's flags lie: the word, and how far up in it.
+    #[inline(always)]
+    fn flags(&self, chunk: usize) -> Option<(&AtomicU64, usize)> {
+        Some((self.flags.words().get(chunk / 8)?, chunk % 8 * 8))
     }
 
     #[inline(always)]
@@ -74,22 +81,31 @@ impl Chunks {
     /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
     #[inline(always)]
     pub(crate) fn changes(&self, word: u64) {
-        if let Some(flag) = self.flags.get(self.of(word))
-            && flag.load(Ordering::SeqCst) != CHANGED
+        if let Some((flags, at)) = self.flags(self.of(word))
+            && flags.load(Ordering::SeqCst) >> at & CHANGED != CHANGED
         {
-            flag.store(CHANGED, Ordering::SeqCst);
+            flags.fetch_or(CHANGED << at, Ordering::SeqCst);
         }
     }
 
     /// Whether the chunk was changed since this generation's copy; from now on it was not.
     pub(crate) fn take(&self, chunk: usize, generation: u64) -> bool {
-        let bit = 1 << (generation & 1);
-        self.flags[chunk].fetch_and(!bit, Ordering::SeqCst) & bit != 0
+        let (flags, at) = self.flags(chunk).expect("the heap has so many chunks");
+        let bit = 1 << (generation & 1) << at;
+        flags.fetch_and(!bit, Ordering::SeqCst) & bit != 0
     }
 
     /// This generation's copy may not have everything.
     pub(crate) fn put_back(&self, chunk: usize, generation: u64) {
-        self.flags[chunk].fetch_or(1 << (generation & 1), Ordering::SeqCst);
+        let (flags, at) = self.flags(chunk).expect("the heap has so many chunks");
+        flags.fetch_or(1 << (generation & 1) << at, Ordering::SeqCst);
+    }
+
+    /// Whether one of the first few chunks was changed since this generation's copy.
+    fn any(&self, chunks: usize, generation: u64) -> bool {
+        (0..chunks)
+            .filter_map(|chunk| self.flags(chunk))
+            .any(|(flags, at)| flags.load(Ordering::SeqCst) >> at >> (generation & 1) & 1 != 0)
     }
 }
 
@@ -103,11 +119,12 @@ impl Core {
         first_word: u64,
         mapping: Mapping,
     ) -> Result<Core> {
+        let set_aside = |error| Error::io(format!("setting memory aside for heap {name}"), error);
         let region = usize::try_from(reserved_words)
-            .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))
+            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))
             .and_then(|reserved| Region::new(reserved, mapping))
-            .map_err(|error| Error::io(format!("setting memory aside for heap {name}"), error))?;
-        let blocks = (first_word > 0).then(|| Blocks::new(reserved_words));
+            .map_err(set_aside)?;
+        let blocks = (first_word > 0).then(|| Blocks::new(reserved_words)).transpose().map_err(set_aside)?;
         Ok(Core {
             number,
             name: name.to_owned(),
@@ -116,7 +133,7 @@ impl Core {
             first_word: blocks.as_ref().map_or(0, |blocks| blocks.layout.first_word()),
             salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
             blocks,
-            chunks: Chunks::new(chunk_len, reserved_words),
+            chunks: Chunks::new(chunk_len, reserved_words).map_err(set_aside)?,
             dropped: AtomicBool::new(false),
         })
     }
@@ -150,9 +167,7 @@ impl Core {
 
     /// Whether nothing has changed since this checkpoint's copy, which has so many chunks.
     pub(crate) fn is_clean(&self, checkpoint: u64, chunks: u32) -> bool {
-        let bit = 1 << (checkpoint & 1);
-        chunks as usize == self.chunk_count()
-            && self.chunks.flags[..self.chunk_count()].iter().all(|flag| flag.load(Ordering::SeqCst) & bit == 0)
+        chunks as usize == self.chunk_count() && !self.chunks.any(self.chunk_count(), checkpoint)
     }
 
     /// Chunks in use.

@@ -5,12 +5,14 @@
 //! spans are common to all. Latches are taken in this order: an arena's, the pool's; never two arenas'.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
 
 use cedrat_sync::Mutex;
-use cedrat_sync::atomic::{AtomicU32, Ordering};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::{Layout, Span};
 use crate::heap::Core;
+use crate::region::{Mapping, Region};
 
 /// How many arenas a heap has at most.
 const ARENAS: u32 = 32;
@@ -18,10 +20,12 @@ const ARENAS: u32 = 32;
 /// So many blocks wait before it is asked whether some need not any more.
 const LIMBO_LOOKED_AT: usize = 32;
 
-/// Whose a span is: an arena's number, or one of these.
-const UNKNOWN: u32 = u32::MAX;
-const UNSCANNED: u32 = u32::MAX - 1;
-const NOBODYS: u32 = u32::MAX - 2;
+/// Whose a span is: an arena's, by its number and this, or one of the following.
+const ARENA: u64 = 3;
+/// What is not written costs no memory.
+const UNKNOWN: u64 = 0;
+const UNSCANNED: u64 = 1;
+const NOBODYS: u64 = 2;
 
 /// A heap's blocks, as far as they are no words.
 #[derive(Debug)]
@@ -29,7 +33,8 @@ pub(crate) struct Blocks {
     pub(crate) layout: Layout,
     arenas: Box<[Mutex<Arena>]>,
     pool: Mutex<Pool>,
-    owners: Box<[AtomicU32]>,
+    /// Whose each span is.
+    owners: Region,
 }
 
 /// Free blocks of some spans.
@@ -96,15 +101,20 @@ pub(crate) enum Found {
 }
 
 impl Blocks {
-    pub(crate) fn new(reserved_words: u64) -> Blocks {
+    pub(crate) fn new(reserved_words: u64) -> io::Result<Blocks> {
         let layout = Layout::of(reserved_words);
         let spans = reserved_words / layout.span_words;
-        Blocks {
+        Ok(Blocks {
             layout,
             arenas: (0..ARENAS).map(|_| Mutex::default()).collect(),
             pool: Mutex::default(),
-            owners: (0..spans).map(|_| AtomicU32::new(UNKNOWN)).collect(),
-        }
+            owners: Region::new(spans as usize, Mapping::default())?,
+        })
+    }
+
+    #[inline]
+    fn owner(&self, span: u64) -> &AtomicU64 {
+        &self.owners.words()[span as usize]
     }
 
     /// Forgets everything that is not in words; it is found again when it is needed. No transaction may be running.
@@ -114,9 +124,7 @@ impl Blocks {
         for arena in &self.arenas {
             *arena.lock() = Arena::default();
         }
-        for owner in &self.owners {
-            owner.store(UNKNOWN, Ordering::Relaxed);
-        }
+        self.owners.words().iter().for_each(|owner| owner.store(UNKNOWN, Ordering::Relaxed));
     }
 
     /// The arena of a session: one that no session of another partition has, unless there are very many partitions.
@@ -165,8 +173,8 @@ impl Blocks {
     }
 
     fn arena_of_block(&self, header: u64) -> &Mutex<Arena> {
-        let owner = self.owners[self.layout.span_of(header) as usize].load(Ordering::Acquire);
-        &self.arenas[(owner % ARENAS) as usize]
+        let owner = self.owner(self.layout.span_of(header)).load(Ordering::Acquire);
+        &self.arenas[(owner.saturating_sub(ARENA) % u64::from(ARENAS)) as usize]
     }
 
     // ---- spans ------------------------------------------------------------------------------------------------
@@ -198,14 +206,14 @@ impl Blocks {
 
     /// A span belongs to an arena from now on.
     pub(crate) fn give_to_arena(&self, span: u64, arena: u32) {
-        self.owners[span as usize].store(arena, Ordering::Release);
+        self.owner(span).store(ARENA + u64::from(arena), Ordering::Release);
     }
 
     /// Spans have no blocks any more.
     pub(crate) fn give_spans(&self, first: u64, count: u64) {
         let mut pool = self.pool.lock();
         for span in first..first + count {
-            self.owners[span as usize].store(NOBODYS, Ordering::Release);
+            self.owner(span).store(NOBODYS, Ordering::Release);
         }
         pool.give(first, count);
     }
@@ -228,7 +236,7 @@ impl Blocks {
                 }
                 None => {} // nobody uses it; `verify` tells
             }
-            self.owners[span as usize].store(owner, Ordering::Release);
+            self.owner(span).store(owner, Ordering::Release);
             span = span.saturating_add(count);
         }
         pool.known_to = span.min(end).max(pool.known_to);
@@ -237,7 +245,7 @@ impl Blocks {
     /// Before a block of a span is freed: which of its blocks are free is found out, so that this free comes after.
     #[inline]
     pub(crate) fn know(&self, core: &Core, span: u64, arena: u32) {
-        let owner = self.owners[span as usize].load(Ordering::Acquire);
+        let owner = self.owner(span).load(Ordering::Acquire);
         if owner == UNKNOWN || owner == UNSCANNED {
             self.find_out(core, span, arena);
         }
@@ -280,7 +288,7 @@ impl Blocks {
         };
         let headers = (0..carved).rev().map(|index| self.layout.header_word(span, stride, index));
         let free = headers.filter(|&header| words[header as usize].load(Ordering::Acquire) == 0).collect();
-        self.owners[span as usize].store(arena, Ordering::Release);
+        self.give_to_arena(span, arena);
         (size, Open { span, carved }, free)
     }
 
