@@ -109,7 +109,7 @@ impl Subject for HeapMap<Key, Value> {
     }
 
     fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
-        assert_eq!(self.len(tx)?, model.len() as u64);
+        assert_eq!((self.len(tx)?, self.verify(tx)?), (model.len() as u64, model.len() as u64));
         for (key, value) in model {
             assert_eq!(self.get(tx, key)?, Some(*value));
         }
@@ -167,7 +167,7 @@ impl Subject for HeapOrderedMap<Key, Value> {
     }
 
     fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt> {
-        assert_eq!(self.len(tx)?, model.len() as u64);
+        assert_eq!((self.len(tx)?, self.verify(tx)?), (model.len() as u64, model.len() as u64));
         assert!(self.range(tx, ..)?.into_iter().eq(model.iter().map(|(&key, &value)| (key, value))));
         for (key, value) in model {
             assert_eq!(self.get(tx, key)?, Some(*value));
@@ -302,12 +302,135 @@ fn structures_grow_large_and_shrink() {
         .unwrap();
     }
     assert!(heap.atomically(|tx| Ok(map.is_empty(tx)? && ordered.is_empty(tx)?)).unwrap());
+    // Of the map: a directory and a segment for each of 32 parts; heads and roots of both.
+    let left = heap.verify().unwrap().blocks;
+    assert!(left <= 2 * 32 + 4, "{left} blocks are left");
     heap.atomically(|tx| {
         map.remove_as(tx, "map")?;
         ordered.remove_as(tx, "ordered")
     })
     .unwrap();
     assert_eq!(heap.verify().unwrap().blocks, 0);
+}
+
+/// A map that becomes large and small again, several times.
+trait Breathing: Sized {
+    fn open(heap: &Heap) -> Self;
+    fn insert(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt>;
+    fn remove(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt>;
+    /// All keys in order, after a look at its shape.
+    fn keys(&self, tx: &mut Tx<'_>) -> Result<Vec<u64>, Interrupt>;
+    /// Blocks that it may have with so many keys.
+    fn blocks_max(keys: u64) -> u64;
+}
+
+impl Breathing for HeapMap<u64, u64> {
+    fn open(heap: &Heap) -> Self {
+        HeapMap::open(heap, NAME).unwrap()
+    }
+    fn insert(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt> {
+        Ok(HeapMap::insert(self, tx, key, key)?.is_none())
+    }
+    fn remove(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt> {
+        Ok(HeapMap::remove(self, tx, &key)?.is_some())
+    }
+    fn keys(&self, tx: &mut Tx<'_>) -> Result<Vec<u64>, Interrupt> {
+        let mut keys = Vec::new();
+        self.for_each(tx, |key, _| {
+            keys.push(key);
+            Ok(())
+        })?;
+        assert_eq!(self.verify(tx)?, keys.len() as u64);
+        keys.sort_unstable();
+        Ok(keys)
+    }
+    /// An entry is a block; no more than four buckets for a key and eight besides, of which 32 are a segment.
+    fn blocks_max(keys: u64) -> u64 {
+        keys + 32 * 2 + (4 * keys + 8 * 32) / 32 + 32
+    }
+}
+
+impl Breathing for HeapOrderedMap<u64, [u64; 3]> {
+    fn open(heap: &Heap) -> Self {
+        HeapOrderedMap::open(heap, NAME).unwrap()
+    }
+    fn insert(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt> {
+        Ok(HeapOrderedMap::insert(self, tx, key, [key; 3])?.is_none())
+    }
+    fn remove(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt> {
+        let value = HeapOrderedMap::remove(self, tx, &key)?;
+        assert!(value.is_none_or(|value| value == [key; 3]), "another key's value");
+        Ok(value.is_some())
+    }
+    fn keys(&self, tx: &mut Tx<'_>) -> Result<Vec<u64>, Interrupt> {
+        let all = self.range(tx, ..)?;
+        assert!(all.iter().all(|(key, value)| *value == [*key; 3]), "another key's value");
+        assert_eq!(self.verify(tx)?, all.len() as u64);
+        Ok(all.into_iter().map(|(key, _)| key).collect())
+    }
+    /// Every node but the root has four keys at least.
+    fn blocks_max(keys: u64) -> u64 {
+        keys / 4 + keys / 16 + keys / 64 + 10
+    }
+}
+
+/// In which order keys are taken away: from below, from above, or from everywhere.
+fn which(model: &std::collections::BTreeSet<u64>, order: u8, chance: u64) -> Option<u64> {
+    match order % 3 {
+        0 => model.first().copied(),
+        1 => model.last().copied(),
+        _ => model.range(chance % 4096..).next().or(model.first()).copied(),
+    }
+}
+
+fn breathe<M: Breathing>(phases: &[(u8, usize, u64)]) {
+    let heap = heap();
+    let map = M::open(&heap);
+    let mut model = std::collections::BTreeSet::new();
+    for &(order, many, seed) in phases {
+        let mut chance = seed;
+        let mut left = many;
+        while left > 0 {
+            // As many as make a transaction.
+            let part = left.min(50);
+            left -= part;
+            heap.atomically(|tx| {
+                for _ in 0..part {
+                    chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    if order >= 6 {
+                        let key = (chance >> 33) % 4096;
+                        assert_eq!(map.insert(tx, key)?, model.insert(key));
+                    } else if let Some(key) = which(&model, order, chance >> 33) {
+                        model.remove(&key);
+                        assert!(map.remove(tx, key)?);
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+            let keys = heap.atomically(|tx| map.keys(tx)).unwrap();
+            assert!(keys.iter().eq(&model));
+        }
+        // Besides its own: head, root.
+        let blocks = heap.verify().unwrap().blocks;
+        assert!(blocks <= M::blocks_max(model.len() as u64) + 2, "{blocks} blocks for {} keys", model.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_map_has_no_more_than_it_needs(phases in proptest::collection::vec((0u8..12, 1usize..900, any::<u64>()), 1..12)) {
+        breathe::<HeapMap<u64, u64>>(&phases);
+    }
+
+    #[test]
+    fn an_ordered_map_has_no_more_than_it_needs(
+        phases in proptest::collection::vec((0u8..12, 1usize..900, any::<u64>()), 1..12)
+    ) {
+        breathe::<HeapOrderedMap<u64, [u64; 3]>>(&phases);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A hash table that grows a few buckets at a time.
+//! A hash table that grows, and shrinks, a few buckets at a time.
 //!
 //! The hash of a key chooses one of 32 shards, which know nothing of each other: each is a linear hash table (Litwin) with
 //! a count of its own, so that those who grow one, or count, conflict with a thirty-second part of the others. A shard's
@@ -29,6 +29,9 @@ const SEGMENT: u64 = 32;
 /// Buckets are added by so many: more would make transactions longer, fewer make them meet more often.
 const GROWTH: u64 = 8;
 const DIRECTORY_FIRST: u64 = 4;
+/// A shard with fewer keys than one for so many buckets gives some up. It grows where it has more than one for each: whoever
+/// adds and takes away in turn does not make it do both.
+const SPARSE: u64 = 4;
 
 /// A durable hash map. Keys are compared as the words that they are.
 ///
@@ -197,7 +200,11 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         let next = self.0.get(tx, entry)?;
         self.0.set(tx, link, next)?;
         self.0.free_block(tx, entry)?;
-        self.0.add(tx, shard + COUNT, u64::MAX)?;
+        let count = self.0.add(tx, shard + COUNT, u64::MAX)?;
+        let buckets = self.0.get(tx, shard + BUCKETS)?;
+        if buckets > GROWTH && count < buckets / SPARSE {
+            self.shrink(tx, shard, buckets)?;
+        }
         Ok(Some(value))
     }
 
@@ -257,6 +264,60 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(())
     }
 
+    /// Walks over all buckets and judges them; returns how many keys there are.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) with the place of what no operation of this map has left so; the map is gone;
+    /// a conflict.
+    pub fn verify(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
+        let first = self.0.first(tx)?;
+        let mut keys = 0;
+        for number in 0..SHARDS {
+            keys += self.verify_shard(tx, first + APART + number * SHARD_WORDS, number)?;
+        }
+        Ok(keys)
+    }
+
+    fn verify_shard(&self, tx: &mut Tx<'_>, shard: u64, number: u64) -> Result<u64, Interrupt> {
+        let mut says = [DIRECTORY, BUCKETS, CAPACITY, COUNT];
+        for word in &mut says {
+            *word = self.0.get(tx, shard + *word)?;
+        }
+        let [directory, buckets, capacity, count] = says;
+        let wrong = |place, what| Err(self.0.senseless(place, what));
+        let segments = buckets.div_ceil(SEGMENT);
+        if !buckets.is_multiple_of(GROWTH) || segments > capacity || (directory == 0) != (capacity == 0) {
+            return wrong(shard, "a part of a map has buckets that are not there");
+        }
+        if count > buckets {
+            return wrong(shard + COUNT, "a part of a map has more keys than it should have with its buckets");
+        }
+        let mut found = 0;
+        for bucket in 0..buckets {
+            let mut entry = self.bucket(tx, shard, bucket)?;
+            let mut keys = std::collections::HashSet::new();
+            loop {
+                entry = self.0.get(tx, entry)?;
+                if entry == 0 {
+                    break;
+                }
+                let key: K = self.0.load(tx, entry + 1)?;
+                let hash = hash(&key);
+                if hash >> 59 != number || bucket_of(hash, buckets) != bucket {
+                    return wrong(entry, "an entry of a map is not in its bucket");
+                }
+                if !keys.insert(with_words::<K, _>(|words| {
+                    key.to_words(words);
+                    words.to_vec()
+                })) {
+                    return wrong(entry, "a key of a map is there twice");
+                }
+                found += 1;
+            }
+        }
+        if found == count { Ok(found) } else { wrong(shard + COUNT, "a part of a map counts other keys than it has") }
+    }
+
     /// Takes all keys away.
     ///
     /// # Errors
@@ -307,18 +368,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
     fn add_segment(&self, tx: &mut Tx<'_>, shard: u64, number: u64) -> Result<(), Interrupt> {
         let capacity = self.0.get(tx, shard + CAPACITY)?;
         if number == capacity {
-            let wanted = (capacity * 2).max(DIRECTORY_FIRST);
-            let directory = self.0.get(tx, shard + DIRECTORY)?;
-            let larger = self.0.new_block(tx, wanted)?;
-            for at in 0..number {
-                let segment = self.0.get(tx, directory + at)?;
-                self.0.set(tx, larger + at, segment)?;
-            }
-            if directory != 0 {
-                self.0.free_block(tx, directory)?;
-            }
-            self.0.set(tx, shard + DIRECTORY, larger)?;
-            self.0.set(tx, shard + CAPACITY, wanted)?;
+            self.change_directory(tx, shard, number, (capacity * 2).max(DIRECTORY_FIRST))?;
         }
         let segment = self.0.new_block(tx, SEGMENT)?;
         (0..SEGMENT).try_for_each(|at| self.0.set(tx, segment + at, 0))?;
@@ -326,10 +376,70 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         self.0.set(tx, directory + number, segment)
     }
 
+    /// Gives a shard another directory, with room for as many segments as wanted, for the first few that it has.
+    fn change_directory(&self, tx: &mut Tx<'_>, shard: u64, segments: u64, wanted: u64) -> Result<(), Interrupt> {
+        let before = self.0.get(tx, shard + DIRECTORY)?;
+        let directory = self.0.new_block(tx, wanted)?;
+        for at in 0..segments {
+            let segment = self.0.get(tx, before + at)?;
+            self.0.set(tx, directory + at, segment)?;
+        }
+        if before != 0 {
+            self.0.free_block(tx, before)?;
+        }
+        self.0.set(tx, shard + DIRECTORY, directory)?;
+        self.0.set(tx, shard + CAPACITY, wanted)
+    }
+
+    /// Takes the last few buckets from a shard that has so many, and gives what is theirs back to those that had it before.
+    fn shrink(&self, tx: &mut Tx<'_>, shard: u64, buckets: u64) -> Result<(), Interrupt> {
+        let left = buckets - GROWTH;
+        for bucket in left..buckets {
+            self.join(tx, shard, bucket)?;
+        }
+        self.0.set(tx, shard + BUCKETS, left)?;
+        if !left.is_multiple_of(SEGMENT) {
+            return Ok(());
+        }
+        let segments = left / SEGMENT;
+        let directory = self.0.get(tx, shard + DIRECTORY)?;
+        let empty = self.0.get(tx, directory + segments)?;
+        self.0.free_block(tx, empty)?;
+        let capacity = self.0.get(tx, shard + CAPACITY)?;
+        if capacity > DIRECTORY_FIRST && segments <= capacity / 4 {
+            self.change_directory(tx, shard, segments, capacity / 2)?;
+        }
+        Ok(())
+    }
+
+    /// The bucket that had what is in another before there was that one.
+    fn parent(bucket: u64) -> u64 {
+        bucket - (1 << bucket.ilog2())
+    }
+
+    /// Puts what a bucket has before what its parent has.
+    fn join(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<(), Interrupt> {
+        let from = self.bucket(tx, shard, bucket)?;
+        let to = self.bucket(tx, shard, Self::parent(bucket))?;
+        let (first, mut end) = (self.0.get(tx, from)?, from);
+        if first == 0 {
+            return Ok(());
+        }
+        let others = self.0.get(tx, to)?;
+        loop {
+            match self.0.get(tx, end)? {
+                0 => break,
+                entry => end = entry,
+            }
+        }
+        self.0.set(tx, end, others)?;
+        self.0.set(tx, to, first)?;
+        self.0.set(tx, from, 0)
+    }
+
     /// Moves into a new bucket what belongs there from the one that had it before.
     fn split(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<(), Interrupt> {
-        let before = bucket - (1 << bucket.ilog2());
-        let mut link = self.bucket(tx, shard, before)?;
+        let mut link = self.bucket(tx, shard, Self::parent(bucket))?;
         let mut to = self.bucket(tx, shard, bucket)?;
         loop {
             let entry = self.0.get(tx, link)?;

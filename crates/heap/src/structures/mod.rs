@@ -145,6 +145,12 @@ impl<T> Head<T> {
         tx.load(&self.heap.core, word)
     }
 
+    /// What lies here was left so by no operation of the structure.
+    fn senseless(&self, word: u64, what: &str) -> Interrupt {
+        let core = self.core();
+        Interrupt::failed(Error::damaged(format!("heap {}", core.name), word.saturating_mul(WORD_LEN), what))
+    }
+
     #[inline]
     fn store<P: crate::Plain>(&self, tx: &mut Tx<'_>, word: u64, value: &P) -> Result<(), Interrupt> {
         tx.store(&self.heap.core, word, value)

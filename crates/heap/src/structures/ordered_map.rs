@@ -1,12 +1,14 @@
-//! A B+-tree. Full nodes are split on the way down, so that an insertion passes each level once; a node is given back when
-//! it is empty, and not before.
+//! A B+-tree. Full nodes are split on the way down, so that an insertion passes each level once. A node that has become
+//! under-full by a removal is joined with a neighbour, or the two share what they have; the way up ends at the first node that
+//! has enough.
 //!
 //! ```text
 //! leaf      count | 1 << 32, room for 16 keys, room for 16 values
 //! inner     count,           room for 16 keys, room for 17 nodes
 //! ```
 //!
-//! The keys of an inner node's node *i* are less than its key *i*, and not less than its key *i* - 1.
+//! The keys of an inner node's node *i* are less than its key *i*, and not less than its key *i* - 1. All leaves are equally
+//! deep. Every node has 4 keys or more, but for the root, which has one.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -18,6 +20,12 @@ use crate::typed::{Plain, description};
 /// Keys of a node, at most.
 const FULL: u64 = 16;
 const HALF: u64 = FULL / 2;
+/// Keys of a node that is not the root, at least.
+const LEAST: u64 = FULL / 4;
+/// Two neighbours that have so many keys together become one, with room for a few more: else the next that comes would split it.
+const JOINED: u64 = FULL - LEAST;
+/// Two that have more share them, and neither is under-full, nor full.
+const _: () = assert!((JOINED + 1) / 2 > LEAST && FULL + LEAST - 1 < 2 * FULL);
 const LEAF: u64 = 1 << 32;
 /// In the head: the first word of the root, 0 for none.
 const ROOT: u64 = 1;
@@ -44,6 +52,15 @@ impl<K, V> Clone for HeapOrderedMap<K, V> {
     fn clone(&self) -> Self {
         HeapOrderedMap(self.0.clone())
     }
+}
+
+/// More levels than a map of any size has: each has four times as many nodes as the one above.
+const DEPTH_MAX: u64 = 32;
+
+/// What is found on a walk over all nodes.
+struct Walk {
+    leaf_depth: Option<u64>,
+    keys: u64,
 }
 
 /// A node that was looked at.
@@ -93,7 +110,12 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
 
     /// Where a leaf's value, or an inner node's node, lies.
     fn behind_word(node: Node, index: u64) -> u64 {
-        node.at + Self::BEHIND_KEYS + index * if node.leaf { Self::VALUE } else { 1 }
+        node.at + Self::BEHIND_KEYS + index * Self::behind_len(node)
+    }
+
+    /// Words of one of them.
+    fn behind_len(node: Node) -> u64 {
+        if node.leaf { Self::VALUE } else { 1 }
     }
 
     fn key(&self, tx: &mut Tx<'_>, node: Node, index: u64) -> Result<K, Interrupt> {
@@ -258,10 +280,9 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         let Some((leaf, index, true)) = self.find(tx, key)? else { return Ok(None) };
         let value = self.0.load(tx, Self::behind_word(leaf, index))?;
         self.count(tx, u64::MAX)?;
-        if leaf.count > 1 {
-            self.close_gap(tx, leaf, index, index)?;
-        } else {
-            self.remove_leaf(tx, key)?;
+        self.close_gap(tx, leaf, index, index)?;
+        if leaf.count <= LEAST {
+            self.mend(tx, key)?;
         }
         Ok(Some(value))
     }
@@ -276,35 +297,111 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.set_count(tx, node, node.count - 1)
     }
 
-    /// Takes away the leaf of a key, which is its only one, and the nodes above it that have no other.
-    fn remove_leaf(&self, tx: &mut Tx<'_>, key: &K) -> Result<(), Interrupt> {
-        let (first, Some(mut node)) = self.root(tx)? else { return Ok(()) };
-        // The lowest node that has others, and all below it on the way.
-        let (mut stays, mut gone) = (None, vec![node]);
+    // ---- under-full nodes ---------------------------------------------------------------------------------------
+
+    /// The leaf of a key has lost one: it gets company, and so may nodes above it.
+    fn mend(&self, tx: &mut Tx<'_>, key: &K) -> Result<(), Interrupt> {
+        let (_, Some(mut node)) = self.root(tx)? else { return Ok(()) };
+        let mut way = Vec::new();
         while !node.leaf {
             let index = self.before(tx, node, key, true)?;
-            if node.count > 0 {
-                stays = Some((node, index));
-                gone.clear();
-            }
+            way.push((node, index));
             node = self.child(tx, node, index)?;
-            gone.push(node);
         }
-        match stays {
-            Some((node, index)) => self.close_gap(tx, node, index.saturating_sub(1), index)?,
-            None => self.0.set(tx, first + ROOT, 0)?,
+        while let Some((parent, index)) = way.pop()
+            && self.child(tx, parent, index)?.count < LEAST
+        {
+            self.give_company(tx, parent, index.saturating_sub(1))?;
         }
-        gone.into_iter().try_for_each(|node| self.0.free_block(tx, node.at))?;
         self.lower_root(tx)
     }
 
-    /// A root with only one node gives its place to that.
+    /// Of two neighbours one is under-full: they become one, or share what they have.
+    fn give_company(&self, tx: &mut Tx<'_>, parent: Node, index: u64) -> Result<(), Interrupt> {
+        let (lower, upper) = (self.child(tx, parent, index)?, self.child(tx, parent, index + 1)?);
+        // Between the nodes of two inner nodes lies one key more: the one that comes down.
+        let all = lower.count + upper.count + u64::from(!lower.leaf);
+        if all <= JOINED {
+            self.move_down(tx, parent, index, lower, upper, upper.count + u64::from(!upper.leaf))?;
+            self.close_gap(tx, parent, index, index + 1)?;
+            return self.0.free_block(tx, upper.at);
+        }
+        // What is left to the upper one has a key between them in the parent, as before.
+        let (below, wanted) = (lower.count, (lower.count + upper.count) / 2);
+        if below < wanted {
+            self.move_down(tx, parent, index, lower, upper, wanted - below)
+        } else {
+            self.move_up(tx, parent, index, lower, upper, below - wanted)
+        }
+    }
+
+    /// Moves so many of a node's first values or nodes behind the last of the one before it.
+    fn move_down(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: Node,
+        index: u64,
+        lower: Node,
+        upper: Node,
+        many: u64,
+    ) -> Result<(), Interrupt> {
+        let between = Self::key_word(parent, index);
+        let (keys, first) = (Self::key_word(lower, lower.count), Self::key_word(upper, 0));
+        let count = lower.count + u64::from(!lower.leaf);
+        self.copy(tx, Self::behind_word(upper, 0), Self::behind_word(lower, count), many * Self::behind_len(upper))?;
+        if upper.leaf {
+            self.copy(tx, first, keys, many * Self::KEY)?;
+        } else {
+            self.copy(tx, between, keys, Self::KEY)?;
+            self.copy(tx, first, keys + Self::KEY, (many - 1) * Self::KEY)?;
+        }
+        self.set_count(tx, lower, lower.count + many)?;
+        let Some(left) = upper.count.checked_sub(many) else { return Ok(()) };
+        // Of a leaf the first key that is left, of an inner node the last of those that went is the one between.
+        let key = if upper.leaf { many } else { many - 1 };
+        if left > 0 {
+            self.copy(tx, Self::key_word(upper, key), between, Self::KEY)?;
+        }
+        self.copy(tx, Self::key_word(upper, many), first, left * Self::KEY)?;
+        let behind = (left + u64::from(!upper.leaf)) * Self::behind_len(upper);
+        self.copy(tx, Self::behind_word(upper, many), Self::behind_word(upper, 0), behind)?;
+        self.set_count(tx, upper, left)
+    }
+
+    /// Moves so many of a node's last values or nodes before the first of the one behind it.
+    fn move_up(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: Node,
+        index: u64,
+        lower: Node,
+        upper: Node,
+        many: u64,
+    ) -> Result<(), Interrupt> {
+        let between = Self::key_word(parent, index);
+        let (left, inner) = (lower.count - many, u64::from(!upper.leaf));
+        self.copy(tx, Self::key_word(upper, 0), Self::key_word(upper, many), upper.count * Self::KEY)?;
+        let behind = (upper.count + inner) * Self::behind_len(upper);
+        self.copy(tx, Self::behind_word(upper, 0), Self::behind_word(upper, many), behind)?;
+        let moved = Self::behind_word(lower, left + inner);
+        self.copy(tx, moved, Self::behind_word(upper, 0), many * Self::behind_len(lower))?;
+        if upper.leaf {
+            self.copy(tx, Self::key_word(lower, left), Self::key_word(upper, 0), many * Self::KEY)?;
+        } else {
+            self.copy(tx, between, Self::key_word(upper, many - 1), Self::KEY)?;
+            self.copy(tx, Self::key_word(lower, left + 1), Self::key_word(upper, 0), (many - 1) * Self::KEY)?;
+        }
+        self.copy(tx, Self::key_word(lower, left), between, Self::KEY)?;
+        self.set_count(tx, lower, left)?;
+        self.set_count(tx, upper, upper.count + many)
+    }
+
+    /// A root with only one node gives its place to that, one without keys to nobody.
     fn lower_root(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         while let (first, Some(root)) = self.root(tx)?
-            && !root.leaf
             && root.count == 0
         {
-            let child = self.0.get(tx, Self::behind_word(root, 0))?;
+            let child = if root.leaf { 0 } else { self.0.get(tx, Self::behind_word(root, 0))? };
             self.0.set(tx, first + ROOT, child)?;
             self.0.free_block(tx, root.at)?;
         }
@@ -418,6 +515,64 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         }
         let key = self.key(tx, node, index(node))?;
         Ok(Some((key, self.0.load(tx, Self::behind_word(node, index(node)))?)))
+    }
+
+    // ---- all of it --------------------------------------------------------------------------------------------
+
+    /// Walks over all nodes and judges their shape; returns how many keys there are.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) with the place of a node that no operation of this map has left so; the map
+    /// is gone; a conflict.
+    pub fn verify(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
+        let mut walk = Walk { leaf_depth: None, keys: 0 };
+        if let (_, Some(root)) = self.root(tx)? {
+            self.verify_node(tx, root, 0, 1, (None, None), &mut walk)?;
+        }
+        let first = self.0.first(tx)?;
+        match self.len(tx)? == walk.keys {
+            true => Ok(walk.keys),
+            false => Err(self.0.senseless(first, "a map counts other keys than it has")),
+        }
+    }
+
+    fn verify_node(
+        &self,
+        tx: &mut Tx<'_>,
+        node: Node,
+        depth: u64,
+        least: u64,
+        (from, to): (Option<&K>, Option<&K>),
+        walk: &mut Walk,
+    ) -> Result<(), Interrupt> {
+        let wrong = |what| Err(self.0.senseless(node.at, what));
+        if node.count < least {
+            return wrong("a node of an ordered map has too few keys");
+        }
+        let mut keys = Vec::new();
+        for index in 0..node.count {
+            keys.push(self.key(tx, node, index)?);
+        }
+        let within = |key: &K| from.is_none_or(|from| from <= key) && to.is_none_or(|to| key < to);
+        if !keys.is_sorted_by(|one, next| one < next) || !keys.iter().all(within) {
+            return wrong("a key of an ordered map is not in its place");
+        }
+        if node.leaf {
+            walk.keys += node.count;
+            return match *walk.leaf_depth.get_or_insert(depth) == depth {
+                true => Ok(()),
+                false => wrong("leaves of an ordered map are not equally deep"),
+            };
+        }
+        if depth > DEPTH_MAX {
+            return wrong("an ordered map is deeper than it can be");
+        }
+        for index in 0..=keys.len() {
+            let before = index.checked_sub(1).map_or(from, |at| Some(&keys[at]));
+            let child = self.child(tx, node, index as u64)?;
+            self.verify_node(tx, child, depth + 1, LEAST, (before, keys.get(index).or(to)), walk)?;
+        }
+        Ok(())
     }
 
     /// Takes all keys away.
