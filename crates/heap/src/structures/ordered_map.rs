@@ -25,7 +25,7 @@ const LEAST: u64 = FULL / 4;
 /// Two neighbours that have so many keys together become one, with room for a few more: else the next that comes would split it.
 const JOINED: u64 = FULL - LEAST;
 /// Two that have more share them, and neither is under-full, nor full.
-const _: () = assert!((JOINED + 1) / 2 > LEAST && FULL + LEAST - 1 < 2 * FULL);
+const _: () = assert!(JOINED / 2 > LEAST && LEAST + FULL < 2 * FULL);
 const LEAF: u64 = 1 << 32;
 /// In the head: the first word of the root, 0 for none.
 const ROOT: u64 = 1;
