@@ -10,6 +10,7 @@ use std::path::Path;
 use cedrat::Store;
 use cedrat::heap::HeapOptions;
 use common::{cedrat, errors, files, json, printed, text};
+use serde_json::Value;
 
 /// A store with one heap that keeps account of blocks and one that does not.
 fn two_heaps(directory: &Path) -> Store {
@@ -85,6 +86,39 @@ fn a_damaged_chunk_is_told_with_its_file_and_place() {
     assert_eq!(verdict.status.code(), Some(1));
     assert!(errors(&verdict).contains(name), "{}", errors(&verdict));
     assert!(errors(&verdict).contains("offset"), "{}", errors(&verdict));
+}
+
+#[test]
+fn all_damaged_chunks_are_told_and_what_the_others_are_like() {
+    let folder = tempfile::tempdir().expect("a folder");
+    two_heaps(folder.path()).close().expect("a checkpoint");
+    let verify = |more: &[&str]| cedrat(&[&["heap", "verify", text(folder.path())], more].concat());
+    let sound = json(&verify(&["--json"]));
+    let of_raw = |verdict: &Value, what: &str| verdict["checkpoints"][1][what].as_u64().expect("a number");
+    // It has four, of which two were written to.
+    assert_eq!((of_raw(&sound, "sound"), of_raw(&sound, "never_written"), of_raw(&sound, "damaged")), (2, 2, 0));
+    let about = json(&cedrat(&["heap", "info", text(folder.path()), "--json"]));
+    let mut places = Vec::new();
+    for heap in 0..2 {
+        let name = about["heaps"][heap]["checkpoint_file"].as_str().expect("a file");
+        let file = OpenOptions::new().write(true).open(folder.path().join(name)).expect("a file");
+        for chunk in [0, 3].into_iter().take(heap + 1) {
+            let at = chunk * (4096 + (1 << 20));
+            file.write_all_at(b"damage", at + 4096 + 100).expect("room");
+            places.push((name.to_owned(), at + 4096));
+        }
+    }
+    let verdict = verify(&[]);
+    assert_eq!(verdict.status.code(), Some(1));
+    let said = errors(&verdict);
+    for (name, at) in &places {
+        assert!(said.lines().any(|line| line.contains(name) && line.contains(&at.to_string())), "{name} {at}: {said}");
+    }
+    assert_eq!(said.lines().filter(|line| line.contains("checksum")).count(), places.len(), "{said}");
+    let verdict = verify(&["--json"]);
+    let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("one JSON object");
+    assert_eq!((of_raw(&verdict, "sound"), of_raw(&verdict, "never_written"), of_raw(&verdict, "damaged")), (0, 2, 2));
+    assert_eq!(verdict["problems"].as_array().map(Vec::len), Some(3), "{verdict}");
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Shared {
         let reflects = changed.iter().map(|(root, _)| root.reflects).max().unwrap_or(0);
         log.force(Lsn::new(reflects))?;
         files.checkpointed(changed)?;
+        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         let redo_from = files.heaps().iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX);
         Ok(Checkpointed { redo_from, chunks })
     }

@@ -133,6 +133,7 @@ impl Tx<'_> {
             }
             None => {
                 slot.committed();
+                self.shared.counters.void_records.fetch_add(1, Ordering::Relaxed);
                 Err(Interrupt::CONFLICT)
             }
         }

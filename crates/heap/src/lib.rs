@@ -54,7 +54,7 @@ pub use heap::Heap;
 pub use held::Held;
 pub use joined::Joined;
 pub use load::FoundHeaps;
-pub use look::{HeapInfo, look};
+pub use look::{HeapInfo, LookedAt, look, look_at_chunks};
 pub use memory::{Counted, LogKeeper, Memory};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

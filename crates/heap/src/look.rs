@@ -1,9 +1,10 @@
 //! What is known of a store's heaps without loading them.
 
-use cedrat_media::{Media, OpenMode};
+use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
 use cedrat_wal::{Lsn, StoreId};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::files::chunk::{ChunkFile, digest};
 use crate::files::root::{HeapRoot, RootFile};
 use crate::region::WORD_LEN;
 
@@ -44,6 +45,60 @@ pub struct HeapInfo {
 pub fn look(media: &dyn Media, store: &StoreId) -> Result<Vec<HeapInfo>> {
     let found = RootFile::open(media, store, OpenMode::Read)?;
     Ok(found.map(|(_, root)| root.heaps.into_iter().map(HeapInfo::from).collect()).unwrap_or_default())
+}
+
+/// What lies in the file of a heap's newest checkpoint.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LookedAt {
+    /// The heap.
+    pub heap: HeapInfo,
+    /// Chunks that are as they were written.
+    pub sound: u32,
+    /// Chunks that were never written: they are all zero.
+    pub never_written: u32,
+    /// What is wrong: one error for each chunk that is not as it was written, or one for all of the file.
+    pub problems: Vec<Error>,
+}
+
+/// Reads every chunk of the checkpoints that count, whatever the others are like; loads none. Changes nothing.
+///
+/// # Errors
+/// Those of [`look`].
+pub fn look_at_chunks(media: &dyn Media, store: &StoreId) -> Result<Vec<LookedAt>> {
+    let root = RootFile::open(media, store, OpenMode::Read)?.map(|(_, root)| root).unwrap_or_default();
+    Ok(root.heaps.into_iter().map(|heap| look_at_heap(media, store, heap)).collect())
+}
+
+fn look_at_heap(media: &dyn Media, store: &StoreId, root: HeapRoot) -> LookedAt {
+    let mut looked = LookedAt { heap: root.clone().into(), sound: 0, never_written: 0, problems: Vec::new() };
+    if root.checkpoint == 0 {
+        return looked;
+    }
+    let name = root.file_name(root.checkpoint);
+    let file = match media.open(&name, OpenMode::Read) {
+        Ok(file) => ChunkFile { media, file, store, heap: root.number, chunk_len: root.chunk_len },
+        Err(error) => {
+            let doing = format!("opening {name}, which holds the checkpoint of heap {}", root.name);
+            looked.problems.push(Error::io(doing, error));
+            return looked;
+        }
+    };
+    let mut place = AlignedBuf::zeroed(root.chunk_len as usize + BLOCK_LEN);
+    let mut checksums = Vec::new();
+    for chunk in 0..root.chunks {
+        match file.read(chunk, root.checkpoint, &mut place) {
+            Ok(header) => checksums.push(header.map(|header| header.data_crc)),
+            Err(error) => looked.problems.push(error),
+        }
+    }
+    looked.sound = checksums.iter().flatten().count() as u32;
+    looked.never_written = checksums.len() as u32 - looked.sound;
+    if looked.problems.is_empty() && digest(&checksums) != root.digest {
+        let what = "its chunks are not those of the checkpoint that the root names";
+        looked.problems.push(Error::damaged(name, 0, what));
+    }
+    looked
 }
 
 impl From<HeapRoot> for HeapInfo {

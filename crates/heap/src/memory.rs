@@ -66,15 +66,23 @@ pub trait LogKeeper: Send + Sync {
 pub(crate) struct Counters {
     pub(crate) partition_commits_made_sync: AtomicU64,
     pub(crate) conflicts: AtomicU64,
+    pub(crate) void_records: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
 }
 
 /// What happened, counted since the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counted {
     /// Transactions that were run again, because another was quicker.
     pub conflicts: u64,
     /// `Partition` commits that depended on others and became `Sync` (E8.5).
     pub partition_commits_made_sync: u64,
+    /// Commits whose LSN went to a void record, because what they had read changed while they drew it (E2.3). Each was run
+    /// again, and is among the conflicts.
+    pub void_records: u64,
+    /// Checkpoints of the heaps that count.
+    pub checkpoints: u64,
 }
 
 /// Those who wait until something that they read is changed.
@@ -285,6 +293,8 @@ impl Memory {
         Counted {
             conflicts: counters.conflicts.load(Ordering::Relaxed),
             partition_commits_made_sync: counters.partition_commits_made_sync.load(Ordering::Relaxed),
+            void_records: counters.void_records.load(Ordering::Relaxed),
+            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
         }
     }
 }

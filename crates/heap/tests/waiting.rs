@@ -97,8 +97,9 @@ fn a_transaction_beside_another_waits_for_what_that_has_locked() {
             let beside = session.run(Commit::Sync, |tx| {
                 tx.write(&heap, word, 1)?;
                 let beside = scope.spawn(|| heap.atomically(|tx| tx.update(&heap, word, |value| value + 1)));
-                thread::yield_now();
-                std::thread::sleep(Duration::from_millis(30));
+                while heap.memory().counted().conflicts == 0 {
+                    thread::yield_now(); // it has not met the lock yet
+                }
                 Ok(beside)
             });
             beside.unwrap().value.join().unwrap().expect("it was waited for");

@@ -88,6 +88,17 @@ impl Checkpoints {
             self.ask();
         }
     }
+
+    /// A checkpoint begins. Returns how much log it needs not be called for any more, once it has come to its end.
+    fn begins(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint has come to its end, whoever called for it: the next is due when as much was written since its beginning.
+    fn has_come_to_its_end(&self, written: u64) {
+        self.due_at.fetch_max(written + self.every.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.taken.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 impl Inner {
@@ -99,11 +110,12 @@ impl Inner {
 
     fn take_checkpoint(&self) -> Result<()> {
         self.alive()?;
+        let written = self.checkpoints.begins();
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         self.pool.write_back(WriteBack::Below(now))?;
         self.note_where_recovery_begins()?;
-        self.checkpoints.taken.fetch_add(1, Ordering::AcqRel);
+        self.checkpoints.has_come_to_its_end(written);
         Ok(())
     }
 
@@ -169,5 +181,32 @@ impl Drop for Checkpointer {
             // A panic in it was an assertion; it has been printed, and the store is closing.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_somebody_takes_is_not_taken_again_at_once() {
+        let checkpoints = Checkpoints::default();
+        checkpoints.every.store(100, Ordering::Relaxed);
+        checkpoints.due_at.store(100, Ordering::Relaxed);
+        let asked = || std::mem::take(&mut *checkpoints.wish.what.lock()) == What::Checkpoint;
+        checkpoints.note(90);
+        let written = checkpoints.begins();
+        checkpoints.note(5); // while it is taken
+        checkpoints.has_come_to_its_end(written);
+        checkpoints.note(90);
+        assert!(!asked(), "95 bytes were written since one began");
+        checkpoints.note(5);
+        assert!(asked(), "a hundred were");
+        // One that was begun long ago does not bring the next one forward.
+        checkpoints.has_come_to_its_end(written);
+        checkpoints.note(99);
+        assert!(!asked());
+        checkpoints.note(1);
+        assert!(asked());
     }
 }

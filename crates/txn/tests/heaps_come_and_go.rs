@@ -34,3 +34,17 @@ fn meet() {
 fn growing_a_heap_meets_its_end() {
     explore(7, 300, meet);
 }
+
+#[test]
+fn checkpoints_of_heaps_are_counted() {
+    explore(8, 1, || {
+        let store = open(&Arc::new(SimDisk::new()));
+        let memory = store.memory();
+        let heap = memory.create_heap("heap", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) }).unwrap();
+        for count in 0..3 {
+            assert_eq!(memory.counted().checkpoints, count);
+            heap.atomically(|tx| tx.write(&heap, 0, count)).unwrap();
+            store.checkpoint().unwrap();
+        }
+    });
+}

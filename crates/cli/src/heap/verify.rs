@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cedrat::heap;
+use cedrat::media::RealDisk;
 use cedrat::txn::Store;
 use serde::Serialize;
 
@@ -18,9 +20,30 @@ struct Verdict {
     /// Why it is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
+    checkpoints: Vec<Checkpoint>,
     /// Words that the log has beyond the checkpoints.
     words_replayed: u64,
     heaps: Vec<Usage>,
+}
+
+/// The file of a heap's newest checkpoint, chunk by chunk.
+#[derive(Debug, Serialize)]
+struct Checkpoint {
+    heap: String,
+    /// Chunks that are as they were written.
+    sound: u32,
+    /// Chunks that were never written, which are zero.
+    never_written: u32,
+    /// Chunks that are not as they were written.
+    damaged: u32,
+}
+
+impl Checkpoint {
+    fn text(&self) -> String {
+        let Checkpoint { heap, sound, never_written, damaged } = self;
+        let of = |chunks: &u32| grouped((*chunks).into());
+        format!("{heap}: {} chunks sound, {} damaged, {} never written", of(sound), of(damaged), of(never_written))
+    }
 }
 
 /// A heap that was loaded, and walked if it keeps account of blocks.
@@ -61,13 +84,32 @@ pub(crate) fn examine(store: &Store, problems: &mut Vec<String>) -> Vec<Usage> {
 
 /// Verifies the heaps of a store.
 pub(crate) fn verify(arguments: &HeapVerify) -> Outcome {
-    drop(Looked::at(&arguments.directory)?);
+    let looked = Looked::at(&arguments.directory)?;
     let mut verdict = Verdict::default();
-    if let Err(Failure(problem)) = judge(&arguments.directory, &mut verdict) {
+    if let Err(Failure(problem)) = look_at_files(&arguments.directory, &looked, &mut verdict) {
+        verdict.problems.push(problem);
+    }
+    drop(looked);
+    // Recovery would say the first of them again.
+    if verdict.problems.is_empty()
+        && let Err(Failure(problem)) = judge(&arguments.directory, &mut verdict)
+    {
         verdict.problems.push(problem);
     }
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
+}
+
+fn look_at_files(directory: &Path, looked: &Looked, verdict: &mut Verdict) -> Outcome {
+    let media = RealDisk::new(directory);
+    for looked in heap::look_at_chunks(&media, &looked.found.control().store)? {
+        let read = looked.sound + looked.never_written;
+        let damaged = if looked.heap.checkpoint > 0 { looked.heap.chunks - read } else { 0 };
+        let (sound, never_written) = (looked.sound, looked.never_written);
+        verdict.problems.extend(looked.problems.into_iter().map(|problem| Failure::from(problem).0));
+        verdict.checkpoints.push(Checkpoint { heap: looked.heap.name, sound, never_written, damaged });
+    }
+    Ok(())
 }
 
 fn judge(directory: &Path, verdict: &mut Verdict) -> Outcome {
@@ -81,7 +123,9 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
     if json {
         output::json(verdict)?;
     } else {
-        let mut rows = vec![("recovery", format!("{} words to replay", grouped(verdict.words_replayed)))];
+        let mut rows = vec![("checkpoints", verdict.checkpoints.len().to_string())];
+        rows.extend(verdict.checkpoints.iter().map(|checkpoint| ("", checkpoint.text())));
+        rows.push(("recovery", format!("{} words to replay", grouped(verdict.words_replayed))));
         rows.push(("heaps", verdict.heaps.len().to_string()));
         rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
         rows.push(("verdict", if verdict.ok { "sound" } else { "not sound" }.to_string()));
