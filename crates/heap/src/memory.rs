@@ -44,12 +44,32 @@ pub(crate) struct Shared {
     pub(crate) files: Option<Files>,
     /// Held while heaps come, go or grow, and during checkpoints. Taken before `heaps`.
     pub(crate) changing: Mutex<()>,
-    /// Descriptors that nobody uses at the moment. Boxed: a session takes one by its pointer.
-    #[allow(clippy::vec_box)]
-    idle: Mutex<Vec<Box<Descriptor>>>,
+    seats: Mutex<Seats>,
     waiting: Waiting,
     dropped: AtomicBool,
     keeper: Mutex<Option<Arc<dyn LogKeeper>>>,
+}
+
+/// Who sits where: sessions, and transactions without one, by partitions of the log.
+#[derive(Debug)]
+struct Seats {
+    /// Descriptors that nobody uses at the moment. Boxed: a session takes one by its pointer.
+    #[allow(clippy::vec_box)]
+    idle: Vec<Box<Descriptor>>,
+    /// How many are in use in each partition.
+    live: Vec<u32>,
+}
+
+impl Seats {
+    fn new(partitions: u16) -> Seats {
+        Seats { idle: Vec::new(), live: vec![0; usize::from(partitions)] }
+    }
+
+    /// The partition with the fewest, the first of them.
+    fn emptiest(&self) -> PartitionId {
+        let (partition, _) = self.live.iter().enumerate().min_by_key(|&(_, live)| live).expect("a log has a partition");
+        PartitionId(partition as u16)
+    }
 }
 
 /// Who looks after the log that commits fill: a store.
@@ -124,7 +144,7 @@ impl Memory {
             next_number: AtomicU32::new(0),
             files,
             changing: Mutex::new(()),
-            idle: Mutex::default(),
+            seats: Mutex::new(Seats::new(partitions)),
             waiting: Waiting::default(),
             dropped: AtomicBool::new(false),
             keeper: Mutex::new(None),
@@ -208,7 +228,7 @@ impl Memory {
         heaps[at].set_dropped();
         self.shared.dropped.store(true, Ordering::Release);
         let core = heaps.remove(at);
-        self.shared.idle.lock().iter_mut().for_each(|descriptor| descriptor.forget_dropped());
+        self.shared.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.forget_dropped());
         match &self.shared.files {
             Some(files) => files.remove(&core),
             None => Ok(()),
@@ -313,16 +333,24 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// A descriptor that nobody uses, with a slot.
+    /// A descriptor that nobody uses, with a slot, in the partition of the log with the fewest others.
     pub(crate) fn take_descriptor(&self) -> Result<Box<Descriptor>> {
-        if let Some(descriptor) = self.idle.lock().pop() {
-            return Ok(descriptor);
-        }
-        let limit = u64::from(self.options.sessions_max);
-        let what = "sessions, or transactions at one moment (sessions_max)";
-        let number = self.slots.take().ok_or(Error::Limit { what, given: limit + 1, limit })?;
-        let partitions = self.clock.log().map_or(1, Log::partitions);
-        Ok(Box::new(Descriptor::new(number, PartitionId((number % u32::from(partitions)) as u16))))
+        let mut seats = self.seats.lock();
+        let partition = seats.emptiest();
+        let descriptor = match seats.idle.pop() {
+            Some(mut descriptor) => {
+                descriptor.partition = partition;
+                descriptor
+            }
+            None => {
+                let limit = u64::from(self.options.sessions_max);
+                let what = "sessions, or transactions at one moment (sessions_max)";
+                let number = self.slots.take().ok_or(Error::Limit { what, given: limit + 1, limit })?;
+                Box::new(Descriptor::new(number, partition))
+            }
+        };
+        seats.live[usize::from(partition.0)] += 1;
+        Ok(descriptor)
     }
 
     /// Gives a descriptor back; it holds nothing but room in the log.
@@ -330,7 +358,9 @@ impl Shared {
         if self.has_dropped_heaps() {
             descriptor.forget_dropped();
         }
-        self.idle.lock().push(descriptor);
+        let mut seats = self.seats.lock();
+        seats.live[usize::from(descriptor.partition.0)] -= 1;
+        seats.idle.push(descriptor);
     }
 
     /// Whether any heap was dropped since the memory was made.
@@ -341,7 +371,7 @@ impl Shared {
 
     /// The log is full: what idle descriptors have reserved is given up, then room is made.
     pub(crate) fn make_room(&self) {
-        self.idle.lock().iter_mut().for_each(|descriptor| descriptor.room = None);
+        self.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.room = None);
         let keeper = self.keeper.lock().clone();
         if let Some(keeper) = keeper {
             keeper.make_room();

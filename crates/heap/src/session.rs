@@ -27,8 +27,8 @@ pub struct Done<T> {
 
 /// A thread's place in a memory: buffers, a slot in what others look at, a partition of the log.
 ///
-/// It belongs to one thread at a time and may be moved to another. Sessions are numbered round the partitions of the log:
-/// the first few are each in their own.
+/// It belongs to one thread at a time and may be moved to another. A new one is in the partition of the log with the fewest
+/// others: a few are each in their own.
 pub struct Session {
     memory: Memory,
     descriptor: Option<Box<Descriptor>>,

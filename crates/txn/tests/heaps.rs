@@ -1,6 +1,6 @@
 //! Heaps of a store: what comes and goes with it, and what must not be left behind.
 
-use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions};
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Session};
 use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_txn::{Options, Registry, Result, Store};
@@ -39,6 +39,33 @@ fn a_heap_made_behind_commits_that_are_lost_is_there() {
     drop((second, store));
     let store = open(&Arc::new(crashed.cut_power(Loss::Everything))).unwrap();
     assert_eq!(word(&store.memory().heap("second").unwrap(), 0), 7);
+}
+
+/// Whoever comes is put where the fewest are, also in the place of one who has left.
+#[test]
+fn sessions_spread_over_the_partitions_of_the_log() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, Options { partitions: 4, ..Options::simulated() }).unwrap();
+    let heap = store.memory().create_heap("heap", &small(65_536)).unwrap();
+    let take = |count: usize| (0..count).map(|_| heap.memory().session().unwrap()).collect::<Vec<_>>();
+    let live = |sessions: &mut [Session]| {
+        let mut live = [0; 4];
+        for (session, number) in sessions.iter_mut().zip(0..) {
+            let done = session.run(Commit::Partition, |tx| tx.write(&heap, number * 512, 1)).unwrap();
+            live[usize::from(done.alone.expect("it depends on nobody").partition.0)] += 1;
+        }
+        live
+    };
+    let mut many = take(8);
+    assert_eq!(live(&mut many), [2; 4]);
+    drop(many);
+    let mut few = take(4);
+    assert_eq!(live(&mut few), [1; 4], "those who left have left their places");
+    few.remove(2);
+    few.extend(take(1));
+    assert_eq!(live(&mut few), [1; 4]);
+    few.extend(take(2));
+    assert_eq!(live(&mut few), [2, 2, 1, 1]);
 }
 
 /// A crash between the two slots of the root, and then one that tears the next write of it: the slot that was torn is not the
