@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::run::Done;
 use crate::systems::Result;
 
-/// How many commits a thread has outstanding where it waits for tokens.
-const OUTSTANDING: usize = 128;
+/// How many commits a thread has outstanding where it waits for tokens: what threads commit in the few milliseconds that a
+/// write and its turn at a processor may take. With fewer the disk's latency is the bound, so many in each of its writes.
+const OUTSTANDING: usize = 16 << 10;
 
 /// A way to commit transaction after transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,17 +87,14 @@ impl Mode {
 
 /// Where as many as allowed are outstanding, waits for the oldest; whatever became stable with it is let go too.
 fn wait_for_oldest(session: &Session, outstanding: &mut VecDeque<Lsn>) -> Result<()> {
+    let memory = session.memory();
+    let (Some(log), Some(&oldest)) = (memory.log(), outstanding.front()) else { return Ok(()) };
     if outstanding.len() < OUTSTANDING {
         return Ok(());
     }
-    let memory = session.memory();
-    if let Some(&oldest) = outstanding.front() {
-        memory.is_stable(oldest, true)?;
-    }
-    while let Some(&oldest) = outstanding.front()
-        && memory.is_stable(oldest, false)?
-    {
-        outstanding.pop_front();
-    }
+    memory.is_stable(oldest, true)?;
+    let durable = log.durable_lsn();
+    let stable = outstanding.partition_point(|&lsn| lsn <= durable);
+    outstanding.drain(..stable);
     Ok(())
 }
