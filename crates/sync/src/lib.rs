@@ -15,7 +15,7 @@
 //! In a shuttle build these types may be used only inside [`explore`]. Such a build is tested with `--tests`: the
 //! programs in the documentation run on ordinary threads.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(not(cedrat_shuttle))]
 mod real;
@@ -27,8 +27,11 @@ mod scheduled;
 #[cfg(cedrat_shuttle)]
 use scheduled as world;
 
+#[allow(unsafe_code)] // its reasons are numbered there
+mod hurry;
 mod word;
 
+pub use hurry::hurry;
 pub use world::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore,
     spin_hint, thread, thread_local,

@@ -1,11 +1,12 @@
 //! Group commit: who writes, who waits, who wakes whom.
 //!
-//! There is no flusher thread. A committer whose block nobody writes yet writes it itself, outside the latch, while
+//! No flusher thread is needed. A committer whose block nobody writes yet writes it itself, outside the latch, while
 //! others do the same with other blocks, up to `writes_in_flight` at a time. One who comes when all places are taken
 //! waits with the open block, which fills meanwhile. Whoever finishes a write wakes those whose blocks became durable
 //! by it, and asks one of those who wait with the next block to write it.
 
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::Ordering;
 use std::io;
 
 use crate::error::{StopReason, Stopped};
@@ -68,7 +69,7 @@ impl Shared {
                 Next::Durable => return Ok(()),
                 Next::Stopped => return self.check_running(),
                 Next::Write(block) => {
-                    self.write(partition, block)?;
+                    self.write(partition, block, None)?;
                     step = Step::Again;
                 }
                 Next::Wait(event, patience) => {
@@ -86,8 +87,24 @@ impl Shared {
         }
     }
 
-    /// Makes a block stable and wakes whom that concerns.
-    fn write(&self, partition: &Partition, block: Arc<Block>) -> Result<(), Stopped> {
+    /// Writes what the partition holds now and nobody else writes, one block after the other.
+    pub(crate) fn write_out(&self, partition: &Partition) -> Result<(), Stopped> {
+        self.check_running()?;
+        let (mut next, last) = partition.take_first(self.clock.known_durable(), self.options.writes_in_flight);
+        while let Some(block) = next {
+            next = self.write(partition, block, Some(last))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a block stable and wakes whom that concerns. Takes the next one to write at the same time, if it begins at
+    /// `last` or before: the latch may be long in coming where its holder has lost its processor.
+    fn write(
+        &self,
+        partition: &Partition,
+        block: Arc<Block>,
+        last: Option<LogOffset>,
+    ) -> Result<Option<Arc<Block>>, Stopped> {
         let position = Position { partition: partition.id, offset: block.offset() };
         let written = self.segment_for(position).and_then(|slot| {
             let piece = Piece {
@@ -103,9 +120,10 @@ impl Shared {
         if let Err((file, source)) = written {
             // W6: nobody knows what the disk has kept of it, and asking again would not tell.
             self.stop(StopReason::WriteFailed { file, source });
-            return self.check_running();
+            return self.check_running().map(|()| None);
         }
-        let completed = partition.complete(block, self.options.writes_in_flight);
+        let durable = self.clock.known_durable();
+        let (completed, next) = partition.complete(block, self.options.writes_in_flight, durable, last);
         if completed.advanced {
             self.durable_lsn();
         }
@@ -113,7 +131,7 @@ impl Shared {
         if completed.advanced {
             self.tickets.wake(self);
         }
-        Ok(())
+        Ok(next)
     }
 
     fn stabilise(&self, slot: &Slot, piece: Piece<'_>) -> Result<(), (String, io::Error)> {
@@ -133,6 +151,33 @@ impl Shared {
             self.begin_segment(&mut state, position.partition, before)?;
         }
         self.begin_segment(&mut state, position.partition, wanted)
+    }
+
+    /// The segment that a partition should have ahead: the next one, when a quarter of its own is used and it is not begun.
+    pub(crate) fn ahead_of(&self, partition: &Partition) -> Option<u64> {
+        let geometry = self.reader.geometry;
+        let flushed = LogOffset::new(partition.flushed.load(Ordering::Acquire));
+        let next = geometry.sequence(flushed) + 1;
+        let is_far = geometry.left(flushed) <= geometry.capacity() / 4 * 3;
+        (is_far && !self.reader.in_use[partition.id.index()].read().contains_key(&next)).then_some(next)
+    }
+
+    /// Begins the next segment of each partition that is well into its own, where there is room beside all that is
+    /// promised. So whoever gets there waits neither for its header nor for the control file.
+    pub(crate) fn begin_ahead(&self) -> Result<(), Stopped> {
+        for partition in &self.partitions {
+            let Some(sequence) = self.ahead_of(partition) else { continue };
+            self.check_running()?;
+            if !self.space.take_ahead(partition.id, sequence) {
+                continue;
+            }
+            let begin = Position { partition: partition.id, offset: self.reader.geometry.begin(sequence) };
+            if let Err((file, source)) = self.segment_for(begin) {
+                self.stop(StopReason::WriteFailed { file, source });
+                return self.check_running();
+            }
+        }
+        Ok(())
     }
 
     fn begin_segment(
@@ -198,7 +243,6 @@ impl Shared {
 
     /// Waits while the partition holds too much that is not written, writing along.
     pub(crate) fn throttle(&self, partition: &Partition) -> Result<(), Stopped> {
-        use cedrat_sync::atomic::Ordering;
         while partition.unwritten.load(Ordering::Relaxed) > self.options.unwritten_max {
             self.check_running()?;
             let oldest = partition.tail.lock().oldest_sealed();
@@ -246,6 +290,39 @@ mod tests {
             assert_eq!(log.control().partitions[0].segments_begun, 3);
             // As after a crash at this moment: nothing was written yet.
             Log::look(&media).expect("W8: a segment that the control file knows is there");
+        });
+    }
+
+    /// A segment begun ahead is begun as any other, counts as taken, and is there for another partition after a crash.
+    #[test]
+    fn a_segment_begins_ahead_when_a_quarter_of_the_one_before_is_used() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { partitions: 2, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            drop(log.reserve(ByteLen(500_000), ByteLen(0)).expect("there is room"));
+            let mut room = log.reserve(ByteLen(130_000), ByteLen(0)).expect("there is room");
+            let begun =
+                |log: &Log| log.control().partitions.iter().map(|known| known.segments_begun).collect::<Vec<_>>();
+            let mut append = || {
+                let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                let placed = log.append(PartitionId(1), head, &[&[7; 5000]], &mut room);
+                log.force(placed.lsn).expect("the log runs");
+                log.begin_ahead().expect("the log runs");
+            };
+            append();
+            assert_eq!(begun(&log), [0, 1]);
+            (0..3).for_each(|_| append());
+            assert_eq!(begun(&log), [0, 2]);
+            assert_eq!(log.space().segments_in_use, 3);
+            (0..20).for_each(|_| append());
+            assert_eq!(log.space().segments_in_use, 1 + begun(&log)[1], "each counts once");
+            drop(room);
+            assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
+            drop(log);
+            let found = Log::look(&media).expect("W8: what has begun is there");
+            let again = found.begin(&[], &options).expect("the log opens");
+            assert_eq!(again.space().segments_in_use, 1 + begun(&again)[1], "what was ahead was given back");
         });
     }
 }

@@ -271,13 +271,19 @@ impl Log {
         self.shared.check_running().err()
     }
 
+    /// Begins the next segment of each partition that is well into its own, as the threads of [`Log::start_writer`] do.
+    /// Nothing depends on it but how long a write at the end of a segment takes.
+    pub fn begin_ahead(&self) -> Result<(), Stopped> {
+        self.shared.begin_ahead()
+    }
+
     /// How the log's room is used.
     pub fn space(&self) -> LogSpace {
         self.shared.space.show(self.shared.reader.geometry.segment_len)
     }
 
-    /// Starts the thread that writes asynchronous commits and promises, and makes segments ready ahead of need. It
-    /// ends when the handle is dropped. Start at most one.
+    /// Starts the threads that write asynchronous commits and promises, and make segments ready ahead of need. They
+    /// end when the handle is dropped. Start at most one.
     pub fn start_writer(&self) -> Writer {
         Writer::start(&self.shared)
     }
@@ -339,7 +345,7 @@ impl Shared {
         }
         drop(tail);
         reservation.pay(len);
-        self.writer.appended(sealed);
+        self.writer.appended(partition.id, sealed);
         match decision {
             Ok(kept) => Decided { appended, kept },
             Err(panic) => resume_unwind(panic),

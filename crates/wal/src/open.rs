@@ -269,6 +269,7 @@ fn build(
     for (index, &stop) in ends.stops.iter().enumerate() {
         let id = PartitionId(index as u16);
         let constants = Constants {
+            partition: id,
             geometry,
             block_seed: reader.block_seeds[index],
             epoch: epoch.number,
@@ -284,7 +285,7 @@ fn build(
             pool.found(slot.number, None, false);
             space.segment_prepared();
             if sequence < geometry.sequence(stop) {
-                space.segment_taken();
+                space.segment_found();
             }
         }
         partitions.push(partition);
@@ -300,7 +301,7 @@ fn build(
         space,
         control: Mutex::new(state),
         tickets: Tickets::default(),
-        writer: WriterState::default(),
+        writer: WriterState::new(count),
         is_stopped: AtomicBool::new(false),
         stopped: Mutex::new(None),
         #[cfg(feature = "planted-faults")]

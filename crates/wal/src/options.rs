@@ -32,7 +32,7 @@ pub struct LogOptions {
     pub block_len_max: usize,
     /// [`Log::throttle`](crate::Log::throttle) waits while a partition holds more unwritten bytes than this.
     pub unwritten_max: u64,
-    /// How long the writer thread lets an asynchronous commit wait at most, in milliseconds.
+    /// How long the writer threads let an asynchronous commit wait at most, in milliseconds.
     pub flush_interval_ms: u64,
     /// Who decides when a block is stable.
     pub sink: Arc<dyn Sink>,
@@ -69,7 +69,7 @@ impl Default for LogOptions {
             writes_in_flight: 8,
             block_len_max: 256 << 10,
             unwritten_max: 4 << 20,
-            flush_interval_ms: 10,
+            flush_interval_ms: 5,
             sink: Arc::new(SegmentSink),
             #[cfg(feature = "planted-faults")]
             fault: None,

@@ -51,6 +51,7 @@ pub(crate) struct Partition {
 /// What does not change while the log is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Constants {
+    pub(crate) partition: PartitionId,
     pub(crate) geometry: Geometry,
     pub(crate) block_seed: u32,
     pub(crate) epoch: u32,
@@ -227,8 +228,22 @@ impl Partition {
         offset.get() < self.flushed.load(Ordering::Acquire)
     }
 
-    /// Notes that a write has finished. The caller wakes whom it sets free, after the latch is let go.
-    pub(crate) fn complete(&self, block: Arc<Block>, writes_in_flight: usize) -> Completed {
+    /// The first block to write of what is here now, and where the last of it begins.
+    pub(crate) fn take_first(&self, durable: Lsn, writes_in_flight: usize) -> (Option<Arc<Block>>, LogOffset) {
+        let mut tail = self.tail.lock();
+        let last = tail.open.offset;
+        (tail.take_up_to(self, durable, last, writes_in_flight), last)
+    }
+
+    /// Notes that a write has finished, and takes the next block to write, if it begins at `last` or before. The caller wakes
+    /// whom it sets free, after the latch is let go.
+    pub(crate) fn complete(
+        &self,
+        block: Arc<Block>,
+        writes_in_flight: usize,
+        durable: Lsn,
+        last: Option<LogOffset>,
+    ) -> (Completed, Option<Arc<Block>>) {
         let mut tail = self.tail.lock();
         tail.in_flight -= 1;
         let at = tail.queue.partition_point(|queued| queued.block.offset() < block.offset());
@@ -262,10 +277,11 @@ impl Partition {
             let others: u32 = tail.queue.iter().map(|queued| queued.committers).sum();
             tail.expected = committers + others + tail.open.committers;
         }
+        let next = last.and_then(|last| tail.take_up_to(self, durable, last, writes_in_flight));
         if tail.in_flight < writes_in_flight {
             completed.lead = tail.whom_to_ask();
         }
-        completed
+        (completed, next)
     }
 
     /// Drops what is appended from now on and wakes everybody.
@@ -290,7 +306,7 @@ impl Open {
         let geometry = constants.geometry;
         let sequence = geometry.sequence(offset);
         if before.is_none_or(|before| geometry.sequence(before) != sequence) {
-            constants.space.segment_taken();
+            constants.space.segment_taken(constants.partition, sequence);
         }
         Open {
             offset,
@@ -444,6 +460,21 @@ impl Tail {
         self.taken += 1;
         self.in_flight += 1;
         Some(block)
+    }
+
+    /// As `take`, for somebody who writes for others: nothing that begins behind `last`, and not the open block while
+    /// committers gather in it. Those see to it themselves.
+    fn take_up_to(
+        &mut self,
+        partition: &Partition,
+        durable: Lsn,
+        last: LogOffset,
+        writes_in_flight: usize,
+    ) -> Option<Arc<Block>> {
+        let next = self.queue.get(self.taken).map_or(self.open.offset, |queued| queued.block.offset());
+        let gathers = self.taken == self.queue.len() && self.open.committers > 0;
+        let may = self.in_flight < writes_in_flight && next <= last && !gathers && !self.stopped;
+        if may { self.take(partition, durable) } else { None }
     }
 
     /// What somebody has to do who wants the block with this place to be durable.

@@ -9,12 +9,14 @@
 //! - of the others three quarters are promised; the rest covers block headers and the ends of segments that a record
 //!   did not fit into (a record is at most an eighth of a segment).
 //!
-//! What is appended is taken from the reservation; that it lies in a segment now shows in `taken`.
+//! What is appended is taken from the reservation; that it lies in a segment now shows in `taken`. A segment that is begun ahead of
+//! need counts as taken from then on, for no other partition can have it; it is not begun where that would keep somebody from a
+//! reservation.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 
-use crate::ByteLen;
+use crate::{ByteLen, PartitionId};
 
 /// How much a reservation asks for at a time, to keep shared counters out of the way of small updates.
 const ASKED_AT_LEAST: u64 = 8 * 1024;
@@ -44,6 +46,8 @@ pub(crate) struct Space {
     prepared: AtomicU64,
     /// Segments that hold, or will hold, what was appended and is still kept.
     taken: AtomicU64,
+    /// For each partition, the sequence number behind its newest segment that counts as taken.
+    taken_before: Vec<AtomicU64>,
     reserved: AtomicU64,
     overdrawn: AtomicU64,
     /// Held while segments are made for a reservation that there was no room for.
@@ -75,6 +79,7 @@ impl Space {
             segments_max,
             prepared: AtomicU64::new(0),
             taken: AtomicU64::new(0),
+            taken_before: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
             reserved: AtomicU64::new(0),
             overdrawn: AtomicU64::new(0),
             growing: Mutex::new(()),
@@ -108,9 +113,35 @@ impl Space {
         self.prepared.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One more segment holds what is kept.
-    pub(crate) fn segment_taken(&self) {
+    /// An older segment of some partition holds what is kept.
+    pub(crate) fn segment_found(&self) {
         self.taken.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A partition has got to its segment with this number. It gets to one after the other, and each counts once.
+    pub(crate) fn segment_taken(&self, partition: PartitionId, sequence: u64) {
+        let before = self.taken_before[partition.index()].fetch_max(sequence + 1, Ordering::AcqRel);
+        if before <= sequence {
+            self.taken.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Counts a segment as taken before its partition gets there, if there is room for it and another one beside all that is
+    /// promised.
+    pub(crate) fn take_ahead(&self, partition: PartitionId, sequence: u64) -> bool {
+        let room = self.room_ahead();
+        let there_is = self.try_take(room);
+        if there_is {
+            // Held while it is counted: so nobody is promised in between what it takes away.
+            self.segment_taken(partition, sequence);
+            self.give_back(room);
+        }
+        there_is
+    }
+
+    /// What should be free beside all that is promised: a segment to begin, and another one for those who ask meanwhile.
+    fn room_ahead(&self) -> u64 {
+        2 * (self.segment_capacity / 4 * 3)
     }
 
     /// Whole segments were given back.
@@ -122,7 +153,7 @@ impl Space {
     pub(crate) fn is_short(&self) -> bool {
         let reserved = self.reserved.load(Ordering::Acquire);
         let prepared = self.prepared.load(Ordering::Acquire);
-        prepared < self.segments_max && self.promisable() < reserved + self.segment_capacity / 4 * 3
+        prepared < self.segments_max && self.promisable() < reserved + self.room_ahead()
     }
 
     /// Whether another segment may be made.
@@ -290,6 +321,28 @@ mod tests {
             assert!(one.try_grow(promisable - 100, 60), "E16.1");
             assert!(!one.try_grow(30, 30), "E16.1");
             assert!(one.try_grow(20, 20), "E16.1");
+            drop(one);
+            assert_eq!(space.show(0).reserved, ByteLen(0));
+        });
+    }
+
+    /// A segment begun ahead counts once, and never takes what somebody might still ask for at the border.
+    #[test]
+    fn what_is_taken_ahead_counts_once_and_leaves_room() {
+        explore(1, 1, || {
+            let space = Arc::new(Space::new(1 << 20, 1, 10));
+            space.prepared.store(6, Ordering::Relaxed);
+            space.segment_taken(PartitionId(0), 0);
+            let piece = (1 << 20) / 4 * 3;
+            assert_eq!(space.show(0).free, ByteLen(3 * piece));
+            assert!(space.take_ahead(PartitionId(0), 1));
+            assert_eq!(space.show(0).free, ByteLen(2 * piece), "E16.1");
+            space.segment_taken(PartitionId(0), 1);
+            assert_eq!(space.show(0).free, ByteLen(2 * piece), "it counted already");
+            let mut one = Reservation::empty(&space, false);
+            assert!(one.try_grow(piece, 0));
+            assert!(!space.take_ahead(PartitionId(0), 2), "E16.1: the last segment is for those who ask");
+            assert!(one.try_grow(piece, 0), "E16.1");
             drop(one);
             assert_eq!(space.show(0).reserved, ByteLen(0));
         });

@@ -1,108 +1,165 @@
 //! The writer threads: asynchronous commits and promises when idle; segments ahead of need.
 //!
-//! Nothing correct depends on them; without them, committers, throttled appenders and reservations do their work. They are
-//! two because making a segment takes as long as writing all of it, and commits should not wait so long.
+//! Nothing correct depends on them; without them, committers, throttled appenders and reservations do their work.
+//!
+//! Several write, each for partitions of its own: who waits for one partition's latch, whose holder may have lost its
+//! processor, keeps no other partition waiting. Making a segment takes as long as writing all of it, and beginning one
+//! three writes: threads of their own do that.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Condvar, Mutex, thread};
+use cedrat_sync::{Arc, Condvar, Mutex, hurry, thread};
 use std::time::Duration;
 
+use crate::PartitionId;
 use crate::log::Shared;
+
+/// So many threads write, at most; the partitions are dealt out among them.
+const WRITERS_MAX: u16 = 8;
 
 /// The writer threads; they end, having flushed everything, when this is dropped.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
-    thread: Option<thread::JoinHandle<()>>,
-    preparer: Option<thread::JoinHandle<()>>,
+    threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// How the thread is spoken to.
-#[derive(Debug, Default)]
+/// How the threads are spoken to.
+#[derive(Debug)]
 pub(crate) struct WriterState {
     running: AtomicBool,
-    /// The thread sleeps long: everything is durable and promised.
+    /// The threads sleep long: everything is durable and promised.
     idle: AtomicBool,
+    /// Those who write.
+    write: Vec<Call>,
+    /// Who begins segments.
+    begin: Call,
+    /// Who makes segments.
+    make: Call,
+}
+
+/// How one thread is called.
+#[derive(Debug, Default)]
+struct Call {
     asked: Mutex<Asked>,
     changed: Condvar,
-    /// For the thread that makes segments.
-    preparing: Mutex<Preparing>,
-    short: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Asked {
-    flush: bool,
+    something: bool,
     quit: bool,
 }
 
-#[derive(Debug, Default)]
-struct Preparing {
-    /// There are too few segments.
-    short: bool,
-    quit: bool,
-}
-
-impl WriterState {
-    pub(crate) fn is_running(&self) -> bool {
-        self.running.load(Ordering::SeqCst)
-    }
-
-    /// Asks the thread to flush what there is. Cheap if it was asked already.
-    pub(crate) fn flush_now(&self) {
+impl Call {
+    /// Asks the thread to do what it does. Cheap if it was asked already.
+    fn ask(&self) {
         let mut asked = self.asked.lock();
-        if !asked.flush {
-            asked.flush = true;
+        if !asked.something {
+            asked.something = true;
             drop(asked);
             self.changed.notify_one();
         }
     }
 
-    /// Something was appended: the thread must not sleep on.
+    fn ask_to_quit(&self) {
+        self.asked.lock().quit = true;
+        self.changed.notify_one();
+    }
+
+    /// Returns when the thread was asked, or when `at_most` is over. Says whether it is to quit.
+    fn hear(&self, at_most: impl Fn() -> Option<Duration>) -> bool {
+        let mut asked = self.asked.lock();
+        if !asked.something && !asked.quit {
+            match at_most() {
+                Some(time) => {
+                    self.changed.wait_for(&mut asked, time);
+                }
+                None => {
+                    while !asked.something && !asked.quit {
+                        self.changed.wait(&mut asked);
+                    }
+                }
+            }
+        }
+        asked.something = false;
+        asked.quit
+    }
+}
+
+impl WriterState {
+    pub(crate) fn new(partitions: u16) -> WriterState {
+        let write = (0..partitions.min(WRITERS_MAX)).map(|_| Call::default()).collect();
+        let (running, idle) = (AtomicBool::new(false), AtomicBool::new(false));
+        WriterState { running, idle, write, begin: Call::default(), make: Call::default() }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    /// Asks the threads to flush what there is. Cheap if they were asked already.
+    pub(crate) fn flush_now(&self) {
+        self.write.iter().for_each(Call::ask);
+    }
+
+    /// Something was appended: the partition's thread must not sleep on.
     #[inline]
-    pub(crate) fn appended(&self, sealed: bool) {
+    pub(crate) fn appended(&self, partition: PartitionId, sealed: bool) {
         if sealed || self.idle.load(Ordering::Relaxed) {
-            self.appended_slowly();
+            self.appended_slowly(partition);
         }
     }
 
     #[cold]
-    fn appended_slowly(&self) {
-        if self.is_running() {
-            self.idle.store(false, Ordering::Relaxed);
-            self.flush_now();
+    fn appended_slowly(&self, partition: PartitionId) {
+        if !self.is_running() {
+            return;
         }
+        if self.idle.swap(false, Ordering::Relaxed) {
+            self.flush_now(); // all of them: none sleeps long any more
+        } else {
+            self.write[partition.index() % self.write.len()].ask();
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Call> {
+        self.write.iter().chain([&self.begin, &self.make])
     }
 }
 
 impl Writer {
     pub(crate) fn start(shared: &Arc<Shared>) -> Writer {
         let writer = &shared.writer;
-        *writer.asked.lock() = Asked::default();
-        *writer.preparing.lock() = Preparing::default();
+        writer.all().for_each(|call| *call.asked.lock() = Asked::default());
         writer.running.store(true, Ordering::SeqCst);
-        let spawn = |name: &str, run: fn(&Shared)| {
-            let shared = Arc::clone(shared);
-            thread::Builder::new().name(name.into()).spawn(move || run(&shared)).ok()
-        };
-        let thread = spawn("cedrat-log", run);
-        if thread.is_none() {
+        let mut threads = Vec::new();
+        for number in 0..writer.write.len() {
+            threads.extend(spawn(shared, format!("cedrat-log-{number}"), move |shared| write(shared, number)));
+        }
+        if threads.len() < writer.write.len() {
             // The log works without; what the threads would do is done by those who need it.
             writer.running.store(false, Ordering::SeqCst);
         }
-        let preparer = spawn("cedrat-segments", prepare);
-        Writer { shared: Arc::clone(shared), thread, preparer }
+        threads.extend(spawn(shared, "cedrat-begins".into(), begin));
+        threads.extend(spawn(shared, "cedrat-segments".into(), make));
+        Writer { shared: Arc::clone(shared), threads }
     }
+}
+
+fn spawn(
+    shared: &Arc<Shared>,
+    name: String,
+    run: impl FnOnce(&Shared) + Send + 'static,
+) -> Option<thread::JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name(name).spawn(move || run(&shared)).ok()
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
         let writer = &self.shared.writer;
-        writer.asked.lock().quit = true;
-        writer.changed.notify_one();
-        writer.preparing.lock().quit = true;
-        writer.short.notify_one();
-        for thread in [self.thread.take(), self.preparer.take()].into_iter().flatten() {
+        writer.all().for_each(Call::ask_to_quit);
+        for thread in self.threads.drain(..) {
             let _ = thread.join(); // a panic there was reported there
         }
         writer.running.store(false, Ordering::SeqCst);
@@ -112,49 +169,55 @@ impl Drop for Writer {
 }
 
 /// Makes segments as long as there are too few, whenever that is said.
-fn prepare(shared: &Shared) {
-    let writer = &shared.writer;
-    loop {
-        let mut preparing = writer.preparing.lock();
-        while !preparing.short && !preparing.quit {
-            writer.short.wait(&mut preparing);
-        }
-        if preparing.quit {
-            return;
-        }
-        preparing.short = false;
-        drop(preparing);
+fn make(shared: &Shared) {
+    while !shared.writer.make.hear(|| None) {
         if shared.prepare_segment().is_err() {
             // The next reservation tries again, and says so.
         }
     }
 }
 
-fn run(shared: &Shared) {
+/// Begins segments ahead of need, whenever one is wanted.
+fn begin(shared: &Shared) {
+    hurry();
+    while !shared.writer.begin.hear(|| None) {
+        if shared.begin_ahead().is_err() {
+            return; // the log stopped
+        }
+    }
+}
+
+/// Writes the partitions of one thread. The first one looks after the rest as well.
+fn write(shared: &Shared, number: usize) {
+    hurry();
     let interval = Duration::from_millis(shared.options.flush_interval_ms.max(1));
     let writer = &shared.writer;
+    let own = || shared.partitions.iter().skip(number).step_by(writer.write.len());
     let mut before = shared.clock.newest();
     loop {
-        let mut asked = writer.asked.lock();
-        if !asked.flush && !asked.quit {
-            // An idle thread is woken by the next append; looking once in a while makes up for a lost word.
-            let idle = writer.idle.load(Ordering::Relaxed);
-            writer.changed.wait_for(&mut asked, if idle { interval * 100 } else { interval });
-        }
-        let quit = asked.quit;
-        asked.flush = false;
-        drop(asked);
+        // An idle thread is woken by the next append; looking once in a while makes up for a lost word.
+        let patience = || if writer.idle.load(Ordering::Relaxed) { interval * 100 } else { interval };
+        let quit = writer.write[number].hear(|| Some(patience()));
         let newest = shared.clock.newest();
-        if shared.force(newest).is_err() {
+        let written = match quit {
+            true => shared.force(newest).map(drop),
+            false => own().try_for_each(|partition| shared.write_out(partition)),
+        };
+        if written.is_err() {
             shared.tickets.wake_all();
             return;
         }
-        if shared.space.is_short() {
-            writer.preparing.lock().short = true;
-            writer.short.notify_one();
-        }
         if quit {
             return;
+        }
+        if own().any(|partition| shared.ahead_of(partition).is_some()) {
+            writer.begin.ask();
+        }
+        if number > 0 {
+            continue;
+        }
+        if shared.space.is_short() {
+            writer.make.ask();
         }
         if newest == before && shared.promise().is_ok() {
             // Two looks without a record between them: sleep until there is one.

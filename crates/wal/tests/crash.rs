@@ -21,6 +21,8 @@ struct Workload {
     force_one_in: u64,
     body_len: usize,
     checkpoint_one_in: u64,
+    /// Segments are begun ahead of need, as early as they may be.
+    ahead: bool,
 }
 
 fn options(partitions: u16) -> LogOptions {
@@ -29,6 +31,9 @@ fn options(partitions: u16) -> LogOptions {
 
 /// Appends, forces, and marks what was acknowledged with its LSN.
 fn work(log: &Log, sim: &Arc<SimDisk>, workload: &Workload, appended: &Appendeds, salt: u64) {
+    if workload.ahead {
+        drop(log.reserve(ByteLen(5 * SEGMENT_LEN_MIN), ByteLen(0))); // there is room for it
+    }
     let one = |number: u16| {
         let partition = PartitionId(number % workload.options.partitions);
         let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
@@ -48,6 +53,9 @@ fn work(log: &Log, sim: &Arc<SimDisk>, workload: &Workload, appended: &Appendeds
                     Ok(forced) => sim.mark(forced.up_to().get()),
                     Err(_) => return,
                 }
+            }
+            if workload.ahead && log.begin_ahead().is_err() {
+                return;
             }
             if number == 0 && n % workload.checkpoint_one_in == workload.checkpoint_one_in - 1 {
                 let lsn = place.lsn;
@@ -189,6 +197,7 @@ fn one_partition_one_thread() {
         force_one_in: 3,
         body_len: 700,
         checkpoint_one_in: 45,
+        ahead: false,
     };
     let states = every_crash("log, one partition", &workload, &LOSSES, 4);
     assert!(states > 250, "{states}");
@@ -203,6 +212,7 @@ fn one_partition_several_writes_in_flight() {
         force_one_in: 1,
         body_len: 1500,
         checkpoint_one_in: 14,
+        ahead: false,
     };
     let states = every_crash("log, writes in flight", &workload, &LOSSES, 4);
     assert!(states > 250, "{states}");
@@ -218,8 +228,27 @@ fn two_and_three_partitions_several_writes_in_flight() {
             force_one_in: 2,
             body_len: 1000,
             checkpoint_one_in: 11,
+            ahead: false,
         };
         let states = every_crash(&format!("log, {partitions} partitions, writes in flight"), &workload, &LOSSES, 3);
+        assert!(states > 250, "{partitions}: {states}");
+    }
+}
+
+/// W8: segments that have begun, and that nothing was written to yet, are there and no loss.
+#[test]
+fn segments_begun_ahead_of_need() {
+    for partitions in [1, 2] {
+        let workload = Workload {
+            options: options(partitions),
+            threads: 1 + partitions,
+            records: 70,
+            force_one_in: 2,
+            body_len: 3000,
+            checkpoint_one_in: 11,
+            ahead: true,
+        };
+        let states = every_crash(&format!("log, {partitions} partitions, begun ahead"), &workload, &LOSSES, 4);
         assert!(states > 250, "{partitions}: {states}");
     }
 }
@@ -233,6 +262,7 @@ fn segments_are_recycled_between_crashes() {
         force_one_in: 5,
         body_len: 2500,
         checkpoint_one_in: 12,
+        ahead: false,
     };
     let states = every_crash("log, segments recycled", &workload, &LOSSES, 5);
     assert!(states > 250, "{states}");
@@ -309,6 +339,7 @@ fn planted_a_reply_before_the_flush_is_caught() {
         force_one_in: 3,
         body_len: 100,
         checkpoint_one_in: 1000,
+        ahead: false,
     };
     let caught = caught(|| {
         every_crash("log, planted", &workload, &LOSSES, 1000);
