@@ -81,7 +81,7 @@ fn nobody_sees_what_is_stored_in_a_block_that_is_used_again() {
 }
 
 #[test]
-#[cfg(all(feature = "planted-faults", cedrat_shuttle))]
+#[cfg(cedrat_shuttle)]
 fn a_block_that_is_used_again_too_early_is_noticed() {
     let fault = Some(cedrat_heap::Fault::ReusedTooEarly);
     let options = MemoryOptions { fault, stripes_log2: 10, ..MemoryOptions::small() };

@@ -108,8 +108,8 @@ fn clerk<M: Map>(map: &M, session: &mut Session, keys: Keys, mut chance: u64) ->
     all
 }
 
-fn meet<M: Map>(keys: Keys, seed: u64) {
-    let memory = Memory::volatile(MemoryOptions { stripes_log2: 10, ..MemoryOptions::small() }).expect("memory");
+fn meet<M: Map>(options: MemoryOptions, keys: Keys, seed: u64) {
+    let memory = Memory::volatile(options).expect("memory");
     let options = HeapOptions { chunk_len: 4096, ..HeapOptions::new(256 << 10) };
     let heap = memory.create_heap("maps", &options).expect("a heap");
     let map = M::open(&heap);
@@ -141,20 +141,33 @@ fn meet<M: Map>(keys: Keys, seed: u64) {
     heap.verify().expect("an account that makes sense");
 }
 
-fn meetings<M: Map>(seed: u64, schedules: usize, keys: Keys) {
+fn options() -> MemoryOptions {
+    MemoryOptions { stripes_log2: 10, ..MemoryOptions::small() }
+}
+
+fn meetings<M: Map>(options: MemoryOptions, seed: u64, schedules: usize, keys: Keys) {
     let seeds = Arc::new(std::sync::atomic::AtomicU64::new(1));
     explore(seed, schedules, move || {
         let of_keys = seeds.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        meet::<M>(keys, of_keys);
+        meet::<M>(options.clone(), keys, of_keys);
     });
 }
 
 #[test]
 fn threads_that_meet_in_an_ordered_map_see_it_in_the_order_of_their_commits() {
-    meetings::<HeapOrderedMap<u64, u64>>(21, 600, Keys { all: 48, first: 20 });
+    meetings::<HeapOrderedMap<u64, u64>>(options(), 21, 600, Keys { all: 48, first: 20 });
 }
 
 #[test]
 fn threads_that_meet_in_a_map_see_it_in_the_order_of_their_commits() {
-    meetings::<HeapMap<u64, u64>>(22, 200, Keys { all: 700, first: 350 });
+    meetings::<HeapMap<u64, u64>>(options(), 22, 200, Keys { all: 700, first: 350 });
+}
+
+#[test]
+#[cfg(cedrat_shuttle)]
+fn a_commit_that_does_not_look_again_is_noticed_in_a_map() {
+    let options = MemoryOptions { fault: Some(cedrat_heap::Fault::SkipValidation), ..options() };
+    let keys = Keys { all: 48, first: 20 };
+    let found = std::panic::catch_unwind(|| meetings::<HeapOrderedMap<u64, u64>>(options, 21, 600, keys));
+    assert!(found.is_err(), "the map was always as if one had come after the other");
 }

@@ -86,6 +86,33 @@ fn what_no_transaction_has_written_is_told_with_its_place() {
     }
 }
 
+/// E17.6.
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn spans_within_a_block_are_called_free() {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    let heap = heap("long", &memory);
+    let layout = &heap.core.blocks.as_ref().expect("it has some").layout;
+    let len = layout.run_words(3) * WORD_LEN;
+    let block = heap.atomically(|tx| tx.allocate(&heap, len)).expect("room");
+    let table = layout.table_word(layout.span_of(block / WORD_LEN));
+    let words = heap.core.region.words();
+    for inner in [table + 1, table + 2] {
+        let sized = Span::Sized { stride: 4, carved: 2 }.to_word();
+        assert_eq!(words[inner as usize].swap(sized, Ordering::SeqCst), 0);
+        let found = heap.verify().expect_err("it is damaged").to_string();
+        assert!(found.contains(&format!("offset {}", inner * 8)), "{found}");
+        // What is remembered is not believed over it: the next block does not lie there.
+        heap.atomically(|tx| tx.free(&heap, block)).expect("it is allocated");
+        let other = heap.atomically(|tx| tx.allocate(&heap, len)).expect("room elsewhere");
+        assert_ne!(other, block);
+        heap.atomically(|tx| tx.free(&heap, other)).expect("it is allocated");
+        words[inner as usize].store(0, Ordering::SeqCst);
+        heap.core.blocks.as_ref().expect("it has some").rebuild();
+        assert_eq!(heap.atomically(|tx| tx.allocate(&heap, len)).expect("room"), block);
+    }
+}
+
 #[test]
 fn sessions_of_one_partition_share_no_arena_with_those_of_others() {
     for partitions in 1..=32 {
