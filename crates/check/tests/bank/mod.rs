@@ -3,16 +3,17 @@
 //! Clerks move money between two accounts at a time, in no order of pages, so they deadlock; they change their minds (rollback),
 //! or half of it (savepoint); one of them may take checkpoints instead of money.
 
+#[path = "../accounts/mod.rs"]
+mod accounts;
+
+use accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
-use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Commit, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
 /// Accounts on one page. Few, so that a bank of a hundred accounts fills a small pool.
 const ACCOUNTS_OF_PAGE: u64 = 4;
-
-/// What every account begins with.
-const BALANCE: i64 = 1_000;
 
 /// How a bank works.
 #[derive(Clone, Debug)]
@@ -44,55 +45,6 @@ impl Default for Bank {
             memo_len: 1_200,
             options: Options::simulated,
         }
-    }
-}
-
-/// Adds to one account.
-#[derive(Debug, Serialize, Deserialize)]
-struct Deposit {
-    amount: i64,
-}
-
-fn place(at: Slot) -> usize {
-    usize::from(at.0) * 8
-}
-
-/// An account's balance. A page of zeros was never written, or lost: its layout tells it from accounts that hold nothing.
-fn balance(page: &PageRef<'_>, at: Slot) -> std::result::Result<i64, Damaged> {
-    if page.kind() != LayoutKind::RAW {
-        return Err(Damaged::wrong_kind(page.id()));
-    }
-    Ok(page.u64_at(place(at))? as i64)
-}
-
-impl Operation for Deposit {
-    const NAME: &'static str = "bank.deposit";
-    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
-        let balance = balance(page, at)?;
-        balance.checked_add(self.amount).ok_or_else(|| Refused::new("nobody is that rich"))?;
-        Ok(Undo::op(Deposit { amount: -self.amount }))
-    }
-    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
-        let balance = balance(&page.page_ref(), at)?;
-        page.put_u64(place(at), balance.wrapping_add(self.amount) as u64)
-    }
-}
-
-/// Makes a fresh page one of accounts.
-#[derive(Debug, Serialize, Deserialize)]
-struct OpenAccounts;
-
-impl Operation for OpenAccounts {
-    const NAME: &'static str = "bank.open_accounts";
-    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        Ok(Undo::none())
-    }
-    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
-        page.format(LayoutKind::RAW);
-        for account in 0..ACCOUNTS_OF_PAGE {
-            page.put_u64(account as usize * 8, BALANCE as u64)?;
-        }
-        Ok(())
     }
 }
 
@@ -274,7 +226,7 @@ impl Scenario for Bank {
             let mut pages = Vec::new();
             for _ in 0..self.places() / ACCOUNTS_OF_PAGE {
                 let page = txn.allocate()?;
-                txn.update(RecordId::page(page), &OpenAccounts)?;
+                txn.update(RecordId::page(page), &OpenAccounts { count: ACCOUNTS_OF_PAGE })?;
                 pages.push(page);
             }
             Ok(pages)

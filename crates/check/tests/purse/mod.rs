@@ -3,14 +3,14 @@
 //! Words are spread over the chunks of two heaps, so that one transaction straddles what a checkpoint copies at different
 //! times; some transactions touch pages too, some are large, some are told to be recoverable alone.
 
+#[path = "../accounts/mod.rs"]
+mod accounts;
+
+use accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
-use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
-use cedrat_txn::{Commit, Operation, Options, RecordId, Refused, Registry, Result, Store, Undo};
-use serde::{Deserialize, Serialize};
-
-/// What every account begins with.
-const BALANCE: u64 = 1_000;
+use cedrat_pages::{PageId, Slot};
+use cedrat_txn::{Commit, Options, RecordId, Registry, Result, Store};
 
 /// Bytes from one word account to the next: a few of them lie in one chunk.
 const APART: u64 = 1_360;
@@ -66,44 +66,6 @@ pub(crate) struct State {
     words: Vec<u64>,
     places: Vec<u64>,
     large: u64,
-}
-
-/// Adds to one place of the page.
-#[derive(Debug, Serialize, Deserialize)]
-struct Deposit {
-    amount: i64,
-}
-
-fn place(at: Slot) -> usize {
-    usize::from(at.0) * 8
-}
-
-impl Operation for Deposit {
-    const NAME: &'static str = "purse.deposit";
-    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        Ok(Undo::op(Deposit { amount: -self.amount }))
-    }
-    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
-        let balance = page.page_ref().u64_at(place(at))?;
-        page.put_u64(place(at), balance.wrapping_add_signed(self.amount))
-    }
-}
-
-/// Makes a fresh page one of accounts.
-#[derive(Debug, Serialize, Deserialize)]
-struct OpenAccounts {
-    places: u64,
-}
-
-impl Operation for OpenAccounts {
-    const NAME: &'static str = "purse.open_accounts";
-    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        Ok(Undo::none())
-    }
-    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
-        page.format(LayoutKind::RAW);
-        (0..self.places).try_for_each(|account| page.put_u64(account as usize * 8, BALANCE))
-    }
 }
 
 /// The heaps of an open store.
@@ -340,14 +302,14 @@ impl Scenario for Purse {
             coins: memory.create_heap("coins", &options)?,
             notes: memory.create_heap("notes", &HeapOptions { file: Some("paper".into()), ..options })?,
         };
-        heaps.coins.atomically(|tx| (0..self.words).try_for_each(|account| heaps.add(tx, account, BALANCE as i64)))?;
+        heaps.coins.atomically(|tx| (0..self.words).try_for_each(|account| heaps.add(tx, account, BALANCE)))?;
         if self.places == 0 {
             return Ok(None);
         }
-        let places = self.places;
+        let count = self.places;
         Ok(Some(store.transact(|txn| {
             let page = txn.allocate()?;
-            txn.update(RecordId::page(page), &OpenAccounts { places })?;
+            txn.update(RecordId::page(page), &OpenAccounts { count })?;
             Ok(page)
         })?))
     }
@@ -386,12 +348,8 @@ impl Scenario for Purse {
         let mut places = Vec::new();
         if let Some(page) = *page {
             let page = store.read(page)?;
-            if page.kind() != LayoutKind::RAW {
-                // All zero: never written, or lost.
-                return Err(Damaged::wrong_kind(page.id()).into());
-            }
             for slot in 0..self.places {
-                places.push(page.u64_at(place(Slot(slot as u16)))?);
+                places.push(balance(&page, Slot(slot as u16))? as u64);
             }
         }
         Ok(State { words, places, large })
@@ -401,7 +359,7 @@ impl Scenario for Purse {
     fn check(&self, store: &Store, page: &Option<PageId>) -> Outcome {
         let state = self.read(store, page)?;
         let total: u64 = state.words.iter().chain(&state.places).sum();
-        if total != BALANCE * (self.words + self.places) {
+        if total != BALANCE as u64 * (self.words + self.places) {
             return Err(format!("the purse holds {total}").into());
         }
         let heaps = Heaps::of(store)?;
