@@ -54,6 +54,25 @@ pub(crate) fn line(text: impl Display) -> io::Result<()> {
     out.flush()
 }
 
+/// Prints what a verification found, as one JSON object or in rows that end with the verdict, and fails where there are problems.
+pub(crate) fn verdict(
+    found: &impl Serialize,
+    as_json: bool,
+    problems: &[String],
+    mut rows: Vec<(&'static str, String)>,
+) -> Outcome {
+    if as_json {
+        json(found)?;
+    } else {
+        rows.push(("verdict", if problems.is_empty() { "sound" } else { "not sound" }.to_string()));
+        self::rows(&rows)?;
+    }
+    match problems {
+        [] => Ok(()),
+        problems => fail(problems.join("\ncedrat: ")),
+    }
+}
+
 /// Prints one JSON object on a line of its own.
 pub(crate) fn json(value: &impl Serialize) -> Outcome {
     line(serde_json::to_string(value)?)?;

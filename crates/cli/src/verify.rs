@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::arguments::Verify;
 use crate::heap;
 use crate::look::Looked;
-use crate::output::{self, Context, Failure, Outcome, fail, grouped, progress};
+use crate::output::{self, Context, Failure, Outcome, grouped, progress};
 use crate::overlay::Overlay;
 
 /// What a verification found.
@@ -132,29 +132,20 @@ fn on(bar: &ProgressBar) -> Arc<dyn Fn(Progress) + Send + Sync> {
 }
 
 fn report(verdict: &Verdict, json: bool) -> Outcome {
-    if json {
-        output::json(verdict)?;
-    } else {
-        let of_recovery = format!(
-            "{} records to read, {} changes to repeat, {} transactions to undo",
-            grouped(verdict.log_records),
-            grouped(verdict.redone),
-            grouped(verdict.undone_transactions)
-        );
-        let mut rows = vec![("recovery", of_recovery), ("pages", grouped(verdict.pages))];
-        for structure in &verdict.structures {
-            let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
-            rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));
-        }
-        if !verdict.heaps.is_empty() {
-            rows.push(("heaps", verdict.heaps.len().to_string()));
-            rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
-        }
-        rows.push(("verdict", if verdict.ok { "sound" } else { "not sound" }.to_string()));
-        output::rows(&rows)?;
+    let of_recovery = format!(
+        "{} records to read, {} changes to repeat, {} transactions to undo",
+        grouped(verdict.log_records),
+        grouped(verdict.redone),
+        grouped(verdict.undone_transactions)
+    );
+    let mut rows = vec![("recovery", of_recovery), ("pages", grouped(verdict.pages))];
+    for structure in &verdict.structures {
+        let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
+        rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));
     }
-    match &verdict.problems[..] {
-        [] => Ok(()),
-        problems => fail(problems.join("\ncedrat: ")),
+    if !verdict.heaps.is_empty() {
+        rows.push(("heaps", verdict.heaps.len().to_string()));
+        rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
     }
+    output::verdict(verdict, json, &verdict.problems, rows)
 }

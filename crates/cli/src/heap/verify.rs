@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::arguments::HeapVerify;
 use crate::look::Looked;
-use crate::output::{self, Failure, Outcome, bytes, fail, grouped};
+use crate::output::{self, Failure, Outcome, bytes, grouped};
 use crate::verify::recovered;
 
 /// What a verification found.
@@ -120,19 +120,10 @@ fn judge(directory: &Path, verdict: &mut Verdict) -> Outcome {
 }
 
 fn report(verdict: &Verdict, json: bool) -> Outcome {
-    if json {
-        output::json(verdict)?;
-    } else {
-        let mut rows = vec![("checkpoints", verdict.checkpoints.len().to_string())];
-        rows.extend(verdict.checkpoints.iter().map(|checkpoint| ("", checkpoint.text())));
-        rows.push(("recovery", format!("{} words to replay", grouped(verdict.words_replayed))));
-        rows.push(("heaps", verdict.heaps.len().to_string()));
-        rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
-        rows.push(("verdict", if verdict.ok { "sound" } else { "not sound" }.to_string()));
-        output::rows(&rows)?;
-    }
-    match &verdict.problems[..] {
-        [] => Ok(()),
-        problems => fail(problems.join("\ncedrat: ")),
-    }
+    let mut rows = vec![("checkpoints", verdict.checkpoints.len().to_string())];
+    rows.extend(verdict.checkpoints.iter().map(|checkpoint| ("", checkpoint.text())));
+    rows.push(("recovery", format!("{} words to replay", grouped(verdict.words_replayed))));
+    rows.push(("heaps", verdict.heaps.len().to_string()));
+    rows.extend(verdict.heaps.iter().map(|heap| ("", heap.text())));
+    output::verdict(verdict, json, &verdict.problems, rows)
 }
