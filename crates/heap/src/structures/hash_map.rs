@@ -33,7 +33,7 @@ const DIRECTORY_FIRST: u64 = 4;
 /// adds and takes away in turn does not make it do both.
 const SPARSE: u64 = 4;
 
-/// A durable hash map. Keys are compared as the words that they are.
+/// A durable hash map. Keys are compared as the words that they are. What it has grown it gives back when it becomes smaller.
 ///
 /// ```
 /// # use cedrat_heap::{Bytes, HeapMap, HeapOptions, Memory, MemoryOptions};

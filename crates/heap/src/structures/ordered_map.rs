@@ -57,6 +57,13 @@ impl<K, V> Clone for HeapOrderedMap<K, V> {
 /// More levels than a map of any size has: each has four times as many nodes as the one above.
 const DEPTH_MAX: u64 = 32;
 
+/// Neighbours, and the word of the key that lies between them in their parent.
+struct Pair {
+    between: u64,
+    lower: Node,
+    upper: Node,
+}
+
 /// What is found on a walk over all nodes.
 struct Walk {
     leaf_depth: Option<u64>,
@@ -319,33 +326,24 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// Of two neighbours one is under-full: they become one, or share what they have.
     fn give_company(&self, tx: &mut Tx<'_>, parent: Node, index: u64) -> Result<(), Interrupt> {
         let (lower, upper) = (self.child(tx, parent, index)?, self.child(tx, parent, index + 1)?);
+        let pair = Pair { between: Self::key_word(parent, index), lower, upper };
         // Between the nodes of two inner nodes lies one key more: the one that comes down.
         let all = lower.count + upper.count + u64::from(!lower.leaf);
         if all <= JOINED {
-            self.move_down(tx, parent, index, lower, upper, upper.count + u64::from(!upper.leaf))?;
+            self.move_down(tx, &pair, upper.count + u64::from(!upper.leaf))?;
             self.close_gap(tx, parent, index, index + 1)?;
             return self.0.free_block(tx, upper.at);
         }
-        // What is left to the upper one has a key between them in the parent, as before.
         let (below, wanted) = (lower.count, (lower.count + upper.count) / 2);
-        if below < wanted {
-            self.move_down(tx, parent, index, lower, upper, wanted - below)
-        } else {
-            self.move_up(tx, parent, index, lower, upper, below - wanted)
+        match below < wanted {
+            true => self.move_down(tx, &pair, wanted - below),
+            false => self.move_up(tx, &pair, below - wanted),
         }
     }
 
     /// Moves so many of a node's first values or nodes behind the last of the one before it.
-    fn move_down(
-        &self,
-        tx: &mut Tx<'_>,
-        parent: Node,
-        index: u64,
-        lower: Node,
-        upper: Node,
-        many: u64,
-    ) -> Result<(), Interrupt> {
-        let between = Self::key_word(parent, index);
+    fn move_down(&self, tx: &mut Tx<'_>, pair: &Pair, many: u64) -> Result<(), Interrupt> {
+        let Pair { between, lower, upper } = *pair;
         let (keys, first) = (Self::key_word(lower, lower.count), Self::key_word(upper, 0));
         let count = lower.count + u64::from(!lower.leaf);
         self.copy(tx, Self::behind_word(upper, 0), Self::behind_word(lower, count), many * Self::behind_len(upper))?;
@@ -369,16 +367,8 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     }
 
     /// Moves so many of a node's last values or nodes before the first of the one behind it.
-    fn move_up(
-        &self,
-        tx: &mut Tx<'_>,
-        parent: Node,
-        index: u64,
-        lower: Node,
-        upper: Node,
-        many: u64,
-    ) -> Result<(), Interrupt> {
-        let between = Self::key_word(parent, index);
+    fn move_up(&self, tx: &mut Tx<'_>, pair: &Pair, many: u64) -> Result<(), Interrupt> {
+        let Pair { between, lower, upper } = *pair;
         let (left, inner) = (lower.count - many, u64::from(!upper.leaf));
         self.copy(tx, Self::key_word(upper, 0), Self::key_word(upper, many), upper.count * Self::KEY)?;
         let behind = (upper.count + inner) * Self::behind_len(upper);
