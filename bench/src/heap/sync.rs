@@ -159,7 +159,7 @@ fn goals(report: &mut Report) {
         let bare = rate("ceiling", &params! {"threads": threads});
         let at = params! {"threads": threads, "mode": "sync", "words": "own", "partitions": 1, "workload": "words"};
         let reached = rate("cedrat", &at).zip(bare).map(|(reached, bare)| reached / bare);
-        let wanted = if threads <= 2 { 0.9 } else { 0.75 };
+        let wanted = if threads <= 8 { 0.9 } else { 0.75 };
         goals.push(Goal::at_least(format!("sync / ceiling, {threads} threads"), reached, wanted));
     }
     let of_agency = |mode: Mode| {
