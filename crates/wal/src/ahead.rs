@@ -35,6 +35,8 @@ struct State {
     pending: bool,
     read: Option<Piece>,
     quit: bool,
+    /// The thread has ended: nothing more is read.
+    gone: bool,
 }
 
 impl Ahead {
@@ -59,13 +61,25 @@ impl Ahead {
     }
 
     /// What was asked for, as soon as it is read; `None` if nothing was.
-    pub(crate) fn take(&self) -> Option<Piece> {
+    ///
+    /// # Panics
+    /// As the thread did, if it did.
+    pub(crate) fn take(&mut self) -> Option<Piece> {
         let mut state = self.shared.state.lock();
-        while state.pending && state.read.is_none() {
+        while state.pending && state.read.is_none() && !state.gone {
             self.shared.changed.wait(&mut state);
         }
+        let lost = state.pending && state.read.is_none();
         state.pending = false;
-        state.read.take()
+        let read = state.read.take();
+        drop(state);
+        if lost
+            && let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        read
     }
 }
 
@@ -74,12 +88,23 @@ impl Drop for Ahead {
         self.shared.state.lock().quit = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic there was reported there
+            let _ = thread.join(); // what it panicked for was wanted by nobody
         }
     }
 }
 
+/// Says on every way out, panic included, that the thread has ended: nobody shall wait for it.
+struct Gone<'a>(&'a Shared);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().gone = true;
+        self.0.changed.notify_all();
+    }
+}
+
 fn run(shared: &Shared, reader: &Reader) {
+    let _gone_at_end = Gone(shared);
     let mut state = shared.state.lock();
     while !state.quit {
         let Some((position, mut bytes)) = state.asked.take() else {
@@ -91,5 +116,45 @@ fn run(shared: &Shared, reader: &Reader) {
         state = shared.state.lock();
         state.read = Some(Piece { begin: position.offset, bytes, there });
         shared.changed.notify_all();
+    }
+}
+
+// Under the scheduler a panic in any thread is the test's.
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::PartitionId;
+    use crate::epoch::Epochs;
+    use crate::read::Faults;
+    use crate::segment::Geometry;
+    use cedrat_media::SimDisk;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn whoever_waits_for_a_thread_that_panicked_panics_too() {
+        let reader = Arc::new(Reader {
+            media: Arc::new(SimDisk::new()),
+            geometry: Geometry { segment_len: 1 << 20 },
+            epochs: Epochs { list: Vec::new() },
+            block_seeds: Vec::new(),
+            in_use: Vec::new(),
+            faults: Faults::default(),
+        });
+        let (tell, told) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            let mut ahead = Ahead::start(&reader).expect("a thread");
+            // A partition that the log does not have.
+            let nowhere = Position { partition: PartitionId(77), offset: LogOffset::ZERO };
+            ahead.ask(nowhere, AlignedBuf::zeroed(4096));
+            let taken = catch_unwind(AssertUnwindSafe(|| ahead.take()));
+            tell.send(taken.is_err()).expect("somebody listens");
+            // Once told, one reads by oneself.
+            ahead.ask(nowhere, AlignedBuf::zeroed(4096));
+            assert!(ahead.take().is_none());
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true), "nobody waits for ever");
+        waiting.join().expect("no second panic");
     }
 }

@@ -190,7 +190,7 @@ impl Blocks {
             Some(Ok(chunk)) => chunk.bytes,
             _ => AlignedBuf::new(),
         };
-        let ahead = self.ahead.as_ref().and_then(Ahead::take);
+        let ahead = self.ahead.as_mut().and_then(Ahead::take);
         let (bytes, there) = match ahead {
             Some(piece) if piece.begin == offset && piece.bytes.len() >= len => (piece.bytes, piece.there?),
             _ => {
