@@ -70,8 +70,9 @@ impl Chunks {
         Some((self.flags.words().get(chunk / 8)?, chunk % 8 * 8))
     }
 
+    /// The chunk that has the word.
     #[inline(always)]
-    fn of(&self, word: u64) -> usize {
+    pub(crate) fn of(&self, word: u64) -> usize {
         match self.words_log2 {
             Some(shift) => (word >> shift) as usize,
             None => (word / self.words) as usize,

@@ -12,7 +12,7 @@
 //! 2. `tx`, `write_set`: a transaction while its work runs;
 //! 3. `commit`, `redo`: how it becomes a record and then visible;
 //! 4. `session`: running until it commits;
-//! 5. `files`, `checkpoint`, `load`, `look`: what lies on the disk, and how it is found again;
+//! 5. `files`, `checkpoint`, `load`, `replay`, `look`: what lies on the disk, and how it is found again;
 //! 6. `blocks`: allocation;
 //! 7. `typed`: the program's own structs as values in a heap;
 //! 8. `structures`: maps, vectors, queues and counters of such values.
@@ -38,6 +38,7 @@ mod options;
 mod redo;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod region;
+mod replay;
 mod session;
 mod slots;
 mod stripes;

@@ -3,7 +3,7 @@
 //! Nothing is written here (R2). Redo is blind: a word gets the value of each commit in turn, whatever it holds, so
 //! commits that the checkpoint has already do no harm.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::options::MemoryOptions;
 use crate::redo::Runs;
 use crate::region::Mapping;
+use crate::replay::Replay;
 
 /// The heaps of a store that is being opened.
 #[derive(Debug)]
@@ -30,19 +31,8 @@ pub struct FoundHeaps {
     has_root: bool,
     root: Root,
     heaps: Vec<FoundHeap>,
-    words: u64,
-    coming: Coming,
+    replay: Replay,
 }
-
-/// Words that were read from the log and are not written yet, in their order. Their lines are on the way meanwhile: replay
-/// writes at random, and would wait for memory at every word.
-#[derive(Debug, Default)]
-struct Coming {
-    words: VecDeque<(usize, u64, u64)>,
-}
-
-/// How many: as many lines as a processor fetches at a time, and some more.
-const COMING_MAX: usize = 64;
 
 #[derive(Debug)]
 struct FoundHeap {
@@ -72,8 +62,11 @@ impl FoundHeaps {
         for heap in &root.heaps {
             heaps.push(load_heap(media, &store, options, heap, threads)?);
         }
+        let cores = heaps.iter().map(|heap| Arc::clone(&heap.core)).collect();
+        // This thread has a processor too: it reads the log meanwhile.
+        let replay = Replay::new(cores, threads.min(thread::parallelism() - 1));
         let (media, options) = (Arc::clone(media), options.clone());
-        Ok(FoundHeaps { media, store, options, has_root, root, heaps, words: 0, coming: Coming::default() })
+        Ok(FoundHeaps { media, store, options, has_root, root, heaps, replay })
     }
 
     /// Whether log and checkpoints fit together: the log begins where the checkpoints need it, and reaches as far as they
@@ -122,8 +115,7 @@ impl FoundHeaps {
                 return Err(bad(format!("it writes beyond the end of heap {}", heap.root.name)));
             }
             if lsn.get() > heap.root.redo_from {
-                self.words += count;
-                self.write(at, run.first, run.values);
+                self.replay.write(at, run.first, run.values);
             }
         }
         Ok(())
@@ -138,42 +130,17 @@ impl FoundHeaps {
         }
     }
 
-    /// Writes a run of words, a single one a little later.
-    #[inline]
-    fn write(&mut self, heap: usize, first: u64, values: &[u8]) {
-        if let Ok(value) = values.try_into() {
-            self.heaps[heap].core.region.prefetch(first as usize);
-            self.coming.words.push_back((heap, first, u64::from_le_bytes(value)));
-            if self.coming.words.len() > COMING_MAX {
-                self.write_oldest();
-            }
-            return;
-        }
-        self.write_all();
-        let core = &self.heaps[heap].core;
-        core.region.fill(first as usize, values);
-        core.mark_changed(first, values.len() as u64 / 8);
-    }
-
-    #[inline]
-    fn write_oldest(&mut self) {
-        if let Some((heap, word, value)) = self.coming.words.pop_front() {
-            let core = &self.heaps[heap].core;
-            core.region.words()[word as usize].store(value, Ordering::Relaxed);
-            core.chunks.changes(word);
-        }
-    }
-
-    /// Writes what is still on its way.
-    fn write_all(&mut self) {
-        while !self.coming.words.is_empty() {
-            self.write_oldest();
-        }
+    /// Comes back when all that was replayed is in memory.
+    ///
+    /// # Panics
+    /// As a thread did that wrote it.
+    pub fn finish_replay(&mut self) {
+        self.replay.finish();
     }
 
     /// How many words were replayed.
     pub fn words_replayed(&self) -> u64 {
-        self.words
+        self.replay.words()
     }
 
     /// Bytes of all heaps.
@@ -186,7 +153,7 @@ impl FoundHeaps {
     /// # Errors
     /// What the file system says.
     pub fn open(mut self, log: Log, next_txn: Arc<AtomicU64>) -> Result<Memory> {
-        self.write_all();
+        self.finish_replay();
         let mut root_file = None;
         let mut files = HashMap::new();
         if self.has_root {

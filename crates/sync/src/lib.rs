@@ -29,6 +29,7 @@ use scheduled as world;
 
 #[allow(unsafe_code)] // its reasons are numbered there
 mod hurry;
+mod lane;
 mod word;
 
 pub use hurry::hurry;
@@ -37,5 +38,6 @@ pub use world::{
     spin_hint, thread, thread_local,
 };
 
+pub use lane::{Closing, Lane};
 pub use std::sync::{Arc, Weak};
 pub use word::WaitWord;

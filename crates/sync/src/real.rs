@@ -28,6 +28,11 @@ pub mod thread {
     ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
         Builder::new().name(name.into()).spawn_scoped(scope, body)
     }
+
+    /// How many threads run at the same time here, at most.
+    pub fn parallelism() -> usize {
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    }
 }
 
 /// Says that this thread turns in a loop until another one has done something.

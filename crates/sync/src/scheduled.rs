@@ -33,6 +33,11 @@ pub mod thread {
     ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
         Ok(scope.spawn(body))
     }
+
+    /// How many threads shall run at the same time: the same everywhere, so that schedules repeat on any machine.
+    pub fn parallelism() -> usize {
+        4
+    }
 }
 
 /// Says that this thread turns in a loop until another one has done something; the scheduler runs another.

@@ -31,6 +31,8 @@ pub(crate) struct Analysis {
     pub(crate) rolled_back: u64,
     pub(crate) records: u64,
     pub(crate) log_bytes: u64,
+    /// The first record from the redo point on that changes a page; `None` where heaps are all that was written.
+    pub(crate) redo_from: Option<Lsn>,
     /// The first page behind every page that a record changes, allocates or frees.
     pub(crate) pages_end: u64,
     /// The first transaction number that no record has.
@@ -50,13 +52,17 @@ pub(crate) fn analyse(
     let mut parts = Parts::default();
     let mut running = Running::default();
     let set_space = known.of_type(TypeId::of::<SetSpace>());
-    let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
+    let checkpoint = &found.control().checkpoint;
+    let mut scan = found.scan(checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
         analysis.records += 1;
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
         is_registered(&body, known)?;
         if let Some(redo) = body.redo() {
+            if record.lsn >= checkpoint.redo_lsn {
+                analysis.redo_from.get_or_insert(record.lsn);
+            }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
             if Some(redo.operation) == set_space {
                 let behind =
@@ -82,6 +88,7 @@ pub(crate) fn analyse(
             tell(Progress::Analysis { done: done.0, of: of.0 });
         }
     }
+    heaps.finish_replay();
     let (_, of) = scan.progress();
     analysis.log_bytes = of.0;
     tell(Progress::Analysis { done: of.0, of: of.0 });
@@ -103,7 +110,8 @@ impl Running {
     fn record(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let id = record.head.txn;
         if self.current.is_none_or(|loser| loser.id != id) {
-            let next = self.others.remove(&id);
+            // Asking costs a hash even where nobody else runs, and after single commits nobody does.
+            let next = if self.others.is_empty() { None } else { self.others.remove(&id) };
             if let Some(loser) = self.current.take() {
                 self.others.insert(loser.id, loser);
             }
@@ -139,8 +147,10 @@ impl Parts {
     }
 
     fn commit(&mut self, heaps: &mut FoundHeaps, id: TxnId, lsn: Lsn, last: &[u8]) -> Result<()> {
-        for part in self.0.remove(&id).unwrap_or_default() {
-            heaps.replay(lsn, &part)?;
+        if !self.0.is_empty() {
+            for part in self.0.remove(&id).unwrap_or_default() {
+                heaps.replay(lsn, &part)?;
+            }
         }
         Ok(heaps.replay(lsn, last)?)
     }

@@ -4,7 +4,7 @@
 //!    won, who lost, is everything registered that stands in it (R3), do log, pages and heaps fit together. What winners
 //!    wrote to heaps is repeated in memory as it is met. Whatever is refused is refused here (R2).
 //! 2. A new epoch begins (E1.1). From here on there is writing.
-//! 3. **Redo** repeats history from the redo point, page by page, in as many threads as one likes (R4).
+//! 3. **Redo** repeats history from the first change of a page behind the redo point, page by page, in as many threads as one likes (R4).
 //! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
 //!
 //! A crash on the way changes nothing but the time it takes (R5): redo asks each page what it knows already, and undo
@@ -76,9 +76,11 @@ pub(crate) fn recover(
     let store = Store::around(Inner::new(Rooms { log, pool, heaps, lock }, options, registry, pages_end, next_txn)?);
 
     let redo_began = Instant::now();
-    let redone = redo::redo(&store, &checkpoint, options.redo_threads, report.end, &tell)?;
-    report.redone = redone.records;
-    report.pages = redone.pages;
+    if let Some(from) = analysis.redo_from {
+        let redone = redo::redo(&store, from, options.redo_threads, report.end, &tell)?;
+        report.redone = redone.records;
+        report.pages = redone.pages;
+    }
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();

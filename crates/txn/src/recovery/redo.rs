@@ -4,11 +4,11 @@
 //! A worker takes a batch, groups it by page, and brings each page up to date under one latch. So a page is looked up
 //! once per batch instead of once per record, and pages are read ahead in the order in which they lie on disk.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use cedrat_pages::PageId;
-use cedrat_sync::{Condvar, Mutex, thread};
-use cedrat_wal::{Checkpoint, Lsn};
+use cedrat_sync::{Closing, Lane, thread};
+use cedrat_wal::Lsn;
 
 use super::analysis::TELL_EVERY;
 use crate::body::{Body, Redo};
@@ -34,21 +34,15 @@ pub(crate) struct Redone {
     pub(crate) pages: u64,
 }
 
-/// Repeats history from the redo point on. With 0 threads, on this one.
-pub(crate) fn redo(
-    store: &Store,
-    checkpoint: &Checkpoint,
-    threads: usize,
-    end: Lsn,
-    tell: &dyn Fn(Progress),
-) -> Result<Redone> {
+/// Repeats history from a record on. With 0 threads, on this one.
+pub(crate) fn redo(store: &Store, from: Lsn, threads: usize, end: Lsn, tell: &dyn Fn(Progress)) -> Result<Redone> {
     let inner = &*store.inner;
     if threads == 0 {
         let mut worker = Worker::new(inner);
-        read(inner, checkpoint, end, 1, tell, |_, batch| worker.apply(&batch))?;
+        read(inner, from, end, 1, tell, |_, batch| worker.apply(&batch))?;
         return Ok(worker.done());
     }
-    let lanes: Vec<Lane> = (0..threads).map(|_| Lane::default()).collect();
+    let lanes: Vec<Lane<Batch>> = (0..threads).map(|_| Lane::new(LANE_LEN)).collect();
     let mut outcomes = Vec::new();
     let mut reading = Ok(());
     thread::scope(|scope| {
@@ -69,7 +63,7 @@ pub(crate) fn redo(
         {
             let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
             // A lane that is closed early has a reason, which its worker returns.
-            reading = read(inner, checkpoint, end, threads, tell, |lane, batch| {
+            reading = read(inner, from, end, threads, tell, |lane, batch| {
                 lanes[lane].put(batch);
                 Ok(())
             });
@@ -94,14 +88,14 @@ pub(crate) fn redo(
 /// Reads the log and hands batches over, each to the lane of its pages.
 fn read(
     inner: &Inner,
-    checkpoint: &Checkpoint,
+    from: Lsn,
     end: Lsn,
     lanes: usize,
     tell: &dyn Fn(Progress),
     mut hand_over: impl FnMut(usize, Batch) -> Result<()>,
 ) -> Result<()> {
     let mut batches: Vec<Batch> = (0..lanes).map(|_| Batch::default()).collect();
-    let mut scan = inner.log.scan(checkpoint.redo_lsn)?;
+    let mut scan = inner.log.scan(from)?;
     let mut records = 0u64;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
@@ -170,58 +164,6 @@ impl Batch {
 
     fn arguments(&self, item: &Item) -> &[u8] {
         &self.arguments[item.arguments_at as usize..][..item.arguments_len as usize]
-    }
-}
-
-/// Batches on their way to one worker.
-#[derive(Debug, Default)]
-struct Lane {
-    state: Mutex<LaneState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct LaneState {
-    batches: VecDeque<Batch>,
-    closed: bool,
-}
-
-impl Lane {
-    /// Waits for a place. What comes after closing is dropped.
-    fn put(&self, batch: Batch) {
-        let mut state = self.state.lock();
-        while state.batches.len() >= LANE_LEN && !state.closed {
-            self.changed.wait(&mut state);
-        }
-        if !state.closed {
-            state.batches.push_back(batch);
-            self.changed.notify_all();
-        }
-    }
-
-    /// Waits for a batch; `None` once the lane is closed and empty.
-    fn take(&self) -> Option<Batch> {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(batch) = state.batches.pop_front() {
-                self.changed.notify_all();
-                return Some(batch);
-            }
-            if state.closed {
-                return None;
-            }
-            self.changed.wait(&mut state);
-        }
-    }
-}
-
-/// Closes a lane when dropped.
-struct Closing<'a>(&'a Lane);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().closed = true;
-        self.0.changed.notify_all();
     }
 }
 
