@@ -42,7 +42,8 @@ struct FoundHeap {
 }
 
 impl FoundHeaps {
-    /// Looks for heaps and loads their checkpoints into memory, with so many threads (0: this one).
+    /// Looks for heaps and loads their checkpoints into memory, with so many threads (0 and 1: this one); so many at most
+    /// replay what follows in the log, if the machine runs them at the same time as this one.
     ///
     /// # Errors
     /// [`Error::Damaged`], with file and offset; no memory for a heap, or not where it has to be.
@@ -232,14 +233,14 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     let file = ChunkFile { media: &**media, file, store, heap: root.number, chunk_len: root.chunk_len };
     let next = AtomicU64::new(0);
     let work = || load_some(&file, heap, &next);
-    let parts = if threads < 2 {
-        vec![work()]
-    } else {
-        thread::scope(|scope| {
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            running.into_iter().map(|thread| thread.join().expect("loading does not panic")).collect()
-        })
-    };
+    let parts = thread::scope(|scope| {
+        // Fewer where the system has no thread to give.
+        let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
+        let running: Vec<_> = (1..threads).map_while(spawn).collect();
+        let mut parts = vec![work()];
+        parts.extend(running.into_iter().map(|thread| thread.join().expect("loading does not panic")));
+        parts
+    });
     let mut checksums = vec![None; root.chunks as usize];
     for part in parts {
         for (chunk, crc) in part? {

@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use crate::region::Mapping;
     use cedrat_sync::explore;
+    #[cfg(not(cedrat_shuttle))]
     use proptest::prelude::*;
 
     const CHUNK_LEN: u64 = 4096;
@@ -247,6 +248,7 @@ mod tests {
     }
 
     /// Runs that often cross the end of a chunk.
+    #[cfg(not(cedrat_shuttle))]
     fn run() -> impl Strategy<Value = Run> {
         let first = prop_oneof![0..HEAP_WORDS - 600, (1..4u64).prop_map(|chunk| chunk * CHUNK_LEN / 8 - 3)];
         (0..3usize, first, prop_oneof![4 => 1..2usize, 1 => 1..=515usize], any::<u32>().prop_map(u64::from))

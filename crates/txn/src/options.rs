@@ -27,7 +27,7 @@ pub struct Options {
     /// Whether the store has threads of its own: a log writer, a page cleaner, and a checkpointer. Nothing correct
     /// depends on them; without them, [`crate::Store::checkpoint`] is called where the log fills up.
     pub background: bool,
-    /// How many threads redo pages in recovery. 0: the opening thread itself, in a repeatable order.
+    /// How many threads load heaps and redo pages and words in recovery. 0: the opening thread itself, in a repeatable order.
     pub redo_threads: usize,
     /// The checkpointer works whenever the log has grown by this many bytes.
     pub checkpoint_every_bytes: u64,

@@ -259,3 +259,72 @@ fn an_interrupt_that_is_swallowed_still_counts() {
     one.abort();
     assert_eq!(word(&heap, 1024), 0);
 }
+
+/// What the heaps of a store hold, by their names.
+fn contents(store: &Store) -> Vec<(String, Vec<u64>)> {
+    let read = |name: &str| {
+        let heap = store.memory().heap(name).unwrap();
+        let words = 0..heap.size() / 8;
+        words.map(|at| word(&heap, at * 8)).collect()
+    };
+    store.memory().heaps().iter().map(|heap| (heap.name().to_owned(), read(heap.name()))).collect()
+}
+
+/// R4 for words, E10.5: heaps come, grow and go while the log is written; runs cross chunks, some commits have several parts.
+#[test]
+fn however_many_threads_replay_a_log_heaps_are_the_same() {
+    const HEAPS: u64 = 4;
+    let options = |redo_threads| Options {
+        redo_threads,
+        partitions: 2,
+        segment_len: 1 << 20,
+        log_limit_bytes: 64 << 20,
+        checkpoint_when_opened: false,
+        ..Options::simulated()
+    };
+    let growing = |name: u64| HeapOptions { size_max: 1 << 20, file: Some(format!("file-{name}")), ..small(64 << 10) };
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, options(0)).unwrap();
+    let memory = store.memory();
+    let mut random = 88_172_645_463_325_252u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut session = memory.session().unwrap();
+    for number in 0..HEAPS {
+        memory.create_heap(&format!("heap {number}"), &growing(number)).unwrap();
+    }
+    for turn in 0..12_000u64 {
+        let name = format!("heap {}", next(HEAPS));
+        match turn {
+            5_000 => drop(store.checkpoint().unwrap()),
+            _ if turn % 2_000 == 1_999 => {
+                memory.drop_heap(&name).unwrap();
+                memory.create_heap(&name, &growing(HEAPS + turn)).unwrap();
+            }
+            _ => {}
+        }
+        let heap = memory.heap(&name).unwrap();
+        if turn % 500 == 499 {
+            memory.grow_heap(&name, (heap.size() + (8 << 10)).min(1 << 20)).unwrap();
+        }
+        let len = if turn % 300 == 299 { 6_000 } else { 1 + next(12) };
+        let first = next(heap.size() / 8 - len);
+        let filled = |tx: &mut cedrat_heap::Tx<'_>| {
+            (first..first + len).try_for_each(|at| tx.write(&heap, at * 8, turn << 16 | (at - first)))
+        };
+        session.run(Commit::Async, filled).unwrap();
+    }
+    drop(session);
+    store.log().force(store.log().current_lsn()).unwrap();
+    let expected = contents(&store);
+    for redo_threads in [0, 1, 3] {
+        let crashed = Arc::new(disk.cut_power(Loss::Everything));
+        let store = open_with(&crashed, options(redo_threads)).unwrap();
+        assert!(store.recovery().heap_words > 50_000, "{}", store.recovery().heap_words);
+        assert!(contents(&store) == expected, "{redo_threads} threads");
+    }
+}

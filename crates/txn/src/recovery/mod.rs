@@ -4,7 +4,8 @@
 //!    won, who lost, is everything registered that stands in it (R3), do log, pages and heaps fit together. What winners
 //!    wrote to heaps is repeated in memory as it is met. Whatever is refused is refused here (R2).
 //! 2. A new epoch begins (E1.1). From here on there is writing.
-//! 3. **Redo** repeats history from the first change of a page behind the redo point, page by page, in as many threads as one likes (R4).
+//! 3. **Redo** repeats history from the first change of a page behind the redo point on, page by page, in as many
+//!    threads as one likes (R4).
 //! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
 //!
 //! A crash on the way changes nothing but the time it takes (R5): redo asks each page what it knows already, and undo
