@@ -42,8 +42,8 @@ struct FoundHeap {
 }
 
 impl FoundHeaps {
-    /// Looks for heaps and loads their checkpoints into memory, with so many threads (0 and 1: this one); so many at most
-    /// replay what follows in the log, if the machine runs them at the same time as this one.
+    /// Looks for heaps and loads their checkpoints into memory, with so many threads beside this one. So many at
+    /// most replay what follows in the log, if the machine runs them at the same time as this one.
     ///
     /// # Errors
     /// [`Error::Damaged`], with file and offset; no memory for a heap, or not where it has to be.
@@ -234,9 +234,9 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     let next = AtomicU64::new(0);
     let work = || load_some(&file, heap, &next);
     let parts = thread::scope(|scope| {
-        // Fewer where the system has no thread to give.
+        // Fewer where the system has no thread to give. This one does not stand by: most of the time each waits for the disk.
         let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
-        let running: Vec<_> = (1..threads).map_while(spawn).collect();
+        let running: Vec<_> = (0..threads).map_while(spawn).collect();
         let mut parts = vec![work()];
         parts.extend(running.into_iter().map(|thread| thread.join().expect("loading does not panic")));
         parts

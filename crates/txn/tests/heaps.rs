@@ -300,7 +300,7 @@ fn however_many_threads_replay_a_log_heaps_are_the_same() {
     for turn in 0..12_000u64 {
         let name = format!("heap {}", next(HEAPS));
         match turn {
-            5_000 => drop(store.checkpoint().unwrap()),
+            5_000 => store.checkpoint().unwrap(),
             _ if turn % 2_000 == 1_999 => {
                 memory.drop_heap(&name).unwrap();
                 memory.create_heap(&name, &growing(HEAPS + turn)).unwrap();
