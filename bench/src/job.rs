@@ -33,18 +33,19 @@ pub(crate) enum Job {
     RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
-    /// Random words of memory without transactions.
-    RawWords { bytes: u64, huge: bool, threads: Vec<u32>, seconds: f64 },
-    /// Transactions of six random words of a heap, in runs one after the other.
-    HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, seconds: f64 },
+    /// Transactions of six random words of a heap, in runs one after the other; by turns with the same over a heap without
+    /// a log, where this one has one, and with words of plain memory, if they are wanted.
+    HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, turns: heap::run::Turns, plain: bool },
     /// Transactions of one word, committed in one of the ways.
     HeapSync { partitions: u16, threads: u32, mode: heap::Mode, shared: bool, seconds: f64 },
-    /// A travel agency's clients.
+    /// A travel agency's clients, in runs one after the other; by turns with the clients of a twin without a log, if it is
+    /// wanted.
     HeapVacation {
         setting: heap::Setting,
         agency: heap::vacation::Agency,
         runs: Vec<heap::vacation::Run>,
-        seconds: f64,
+        turns: heap::run::Turns,
+        twin: bool,
     },
 }
 
@@ -130,13 +131,12 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
         }
-        Job::RawWords { bytes, huge, threads, seconds } => crate::raw_words::measure(bytes, huge, &threads, seconds),
-        Job::HeapWords { setting, runs, seconds } => heap::words::runs(dir, &setting, &runs, seconds),
+        Job::HeapWords { setting, runs, turns, plain } => heap::words::runs(dir, &setting, &runs, turns, plain),
         Job::HeapSync { partitions, threads, mode, shared, seconds } => {
             heap::sync::run(dir, partitions, threads, mode, shared, seconds)
         }
-        Job::HeapVacation { setting, agency, runs, seconds } => {
-            heap::vacation::runs(dir, &setting, agency, &runs, seconds)
+        Job::HeapVacation { setting, agency, runs, turns, twin } => {
+            heap::vacation::runs(dir, &setting, agency, &runs, turns, twin)
         }
     }
 }

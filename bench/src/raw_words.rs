@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::job::{Outcome, rate};
+use crate::job::rate;
 use crate::random::Random;
 use crate::systems::Result;
 
@@ -19,8 +19,8 @@ pub(crate) const WORDS_IN_ROUND: usize = 6;
 /// Rounds between two looks at whether to go on.
 const ROUNDS: u64 = 64;
 
-/// Words of memory, all zero at first.
-struct Words {
+/// Words of memory, each page of which is there.
+pub(crate) struct Words {
     base: *mut libc::c_void,
     bytes: usize,
 }
@@ -29,7 +29,8 @@ struct Words {
 unsafe impl Sync for Words {}
 
 impl Words {
-    fn map(bytes: u64, huge: bool) -> Result<Words> {
+    /// In huge pages, where the system has them.
+    pub(crate) fn map(bytes: u64) -> Result<Words> {
         let bytes = usize::try_from(bytes)?;
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: 1; the kernel chooses a place where nothing else is.
@@ -38,10 +39,27 @@ impl Words {
             return Err(io::Error::last_os_error().into());
         }
         let words = Words { base, bytes };
-        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: 1; advice changes no content. A kernel without huge pages refuses, and has plain ones.
-        unsafe { libc::madvise(words.base, bytes, advice) };
+        unsafe { libc::madvise(words.base, bytes, libc::MADV_HUGEPAGE) };
+        words.all().iter().step_by(512).for_each(|word| word.store(1, Ordering::Relaxed));
         Ok(words)
+    }
+
+    /// Rounds per second.
+    pub(crate) fn rounds_per_s(&self, threads: u32, seconds: f64) -> Result<f64> {
+        let words = self.all();
+        rate(threads, seconds, |number, go_on| {
+            let mut random = Random::new(number.into());
+            while go_on(ROUNDS) {
+                for _ in 0..ROUNDS {
+                    for place in random.several::<WORDS_IN_ROUND>(words.len() as u64) {
+                        let word = &words[place as usize];
+                        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 
     fn all(&self) -> &[AtomicU64] {
@@ -55,28 +73,4 @@ impl Drop for Words {
         // SAFETY: 1.
         unsafe { libc::munmap(self.base, self.bytes) };
     }
-}
-
-/// Rounds per second of each number of threads, by that number.
-pub(crate) fn measure(bytes: u64, huge: bool, threads: &[u32], seconds: f64) -> Result<Outcome> {
-    let words = Words::map(bytes, huge)?;
-    let words = words.all();
-    words.iter().step_by(512).for_each(|word| word.store(1, Ordering::Relaxed)); // each page is there before the clock runs
-    let mut outcome = Outcome::new();
-    for &threads in threads {
-        let reached = rate(threads, seconds, |number, go_on| {
-            let mut random = Random::new(number.into());
-            while go_on(ROUNDS) {
-                for _ in 0..ROUNDS {
-                    for place in random.several::<WORDS_IN_ROUND>(words.len() as u64) {
-                        let word = &words[place as usize];
-                        word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        outcome.insert(threads.to_string(), reached);
-    }
-    Ok(outcome)
 }

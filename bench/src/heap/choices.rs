@@ -1,6 +1,7 @@
 //! Figure `heap-choices`: what the choices of transactional memory cost or gain, nothing logged. For the record of
 //! decisions rather than for comparing with others.
 
+use super::run::Turns;
 use super::words::Run;
 use super::{Choices, Setting};
 use crate::Settings;
@@ -25,7 +26,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
             }
             settings.tell(&format!("heap-choices: {} MiB, {name} {value}", heap_bytes >> 20));
             let setting = Setting { heap_bytes, log: None, choices };
-            let job = Job::HeapWords { setting, runs: runs.clone(), seconds };
+            let job = Job::HeapWords { setting, runs: runs.clone(), turns: Turns::of(seconds), plain: false };
             let outcomes = (0..settings.repetitions()).map(|_| yard.run(&job)).collect::<Result<Vec<Outcome>>>()?;
             for run in runs {
                 for (metric, unit) in [("txn_per_s", "1/s"), ("conflicts_per_s", "1/s")] {

@@ -14,7 +14,7 @@ pub(crate) use mode::Mode;
 pub(crate) mod choices;
 mod lag;
 mod mode;
-mod run;
+pub(crate) mod run;
 pub(crate) mod sync;
 mod tables;
 pub(crate) mod vacation;
@@ -50,6 +50,13 @@ pub(crate) struct Choices {
     fixed_snapshots: bool,
 }
 
+impl Setting {
+    /// The same heap with nothing logged.
+    fn unlogged(&self) -> Setting {
+        Setting { log: None, ..self.clone() }
+    }
+}
+
 impl Choices {
     fn options(&self) -> MemoryOptions {
         let mut options = MemoryOptions {
@@ -67,8 +74,6 @@ impl Choices {
 /// The log that a figure's transactions write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Logging {
-    /// None: what transactions cost by themselves.
-    Nothing,
     /// A log of one partition.
     One,
     /// A partition for each thread, as far as that makes sense.
@@ -78,37 +83,36 @@ enum Logging {
 /// More partitions than this make a commit wait for more writes, and no write larger.
 const PARTITIONS_MAX: u32 = 4;
 
+/// How points without a log are labelled, beside [`Logging::name`].
+const UNLOGGED: &str = "none";
+
 impl Logging {
-    const ALL: [Logging; 3] = [Logging::Nothing, Logging::One, Logging::Many];
+    const ALL: [Logging; 2] = [Logging::One, Logging::Many];
 
     fn name(self) -> &'static str {
         match self {
-            Logging::Nothing => "none",
             Logging::One => "async-1",
             Logging::Many => "async-n",
         }
     }
 
-    /// How many partitions the log has; `None` where there is no log, or where the same is measured under another name.
+    /// How many partitions the log has; `None` where the same is measured under another name.
     fn partitions(self, threads: u32) -> Option<u16> {
         match self {
-            Logging::Many if threads > 1 => Some(threads.min(PARTITIONS_MAX) as u16),
             Logging::One => Some(1),
-            _ => None,
+            Logging::Many if threads > 1 => Some(threads.min(PARTITIONS_MAX) as u16),
+            Logging::Many => None,
         }
     }
 
     /// The numbers of threads that share a store, with that store's partitions.
-    fn groups(self, threads: &[u32]) -> Vec<(Option<u16>, Vec<u32>)> {
-        if self == Logging::Nothing {
-            return vec![(None, threads.to_vec())];
-        }
-        let mut groups: Vec<(Option<u16>, Vec<u32>)> = Vec::new();
+    fn groups(self, threads: &[u32]) -> Vec<(u16, Vec<u32>)> {
+        let mut groups: Vec<(u16, Vec<u32>)> = Vec::new();
         for &threads in threads {
             let Some(partitions) = self.partitions(threads) else { continue };
-            match groups.iter_mut().find(|group| group.0 == Some(partitions)) {
+            match groups.iter_mut().find(|group| group.0 == partitions) {
                 Some(group) => group.1.push(threads),
-                None => groups.push((Some(partitions), vec![threads])),
+                None => groups.push((partitions, vec![threads])),
             }
         }
         groups

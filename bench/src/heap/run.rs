@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use cedrat::heap::{Memory, Session};
 use cedrat::wal::Lsn;
+use serde::{Deserialize, Serialize};
 
 use super::lag::Lag;
 use crate::job::Outcome;
@@ -19,8 +20,61 @@ pub(super) struct Done {
     pub(super) last: Lsn,
 }
 
+/// How a run is cut into turns: with a log, without one, again with a log. What the machine gives from one minute to the next
+/// differs by half, so that only what is measured by turns can be compared.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Turns {
+    count: u32,
+    seconds: f64,
+    with_checkpoint: bool,
+}
+
+impl Turns {
+    /// Turns of so many seconds in all.
+    pub(super) fn of(seconds: f64) -> Turns {
+        const COUNT: u32 = 4;
+        Turns { count: COUNT, seconds: seconds / f64::from(COUNT), with_checkpoint: false }
+    }
+
+    /// One turn, which is longer if that is needed for a checkpoint to be completed in it. (What goes on beside would go on
+    /// in the turns of others too.)
+    pub(super) fn with_checkpoint(seconds: f64) -> Turns {
+        Turns { count: 1, seconds, with_checkpoint: true }
+    }
+
+    /// Takes turns. `logged` and `unlogged` are told how long; what they say is put together, the latter's rate as
+    /// `unlogged_txn_per_s`.
+    pub(super) fn take(
+        self,
+        mut logged: impl FnMut(Length) -> Result<Outcome>,
+        mut unlogged: impl FnMut(Length) -> Result<Option<Outcome>>,
+    ) -> Result<Outcome> {
+        let mut outcome = Outcome::new();
+        for turn in 1..=self.count {
+            if let Some(rate) = unlogged(Length { seconds: self.seconds / 2.0, with_checkpoint: false })? {
+                combine(&mut outcome, turn, "unlogged_txn_per_s", rate["txn_per_s"]);
+            }
+            let length = Length { seconds: self.seconds, with_checkpoint: self.with_checkpoint };
+            for (metric, value) in logged(length)? {
+                combine(&mut outcome, turn, &metric, value);
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// Adds a turn's value: the worst one of times, the sum of what was counted, the mean of rates.
+pub(super) fn combine(outcome: &mut Outcome, turn: u32, metric: &str, value: f64) {
+    let all = outcome.entry(metric.to_owned()).or_default();
+    *all = match metric {
+        metric if metric.ends_with("_max") => all.max(value),
+        metric if metric.ends_with("_per_s") => *all + (value - *all) / f64::from(turn),
+        _ => *all + value,
+    };
+}
+
 /// How long a run is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Length {
     pub(super) seconds: f64,
     /// Longer, until a checkpoint was completed; but not for more than [`PATIENCE`] times as long.

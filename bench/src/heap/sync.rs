@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::mode::Mode;
-use super::run::{Length, timed};
+use super::run::{Length, Turns, timed};
 use super::vacation::{Agency, Contention, Run, add_points, setting as agency_setting};
 use super::words::METRICS;
 use super::{Choices, LogSetting, PARTITIONS_MAX, Place, Setting};
@@ -144,8 +144,8 @@ fn agency(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<(
     }
     settings.tell("heap-sync: the travel agency");
     let seconds = settings.seconds(5.0, 0.5);
-    let setting = agency_setting(agency, Some(AGENCY_THREADS as u16), seconds);
-    let outcome = yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), seconds })?;
+    let setting = agency_setting(agency, AGENCY_THREADS as u16, seconds);
+    let outcome = yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns: Turns::of(seconds), twin: false })?;
     for run in runs {
         add_points(report, "heap-sync", &labels(run.mode), run, &outcome);
     }

@@ -7,12 +7,12 @@ use cedrat::heap::{Commit, Heap, Interrupt, Session, Tx};
 use cedrat::wal::Lsn;
 use serde::{Deserialize, Serialize};
 
-use super::run::{Done, Length, timed};
-use super::{Choices, LogSetting, Logging, Place, Setting};
+use super::run::{Done, Length, Turns, timed};
+use super::{Choices, LogSetting, Logging, Place, Setting, UNLOGGED};
 use crate::Settings;
 use crate::job::{Job, Outcome, Yard};
 use crate::random::Random;
-use crate::raw_words::WORDS_IN_ROUND;
+use crate::raw_words::{WORDS_IN_ROUND, Words};
 use crate::report::{Goal, Params, Point, Report, params};
 use crate::systems::Result;
 
@@ -23,6 +23,9 @@ const BATCHES: [u64; 2] = [1, 64];
 
 /// Transactions between two looks at whether to go on.
 const TRANSACTIONS: u64 = 64;
+
+/// What a log may cost.
+const OF_UNLOGGED: f64 = 0.9;
 
 /// The longest that durability may be behind.
 const LAG_MS_MAX: f64 = 20.0;
@@ -58,7 +61,9 @@ struct Series {
     setting: Setting,
     params: Params,
     runs: Vec<Run>,
-    seconds: f64,
+    turns: Turns,
+    /// Whether words of plain memory are measured beside: the ceiling.
+    plain: bool,
 }
 
 impl Series {
@@ -74,7 +79,6 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let mut report = Report::default();
     for heap_bytes in heaps {
-        ceilings(settings, yard, heap_bytes, &mut report)?;
         for mut series in all_series(settings, heap_bytes) {
             let labels = |run: &Run| series.params(*run);
             let runs = series.runs.iter().copied().filter(|run| settings.wants(&labels(run))).collect();
@@ -87,47 +91,26 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// The better of plain and huge pages at each number of threads.
-fn ceilings(settings: &Settings, yard: &mut Yard, bytes: u64, report: &mut Report) -> Result<()> {
-    let labels = |threads: u32| params! {"heap_bytes": bytes, "threads": threads};
-    let threads: Vec<u32> = THREADS.into_iter().filter(|&threads| settings.wants(&labels(threads))).collect();
-    if threads.is_empty() {
-        return Ok(());
-    }
-    settings.tell(&format!("heap-words: the ceiling of {} MiB", bytes >> 20));
-    let seconds = settings.seconds(5.0, 0.5);
-    let mut ways = Vec::new();
-    for huge in [false, true] {
-        ways.push(yard.run(&Job::RawWords { bytes, huge, threads: threads.clone(), seconds })?);
-    }
-    for threads in threads {
-        let best = ways.iter().map(|way| way[&threads.to_string()]).fold(0.0, f64::max);
-        report.points.push(Point::new("heap-words", "ceiling", labels(threads), "txn_per_s", best, "1/s"));
-    }
-    Ok(())
-}
-
 fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
     let mut all = Vec::new();
     for logging in Logging::ALL {
         for checkpoints in [false, true] {
-            if checkpoints && logging == Logging::Nothing {
-                continue;
-            }
             for (partitions, threads) in logging.groups(&THREADS) {
                 let seconds = settings.seconds(10.0, 1.0);
-                let log = partitions.map(|partitions| match checkpoints {
-                    true => bounded_log(partitions, heap_bytes),
-                    false => whole_log(partitions, seconds),
-                });
+                let (log, turns) = match checkpoints {
+                    true => (bounded_log(partitions, heap_bytes), Turns::with_checkpoint(seconds)),
+                    false => (whole_log(partitions, seconds), Turns::of(seconds)),
+                };
                 let runs = threads.iter().flat_map(|&threads| BATCHES.map(|batch| Run { threads, batch }));
                 let params = params! {
                     "heap_bytes": heap_bytes,
                     "log": logging.name(),
                     "checkpoints": if checkpoints { "on" } else { "off" },
                 };
-                let setting = Setting { heap_bytes, log, choices: Choices::default() };
-                all.push(Series { setting, params, runs: runs.collect(), seconds });
+                let setting = Setting { heap_bytes, log: Some(log), choices: Choices::default() };
+                // Once is enough for what does not depend on the log.
+                let plain = logging == Logging::One && !checkpoints;
+                all.push(Series { setting, params, runs: runs.collect(), turns, plain });
             }
         }
     }
@@ -156,21 +139,37 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
         return Ok(());
     }
     settings.tell(&format!("heap-words: {}", serde_json::to_string(&series.params)?));
-    let job = Job::HeapWords { setting: series.setting.clone(), runs: series.runs.clone(), seconds: series.seconds };
+    let job = Job::HeapWords {
+        setting: series.setting.clone(),
+        runs: series.runs.clone(),
+        turns: series.turns,
+        plain: series.plain,
+    };
     let outcome = yard.run(&job)?;
     for &run in &series.runs {
+        let value = |metric: &str| outcome.get(&format!("{}:{metric}", run.name())).copied();
+        let mut add = |system: &str, params: Params, metric: &str, value: Option<f64>, unit: &str| {
+            report.points.extend(value.map(|value| Point::new("heap-words", system, params, metric, value, unit)));
+        };
         for (metric, unit) in METRICS {
-            if let Some(&value) = outcome.get(&format!("{}:{metric}", run.name())) {
-                report.points.push(Point::new("heap-words", "cedrat", series.params(run), metric, value, unit));
-            }
+            add("cedrat", series.params(run), metric, value(metric), unit);
+        }
+        let of_unlogged = value("txn_per_s").zip(value("unlogged_txn_per_s")).map(|(with, without)| with / without);
+        add("cedrat", series.params(run), "of_unlogged", of_unlogged, "");
+        if series.plain {
+            let mut params = series.params(run);
+            params.insert("log".into(), UNLOGGED.into());
+            add("cedrat", params.clone(), "txn_per_s", value("unlogged_txn_per_s"), "1/s");
+            add("ceiling", params, "txn_per_s", value("plain_per_s"), "1/s");
         }
     }
     Ok(())
 }
 
 /// What a run says, and in which units.
-pub(super) const METRICS: [(&str, &str); 6] = [
+pub(super) const METRICS: [(&str, &str); 7] = [
     ("txn_per_s", "1/s"),
+    ("unlogged_txn_per_s", "1/s"),
     ("conflicts_per_s", "1/s"),
     ("durable_lag_ms_max", "ms"),
     ("unwatched_ms_max", "ms"),
@@ -179,35 +178,70 @@ pub(super) const METRICS: [(&str, &str); 6] = [
 ];
 
 fn goals(report: &mut Report, heap_bytes: u64) {
-    let at = |log: &str, threads: u32| {
+    let at = |log: &str, threads: u32, batch: u64| {
         let checkpoints = "off";
-        params! {"heap_bytes": heap_bytes, "log": log, "threads": threads, "batch": 1, "checkpoints": checkpoints}
+        params! {"heap_bytes": heap_bytes, "log": log, "threads": threads, "batch": batch, "checkpoints": checkpoints}
     };
-    let (durable, volatile) = (at("async-n", 8), at("none", 8));
+    for threads in [1, 2] {
+        let best = |batch| {
+            let ways = ["async-1", "async-n"].map(|log| report.value("cedrat", "of_unlogged", &at(log, threads, batch)));
+            ways.into_iter().flatten().reduce(f64::max)
+        };
+        let reached = best(1);
+        let (one, many) = (at(UNLOGGED, threads, 1), at(UNLOGGED, threads, 64));
+        let of_plain = report.ratio(("cedrat", "txn_per_s", &one), ("ceiling", "txn_per_s", &one));
+        let batched = report.ratio(("cedrat", "txn_per_s", &many), ("cedrat", "txn_per_s", &one));
+        let batched_of_plain = report.ratio(("cedrat", "txn_per_s", &many), ("ceiling", "txn_per_s", &many));
+        let named = |what: &str| format!("{what}, threads: {threads}");
+        report.goals.extend([
+            Goal::at_least(named("durable / without a log"), reached, OF_UNLOGGED),
+            Goal::at_least(named("without a log / plain memory"), of_plain, 0.18),
+            Goal::at_least(named("batched / one at a time, without a log"), batched, 3.0),
+            Goal::at_least(named("batched, without a log / plain memory"), batched_of_plain, 0.5),
+        ]);
+    }
+    let (durable, volatile) = (at("async-n", 8, 1), at(UNLOGGED, 8, 1));
     let reached = report.value("cedrat", "txn_per_s", &durable);
     report.goals.push(Goal::at_least("durable transactions per second, 8 threads", reached, HATHI_TXN_PER_S));
     let reached = report.ratio(("cedrat", "txn_per_s", &durable), ("cedrat", "txn_per_s", &volatile));
-    report.goals.push(Goal::at_least("durable / without a log, 8 threads", reached, HATHI_OF_VOLATILE));
+    report.goals.push(Goal::at_least("durable / without a log, 8 threads (Hathi's ratio)", reached, HATHI_OF_VOLATILE));
     let lags = report.points.iter().filter(|point| point.metric == "durable_lag_ms_max").map(|point| point.value);
     let worst = lags.reduce(f64::max);
     report.goals.push(Goal::at_most("durability is never behind by more, ms", worst, LAG_MS_MAX));
 }
 
 /// The child's side of [`Job::HeapWords`].
-pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], seconds: f64) -> Result<Outcome> {
+pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], turns: Turns, plain: bool) -> Result<Outcome> {
     let place = Place::make(dir, setting)?;
-    let with_checkpoint = setting.log.as_ref().is_some_and(|log| log.checkpoint_every_bytes.is_some());
-    let length = Length { seconds, with_checkpoint };
+    let twin = setting.log.is_some().then(|| Place::make(dir, &setting.unlogged())).transpose()?;
+    let plain = plain.then(|| Words::map(setting.heap_bytes)).transpose()?;
     let mut outcome = Outcome::new();
     for &run in runs {
         place.settle()?;
-        let ran = timed(&place.memory, run.threads, length, |number, session, stop| match run.batch {
-            1 => one_at_a_time(&place.heap, number, session, stop),
-            batch => in_batches(&place.heap, batch as usize, number, session, stop),
-        })?;
-        outcome.extend(ran.into_iter().map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
+        let mut plain_rates = Vec::new();
+        let ran = turns.take(
+            |length| run.over(&place, length),
+            |length| {
+                if let Some(words) = &plain {
+                    plain_rates.push(words.rounds_per_s(run.threads, length.seconds / 2.0)?);
+                }
+                twin.as_ref().map(|twin| run.over(twin, length)).transpose()
+            },
+        )?;
+        let mean = plain_rates.iter().sum::<f64>() / plain_rates.len() as f64;
+        let plain = (!plain_rates.is_empty()).then_some(("plain_per_s".to_owned(), mean));
+        outcome.extend(ran.into_iter().chain(plain).map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
     }
     Ok(outcome)
+}
+
+impl Run {
+    fn over(self, place: &Place, length: Length) -> Result<Outcome> {
+        timed(&place.memory, self.threads, length, |number, session, stop| match self.batch {
+            1 => one_at_a_time(&place.heap, number, session, stop),
+            batch => in_batches(&place.heap, batch as usize, number, session, stop),
+        })
+    }
 }
 
 /// Six words.
@@ -217,8 +251,7 @@ type Places = [u64; WORDS_IN_ROUND];
 #[inline(always)]
 fn add_one(tx: &mut Tx<'_>, heap: &Heap, places: &Places) -> std::result::Result<(), Interrupt> {
     for place in places {
-        let value = tx.read(heap, place * 8)?;
-        tx.write(heap, place * 8, value.wrapping_add(1))?;
+        tx.update(heap, place * 8, |value| value.wrapping_add(1))?;
     }
     Ok(())
 }

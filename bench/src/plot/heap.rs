@@ -79,7 +79,7 @@ fn words(points: &[Point]) -> Lines {
     let mut lines = Lines::new();
     for point in rates(points, "heap-words").filter(|point| Some(number(point, "heap_bytes")) == largest) {
         match (text(point, "log").as_str(), number(point, "batch")) {
-            ("", _) => add(&mut lines, point.system.clone(), point),
+            _ if point.system == "ceiling" => add(&mut lines, point.system.clone(), point),
             _ if text(point, "checkpoints") == "on" => {}
             (log, 1) => add(&mut lines, log.to_owned(), point),
             (log, _) => add(&mut lines, format!("{log}, batches"), point),

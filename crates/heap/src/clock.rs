@@ -52,9 +52,14 @@ impl Clock {
     /// Whether transactions may go on: after a failed sync memory is ahead of the disk, and nothing of it may be told.
     #[inline(always)]
     pub(crate) fn running(&self) -> Result<(), Stopped> {
-        match self.log().and_then(Log::stopped) {
-            None => Ok(()),
-            Some(stopped) => Err(stopped),
+        match self.log() {
+            Some(log) if log.is_stopped() => self.why_not_running(),
+            _ => Ok(()),
         }
+    }
+
+    #[cold]
+    fn why_not_running(&self) -> Result<(), Stopped> {
+        self.log().and_then(Log::stopped).map_or(Ok(()), Err)
     }
 }

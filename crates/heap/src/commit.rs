@@ -145,13 +145,21 @@ impl Tx<'_> {
         if self.this.interrupted {
             return Err(Interrupt::CONFLICT);
         }
+        // Before the locks, if it can be: they are held for less long, and what is put now has left the processor's store
+        // buffer when the log sums it.
+        let whole = !self.this.writes.has_partial();
+        if whole {
+            self.encode(part_len_max);
+        }
         self.lock_writes()?;
-        self.merge_partial_words();
+        if !whole {
+            self.merge_partial_words();
+            self.encode(part_len_max);
+        }
         let unread = self.this.reads.is_empty();
         if !unread && self.shared.clock.now() != self.this.snapshot && !self.looks_current() {
             return Err(Interrupt::CONFLICT);
         }
-        self.encode(part_len_max);
         Ok(())
     }
 
@@ -312,6 +320,9 @@ impl Tx<'_> {
     fn encode(&mut self, part_len_max: usize) {
         let this = &mut *self.this;
         this.redo.begin(part_len_max);
+        if this.blocks.is_empty() && this.redo.pairs_alone(this.writes.all()) {
+            return;
+        }
         for change in &this.blocks {
             let core = this.heaps.iter().find(|core| core.number == change.heap).expect("it is remembered");
             change.log(core, &mut this.redo);

@@ -22,8 +22,26 @@ pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// Continues a CRC-32C over the four bytes of `word`, then over `bytes`.
+#[inline]
+pub(crate) fn append_after(crc: u32, word: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() < LONG && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: 1; asked in the line above.
+        return unsafe { short_after(crc, word, bytes) };
+    }
+    crc32c::crc32c_append(crc32c::crc32c_append(crc, &word.to_le_bytes()), bytes)
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
+fn short_after(crc: u32, word: u32, bytes: &[u8]) -> u32 {
+    short(!std::arch::x86_64::_mm_crc32_u32(!crc, word), bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+#[inline]
 fn short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
     let (words, mut rest) = bytes.as_chunks::<8>();
@@ -57,6 +75,8 @@ mod tests {
             for len in (0..80).chain(LONG - 3..LONG + 3) {
                 let part = &bytes[from..from + len];
                 assert_eq!(append(17, part), crc32c::crc32c_append(17, part), "{from} {len}");
+                let after = crc32c::crc32c_append(crc32c::crc32c_append(17, &9u32.to_le_bytes()), part);
+                assert_eq!(append_after(17, 9, part), after, "{from} {len}");
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::open::Found;
 use crate::options::LogOptions;
 use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
-use crate::record::{Appended, BODY_LEN_CEILING, Decided, Kind, Record, RecordHead};
+use crate::record::{Appended, BODY_LEN_CEILING, Body, Decided, Kind, Record, RecordHead};
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
 use crate::space::{LogSpace, Reservation, Space};
@@ -277,6 +277,12 @@ impl Log {
         self.shared.begin_ahead()
     }
 
+    /// Whether the log has stopped. Cheap.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped.load(Ordering::Acquire)
+    }
+
     /// How the log's room is used.
     pub fn space(&self) -> LogSpace {
         self.shared.space.show(self.shared.reader.geometry.segment_len)
@@ -321,22 +327,22 @@ impl Shared {
         reservation: &mut Reservation,
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Decided {
-        let body_len = body.iter().map(|part| part.len()).sum();
-        assert!(body_len <= self.body_len_max(), "a record's body has {body_len} bytes: too many");
+        let body = Body::new(body);
+        assert!(body.len() <= self.body_len_max(), "a record's body has {} bytes: too many", body.len());
         let partition = &self.partitions[partition.index()];
         let mut tail = partition.tail.lock();
-        let sealed = tail.make_room(partition, &self.clock, body_len);
+        let sealed = tail.make_room(partition, &self.clock, body.len());
         let (appended, len, decision) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
             // A panic must not leave the number without a record: it waits until the latch is let go.
             let decision = catch_unwind(AssertUnwindSafe(|| decide(lsn)));
-            let (head, body, body_len) = match decision {
-                Ok(true) => (head, body, body_len),
-                _ => (RecordHead::new(Kind::VOID, TxnId::NONE, None), &[][..], 0), // E2.2
+            let (head, body) = match decision {
+                Ok(true) => (head, &body),
+                _ => (RecordHead::new(Kind::VOID, TxnId::NONE, None), &Body::EMPTY), // E2.2
             };
             if self.leaves_unfilled(head) {
                 return (Appended { lsn, offset: LogOffset::ZERO }, 0, decision);
             }
-            let (offset, len) = tail.place(lsn, head, body, body_len);
+            let (offset, len) = tail.place(lsn, head, body);
             (Appended { lsn, offset }, len, decision)
         });
         #[cfg(feature = "planted-faults")]

@@ -67,8 +67,8 @@ impl Default for LogOptions {
             store: None,
             log_bytes_max: 1 << 30,
             writes_in_flight: 8,
-            block_len_max: 256 << 10,
-            unwritten_max: 4 << 20,
+            block_len_max: 2 << 20,
+            unwritten_max: 8 << 20,
             flush_interval_ms: 5,
             sink: Arc::new(SegmentSink),
             #[cfg(feature = "planted-faults")]

@@ -22,13 +22,16 @@ use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
 use crate::clock::{Bounds, Clock};
 use crate::event::Event;
-use crate::record::{self, FRAME_LEN_MAX};
+use crate::record::{self, Body, FRAME_LEN_MAX};
 use crate::segment::Geometry;
 use crate::space::Space;
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
 /// The distance between two entries of the index that leads from LSNs to places.
 const INDEX_STEP: u64 = 64 << 10;
+
+/// Bytes in a line of the processor's caches.
+const LINE_LEN: usize = 64;
 
 /// Up to twice so many committers share one block; more make two groups.
 const GROUP_MIN: u32 = 8;
@@ -372,13 +375,7 @@ impl Tail {
 
     /// Places a record. There is room for it.
     #[inline]
-    pub(crate) fn place(
-        &mut self,
-        lsn: Lsn,
-        head: crate::RecordHead,
-        body: &[&[u8]],
-        body_len: usize,
-    ) -> (LogOffset, u64) {
+    pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, u64) {
         let open = &mut self.open;
         let offset = LogOffset::new(open.offset.get() + open.used as u64);
         if self.stopped {
@@ -386,8 +383,11 @@ impl Tail {
             return (offset, 0);
         }
         let to = &mut open.bytes[open.used..open.room];
-        let len = record::encode(to, open.record_seed, offset, lsn, head, body, body_len);
+        let len = record::encode(to, open.record_seed, offset, lsn, head, body);
         open.used += len;
+        // Buffers go round, so the lines of the next record are in no cache. The first of them was fetched with this one.
+        open.bytes.prefetch_to_write(open.used + LINE_LEN);
+        open.bytes.prefetch_to_write(open.used + 2 * LINE_LEN);
         if open.first_lsn == Lsn::ZERO {
             open.first_lsn = lsn;
         }

@@ -4,11 +4,12 @@
 //! length varint | crc32c 4 | lsn varint | kind 1 | transaction varint | distance varint | body
 //! ```
 //!
-//! `length` counts the bytes behind the CRC; the CRC covers the same bytes. `distance` leads back to the
-//! transaction's previous record in the same partition, 0 if there is none.
+//! `length` counts the bytes behind the CRC; the CRC covers the same bytes, the body first: so most of it is computed before
+//! the LSN is drawn and the latch of the tail is taken. `distance` leads back to the transaction's previous record in the
+//! same partition, 0 if there is none.
 
 use crate::checksum::record_crc;
-use crate::{ByteLen, LogOffset, Lsn, Position, TxnId, varint};
+use crate::{ByteLen, LogOffset, Lsn, Position, TxnId, crc, varint};
 
 /// What a record says about itself. The numbers are part of the format; one once used is never used for
 /// something else.
@@ -163,6 +164,35 @@ pub(crate) struct Frame {
     pub(crate) len: usize,
 }
 
+/// What goes into a record, measured and summed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body<'a> {
+    parts: &'a [&'a [u8]],
+    len: usize,
+    crc: u32,
+}
+
+impl<'a> Body<'a> {
+    /// A body without a byte.
+    pub(crate) const EMPTY: Body<'static> = Body { parts: &[], len: 0, crc: 0 };
+
+    /// A body of these parts, one after the other.
+    #[inline]
+    pub(crate) fn new(parts: &'a [&'a [u8]]) -> Body<'a> {
+        let mut body = Body { parts, len: 0, crc: 0 };
+        for part in parts {
+            body.len += part.len();
+            body.crc = crc::append(body.crc, part);
+        }
+        body
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
 /// Writes a record's frame at the beginning of `to` and returns its length.
 ///
 /// `to` holds at least [`FRAME_LEN_MAX`] bytes more than the body.
@@ -173,29 +203,51 @@ pub(crate) fn encode(
     offset: LogOffset,
     lsn: Lsn,
     head: RecordHead,
-    body: &[&[u8]],
-    body_len: usize,
+    body: &Body<'_>,
 ) -> usize {
+    let kind = head.kind.0 | if head.partition_commit { PARTITION_FLAG } else { 0 };
+    let lsn_len = varint::len(lsn.get());
+    let (crc_at, at) =
+        if head.txn == TxnId::NONE && head.previous.is_none() && lsn_len <= 8 && to.len() >= FRAME_LEN_MAX {
+            // A heap's commit belongs to no transaction with other records: few bytes, put at once.
+            let head_len = lsn_len + 3;
+            let crc_at = varint::put(to, (head_len + body.len) as u64);
+            let head = u128::from(varint::eight(lsn.get())) | u128::from(kind) << (8 * lsn_len);
+            to[crc_at + CRC_LEN..][..16].copy_from_slice(&head.to_le_bytes());
+            (crc_at, crc_at + CRC_LEN + head_len)
+        } else {
+            put_linked(to, offset, lsn, kind, head, body.len)
+        };
+    let crc = record_crc(seed, offset, body.crc, &to[crc_at + CRC_LEN..at]);
+    to[crc_at..crc_at + CRC_LEN].copy_from_slice(&crc.to_le_bytes());
+    body.parts.iter().fold(at, |at, part| {
+        to[at..at + part.len()].copy_from_slice(part);
+        at + part.len()
+    })
+}
+
+/// Writes all of a frame but its CRC and its body. Returns where these two lie.
+#[inline(never)]
+fn put_linked(
+    to: &mut [u8],
+    offset: LogOffset,
+    lsn: Lsn,
+    kind: u8,
+    head: RecordHead,
+    body_len: usize,
+) -> (usize, usize) {
     let distance = head.previous.map_or(0, |previous| offset.since(previous).0);
     debug_assert!(head.previous.is_none() || distance > 0, "a transaction's previous record lies before the next one");
-    let covered_len = varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance) + body_len;
-    let crc_at = varint::put(to, covered_len as u64);
-    let covered_at = crc_at + CRC_LEN;
-    let end = covered_at + covered_len;
-    let mut at = covered_at;
+    let head_len = varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance);
+    let crc_at = varint::put(to, (head_len + body_len) as u64);
+    let mut at = crc_at + CRC_LEN;
     at += varint::put(&mut to[at..], lsn.get());
-    to[at] = head.kind.0 | if head.partition_commit { PARTITION_FLAG } else { 0 };
+    to[at] = kind;
     at += 1;
     at += varint::put(&mut to[at..], head.txn.0);
     at += varint::put(&mut to[at..], distance);
-    for part in body {
-        to[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    debug_assert_eq!(at, end);
-    let crc = record_crc(seed, offset, &to[covered_at..end]);
-    to[crc_at..covered_at].copy_from_slice(&crc.to_le_bytes());
-    end
+    debug_assert_eq!(at, crc_at + CRC_LEN + head_len);
+    (crc_at, at)
 }
 
 /// Reads the frame that begins `from`, which lies at `offset`.
@@ -218,10 +270,11 @@ pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame,
     }
     let crc_bytes = from[crc_at..covered_at].try_into().expect("four bytes");
     let covered = &from[covered_at..len];
-    if record_crc(seed, offset, covered) != u32::from_le_bytes(crc_bytes) {
+    let (head_of, at) = parts(covered).ok_or(NotARecord::Bad)?;
+    let (head, body) = covered.split_at(at);
+    if record_crc(seed, offset, crc::append(0, body), head) != u32::from_le_bytes(crc_bytes) {
         return Err(NotARecord::Bad);
     }
-    let (head_of, at) = parts(covered).ok_or(NotARecord::Bad)?;
     let (lsn, kind, txn, distance) = head_of;
     let previous = match distance {
         0 => None,
@@ -257,7 +310,7 @@ mod tests {
     fn framed(lsn: u64, head: RecordHead, offset: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
         let offset = LogOffset::new(offset);
-        let len = encode(&mut bytes, 7, offset, Lsn::new(lsn), head, &[body], body.len());
+        let len = encode(&mut bytes, 7, offset, Lsn::new(lsn), head, &Body::new(&[body]));
         bytes.truncate(len);
         bytes
     }
@@ -282,7 +335,7 @@ mod tests {
             let (first, second) = body.split_at(split.min(body.len()));
             let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
             let place = LogOffset::new(offset);
-            let len = encode(&mut bytes, 7, place, Lsn::new(lsn), head, &[first, second], body.len());
+            let len = encode(&mut bytes, 7, place, Lsn::new(lsn), head, &Body::new(&[first, second]));
             let frame = decode(&bytes, 7, place).unwrap();
             prop_assert_eq!((frame.lsn, frame.head, frame.len), (Lsn::new(lsn), head, len));
             prop_assert_eq!(&bytes[frame.body_at..frame.len], &body[..]);

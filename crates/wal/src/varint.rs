@@ -13,7 +13,8 @@ pub(crate) const fn len(value: u64) -> usize {
     (((value | 1).ilog2() * 9 + 73) / 64) as usize
 }
 
-/// Writes `value` at the beginning of `to`, which has room for it, and returns how many bytes it took.
+/// Writes `value` at the beginning of `to`, which has room for it, and returns how many bytes it took. Up to eight bytes of
+/// `to` may be overwritten, however few it took.
 #[inline]
 pub(crate) fn put(to: &mut [u8], value: u64) -> usize {
     if value < 0x80 {
@@ -35,9 +36,35 @@ fn gather(bytes: u64) -> u64 {
     halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4
 }
 
+/// The other way round: seven bits of a number to each of eight bytes.
 #[inline]
-fn put_long(to: &mut [u8], mut value: u64) -> usize {
+fn spread(value: u64) -> u64 {
+    let halves = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
+    let quarters = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+/// The encoding of a number that takes up to eight bytes; zeros behind it.
+#[inline]
+pub(crate) fn eight(value: u64) -> u64 {
+    spread(value) | MORE & !(u64::MAX << (8 * (len(value) - 1)))
+}
+
+#[inline]
+fn put_long(to: &mut [u8], value: u64) -> usize {
     let len = len(value);
+    match to.first_chunk_mut::<8>() {
+        // What is put beyond the number's end is not part of it: the caller writes over that, or never looks.
+        Some(to) if len <= 8 => {
+            *to = eight(value).to_le_bytes();
+            len
+        }
+        _ => put_bytes(to, value, len),
+    }
+}
+
+#[inline(never)]
+fn put_bytes(to: &mut [u8], mut value: u64, len: usize) -> usize {
     let (last, first) = to[..len].split_last_mut().expect("a number takes at least a byte");
     for byte in first {
         *byte = value as u8 | 0x80;
