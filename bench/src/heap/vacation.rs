@@ -95,7 +95,8 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
                 let seconds = settings.seconds(10.0, 1.0);
                 let setting = setting(agency, partitions, seconds);
                 let turns = Turns::of(seconds);
-                let outcome = yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns, twin: true })?;
+                let outcome =
+                    yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns, twin: true })?;
                 for run in runs {
                     add_points(&mut report, "heap-vacation", &labels(run.threads), run, &outcome);
                     let unlogged = outcome.get(&format!("{}:unlogged_txn_per_s", run.name()));

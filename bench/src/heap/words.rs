@@ -184,7 +184,8 @@ fn goals(report: &mut Report, heap_bytes: u64) {
     };
     for threads in [1, 2] {
         let best = |batch| {
-            let ways = ["async-1", "async-n"].map(|log| report.value("cedrat", "of_unlogged", &at(log, threads, batch)));
+            let ways =
+                ["async-1", "async-n"].map(|log| report.value("cedrat", "of_unlogged", &at(log, threads, batch)));
             ways.into_iter().flatten().reduce(f64::max)
         };
         let reached = best(1);
