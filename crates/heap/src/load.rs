@@ -259,7 +259,11 @@ fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result
         if chunk >= u64::from(heap.root.chunks) {
             return Ok(loaded);
         }
-        if let Some(header) = file.read(chunk as u32, heap.root.checkpoint, &mut place)? {
+        let read = file.read(chunk as u32, heap.root.checkpoint, &mut place);
+        if read.is_err() {
+            next.store(u64::MAX / 2, Ordering::Relaxed); // the others need not go on
+        }
+        if let Some(header) = read? {
             let first = chunk * heap.root.chunk_len / 8;
             heap.core.region.fill(first as usize, &place[BLOCK_LEN..]);
             loaded.push((chunk as u32, header.data_crc));

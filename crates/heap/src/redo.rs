@@ -281,7 +281,10 @@ impl<'a> Runs<'a> {
     #[inline]
     fn pair(&mut self) -> Result<Run<'a>, Senseless> {
         let heap = self.heap.ok_or(Senseless("words of no heap"))?;
-        let (pair, rest) = self.rest.split_at_checked(PAIR_LEN).ok_or(CUT)?;
+        let Some((pair, rest)) = self.rest.split_at_checked(PAIR_LEN) else {
+            *self = Runs::of(&[]); // nothing can be told of what comes behind
+            return Err(CUT);
+        };
         let (word, values) = pair.split_first_chunk().expect("a pair has twelve bytes");
         (self.rest, self.pairs) = (rest, self.pairs - 1);
         Ok(Run { heap, first: u64::from(u32::from_le_bytes(*word)), values })
@@ -393,7 +396,7 @@ mod tests {
         assert_eq!(writer.last_part().len(), 2 + 2 + 6 * PAIR_LEN);
         assert_eq!(read(writer.last_part()).len(), 6);
         let cut = &writer.last_part()[..writer.last_part().len() - 1];
-        assert_eq!(Runs::of(cut).find_map(Result::err), Some(CUT));
+        assert_eq!(Runs::of(cut).last(), Some(Err(CUT)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Options {
     pub partitions: u16,
     /// Who isolates transactions from each other.
     pub locks: Arc<dyn LockManager>,
-    /// Whether the store has threads of its own: a log writer, a page cleaner, and a checkpointer. Nothing correct
+    /// Whether the store has threads of its own: writers of the log, a page cleaner, and a checkpointer. Nothing correct
     /// depends on them; without them, [`crate::Store::checkpoint`] is called where the log fills up.
     pub background: bool,
     /// How many threads load heaps and redo pages and words in recovery. 0: the opening thread itself, in a repeatable order.

@@ -6,7 +6,7 @@
 //! by it, and asks one of those who wait with the next block to write it.
 
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::Ordering;
+use cedrat_sync::atomic::{Ordering, fence};
 use std::io;
 
 use crate::error::{StopReason, Stopped};
@@ -87,6 +87,12 @@ impl Shared {
         }
     }
 
+    /// Asks the writer threads for what keeps this LSN from being stable.
+    pub(crate) fn flush_soon(&self, up_to: Lsn) {
+        let late = self.partitions.iter().filter(|partition| partition.bounds.lower() <= up_to.get());
+        late.for_each(|partition| self.writer.flush(partition.id));
+    }
+
     /// Writes what the partition holds now and nobody else writes, one block after the other.
     pub(crate) fn write_out(&self, partition: &Partition) -> Result<(), Stopped> {
         self.check_running()?;
@@ -125,6 +131,8 @@ impl Shared {
         let durable = self.clock.known_durable();
         let (completed, next) = partition.complete(block, self.options.writes_in_flight, durable, last);
         if completed.advanced {
+            // Of two writers whose partitions advance together one sees both, so that a ticket for both is woken.
+            fence(Ordering::SeqCst);
             self.durable_lsn();
         }
         completed.wake();
@@ -168,11 +176,14 @@ impl Shared {
         for partition in &self.partitions {
             let Some(sequence) = self.ahead_of(partition) else { continue };
             self.check_running()?;
-            if !self.space.take_ahead(partition.id, sequence) {
+            let mut state = self.control.lock();
+            // Since it was asked for, the partition may have begun it and more, and given it back: it would begin a second time.
+            let is_next = state.control.partitions[partition.id.index()].segments_begun == sequence;
+            if !is_next || !self.space.take_ahead(partition.id, sequence) {
                 continue;
             }
-            let begin = Position { partition: partition.id, offset: self.reader.geometry.begin(sequence) };
-            if let Err((file, source)) = self.segment_for(begin) {
+            if let Err((file, source)) = self.begin_segment(&mut state, partition.id, sequence) {
+                drop(state);
                 self.stop(StopReason::WriteFailed { file, source });
                 return self.check_running();
             }

@@ -273,8 +273,8 @@ fn build(
             geometry,
             block_seed: reader.block_seeds[index],
             epoch: epoch.number,
-            block_len_max: options.block_len_max,
-            spare_buffers: options.unwritten_max as usize / options.block_len_max + 2,
+            block_len_max: options.block_len_max.min(geometry.capacity() as usize),
+            spare_buffers: options.writes_in_flight.max(options.unwritten_max as usize / options.block_len_max) + 2,
             space: Arc::clone(&space),
         };
         let partition = Partition::new(id, stop, epoch.first.previous(), constants);

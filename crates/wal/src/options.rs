@@ -28,7 +28,9 @@ pub struct LogOptions {
     pub log_bytes_max: u64,
     /// How many blocks of one partition are written at the same time, at most. At least 1.
     pub writes_in_flight: usize,
-    /// A block is closed when it would grow beyond this many bytes. A multiple of 4,096.
+    /// A block is closed when it would grow beyond this many bytes. A multiple of 4,096. Each write costs the processor about as
+    /// much as a hundred small commits, so blocks should be long where many commit without waiting; readers fetch a megabyte at a
+    /// time, and longer blocks twice.
     pub block_len_max: usize,
     /// [`Log::throttle`](crate::Log::throttle) waits while a partition holds more unwritten bytes than this.
     pub unwritten_max: u64,
@@ -67,7 +69,7 @@ impl Default for LogOptions {
             store: None,
             log_bytes_max: 1 << 30,
             writes_in_flight: 8,
-            block_len_max: 2 << 20,
+            block_len_max: 1 << 20,
             unwritten_max: 8 << 20,
             flush_interval_ms: 5,
             sink: Arc::new(SegmentSink),

@@ -10,7 +10,8 @@
 //! - `InFlight`: a thread is writing it, outside the latch; up to `writes_in_flight` at a time
 //! - `Durable`: written, and so is every block before it; only then do its waiters wake
 //!
-//! All of it lies behind one mutex, held for tens of nanoseconds and never over I/O.
+//! All of it lies behind one mutex, held for tens of nanoseconds, for some hundred where a short block is sealed, and never over
+//! I/O.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,10 @@ const INDEX_STEP: u64 = 64 << 10;
 
 /// Bytes in a line of the processor's caches.
 const LINE_LEN: usize = 64;
+
+/// A block with less in it than this is copied out of the buffer that it was filled in: where each commit makes a block, as many
+/// long buffers would lie about as blocks wait for one slow write.
+const SHORT_LEN: usize = 64 << 10;
 
 /// Up to twice so many committers share one block; more make two groups.
 const GROUP_MIN: u32 = 8;
@@ -59,8 +64,8 @@ pub(crate) struct Constants {
     pub(crate) block_seed: u32,
     pub(crate) epoch: u32,
     pub(crate) block_len_max: usize,
-    /// So many buffers are kept for the next blocks: as many as are on their way when appenders begin to be throttled. A
-    /// new one costs more than the records in it.
+    /// So many buffers are kept for the next blocks: as many as are on their way when appenders begin to be throttled. A new one is
+    /// cleared under the latch.
     pub(crate) spare_buffers: usize,
     pub(crate) space: Arc<Space>,
 }
@@ -398,8 +403,16 @@ impl Tail {
     /// Closes the open block, which from here to the next one is `len` bytes long, and opens the next.
     fn seal(&mut self, partition: &Partition, durable: Lsn, len: u64) {
         let next = LogOffset::new(self.open.offset.get() + len);
-        let bytes = std::mem::take(&mut self.open.bytes);
-        let opened = Open::new(next, AlignedBuf::new(), 0, &self.constants, Some(self.open.offset));
+        let mut bytes = std::mem::take(&mut self.open.bytes);
+        let used = self.open.used;
+        let kept = if used < SHORT_LEN && bytes.len() > SHORT_LEN {
+            let mut short = AlignedBuf::zeroed(used.next_multiple_of(BLOCK_UNIT));
+            short[..used].copy_from_slice(&bytes[..used]);
+            std::mem::replace(&mut bytes, short)
+        } else {
+            AlignedBuf::new()
+        };
+        let opened = Open::new(next, kept, 0, &self.constants, Some(self.open.offset));
         let open = std::mem::replace(&mut self.open, opened);
         let mut bytes = if bytes.is_empty() { AlignedBuf::zeroed(BLOCK_UNIT) } else { bytes };
         let write_len = open.used.next_multiple_of(BLOCK_UNIT);

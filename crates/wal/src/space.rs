@@ -10,8 +10,8 @@
 //!   did not fit into (a record is at most an eighth of a segment).
 //!
 //! What is appended is taken from the reservation; that it lies in a segment now shows in `taken`. A segment that is begun ahead of
-//! need counts as taken from then on, for no other partition can have it; it is not begun where that would keep somebody from a
-//! reservation.
+//! need counts as taken from then on, for no other partition can have it; none is where less than half of what can be promised
+//! would stay free.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ pub struct LogSpace {
     pub limit: ByteLen,
     /// Segment files that exist.
     pub segments: u64,
-    /// Segments that hold records still kept.
+    /// Segments that hold records still kept, or were begun ahead of need.
     pub segments_in_use: u64,
     /// Bytes reserved and not used yet. What was used is told some KiB at a time.
     pub reserved: ByteLen,
@@ -127,9 +127,11 @@ impl Space {
     }
 
     /// Counts a segment as taken before its partition gets there, if there is room for it and another one beside all that is
-    /// promised.
+    /// promised, and half of it all.
     pub(crate) fn take_ahead(&self, partition: PartitionId, sequence: u64) -> bool {
-        let room = self.room_ahead();
+        // Whoever finds no room meanwhile waits for this latch, and asks again.
+        let _alone = self.growing.lock();
+        let room = self.room_ahead().max(self.promisable() / 2);
         let there_is = self.try_take(room);
         if there_is {
             // Held while it is counted: so nobody is promised in between what it takes away.

@@ -61,7 +61,7 @@ impl Future for Ticket {
         if shared.is_stable(self.lsn) || !shared.writer.is_running() || shared.check_running().is_err() {
             context.waker().wake_by_ref();
         } else {
-            shared.writer.flush_now();
+            shared.flush_soon(self.lsn);
         }
         Poll::Pending
     }

@@ -97,9 +97,9 @@ impl WriterState {
         self.running.load(Ordering::SeqCst)
     }
 
-    /// Asks the threads to flush what there is. Cheap if they were asked already.
-    pub(crate) fn flush_now(&self) {
-        self.write.iter().for_each(Call::ask);
+    /// Asks the thread that writes a partition to flush what there is. Cheap if it was asked already.
+    pub(crate) fn flush(&self, partition: PartitionId) {
+        self.write[partition.index() % self.write.len()].ask();
     }
 
     /// Something was appended: the partition's thread must not sleep on.
@@ -116,9 +116,9 @@ impl WriterState {
             return;
         }
         if self.idle.swap(false, Ordering::Relaxed) {
-            self.flush_now(); // all of them: none sleeps long any more
+            self.write.iter().for_each(Call::ask); // none sleeps long any more
         } else {
-            self.write[partition.index() % self.write.len()].ask();
+            self.flush(partition);
         }
     }
 

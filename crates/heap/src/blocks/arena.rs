@@ -129,11 +129,11 @@ impl Blocks {
 
     /// The arena of a session: one that no session of another partition has, unless there are very many partitions.
     #[inline]
-    pub(crate) fn arena_of(session: u32, partitions: u32) -> u32 {
-        if partitions <= 1 {
-            return session % ARENAS;
+    pub(crate) fn arena_of(session: u32, partition: u32, partitions: u32) -> u32 {
+        match ARENAS / partitions.max(1) {
+            0 => partition % ARENAS,
+            each => partition + partitions * (session % each),
         }
-        if partitions > ARENAS { session % partitions % ARENAS } else { session % (ARENAS - ARENAS % partitions) }
     }
 
     // ---- blocks -----------------------------------------------------------------------------------------------

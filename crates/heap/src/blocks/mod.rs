@@ -292,7 +292,7 @@ impl Tx<'_> {
 
     fn arena(&self) -> u32 {
         let partitions = self.shared.clock.log().map_or(1, |log| u32::from(log.partitions()));
-        Blocks::arena_of(self.this.number, partitions)
+        Blocks::arena_of(self.this.number, u32::from(self.this.partition.0), partitions)
     }
 
     fn allocate_block(&mut self, heap: &Heap, len: u64, filled: bool) -> Result<u64, Interrupt> {
@@ -300,16 +300,16 @@ impl Tx<'_> {
         let core = &heap.core;
         let blocks = core.blocks()?;
         self.this.will_write(core);
+        let first = match blocks.layout.size_for(len) {
+            Some(size) => self.allocate_sized(core, blocks, size, len, filled)?,
+            None => self.allocate_run(core, blocks, len, filled)?,
+        };
         if filled {
             // Before the plain stores that come: who sees one of them and knew the block before it was freed must see as well
             // that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before the block came
             // here through the latch of an arena, and the reader loads words with `Acquire`.
             fence(Ordering::Release);
         }
-        let first = match blocks.layout.size_for(len) {
-            Some(size) => self.allocate_sized(core, blocks, size, len, filled)?,
-            None => self.allocate_run(core, blocks, len, filled)?,
-        };
         Ok(first * WORD_LEN)
     }
 

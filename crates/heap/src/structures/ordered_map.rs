@@ -325,6 +325,9 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
 
     /// Of two neighbours one is under-full: they become one, or share what they have.
     fn give_company(&self, tx: &mut Tx<'_>, parent: Node, index: u64) -> Result<(), Interrupt> {
+        if index >= parent.count {
+            return Err(self.0.senseless(parent.at, "a node of an ordered map has no second neighbour"));
+        }
         let (lower, upper) = (self.child(tx, parent, index)?, self.child(tx, parent, index + 1)?);
         let pair = Pair { between: Self::key_word(parent, index), lower, upper };
         // Between the nodes of two inner nodes lies one key more: the one that comes down.
