@@ -252,21 +252,20 @@ impl Tx<'_> {
     #[inline]
     fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
         let this = &mut *self.this;
-        let own = Look::owned_by(this.number);
-        for (at, write) in this.writes.all().iter().enumerate().skip(from) {
-            let lock = self.shared.stripes.lock(write.stripe);
+        let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
+        let locks = self.shared.stripes.locks();
+        let (writes, locked) = (this.writes.all(), &mut this.locked);
+        locked.reserve(writes.len() - from);
+        for (at, write) in writes.iter().enumerate().skip(from) {
+            let lock = locks.of(write.stripe);
             let seen = Look::first(lock);
-            if seen == own {
-                // Locked for another word of the stripe. If it was newer than the snapshot then, so may be what was read here.
-                if write.read && this.locked_newer {
-                    return Some(at);
-                }
-                continue;
-            }
-            if !(seen.belongs_to(this.snapshot) && seen.take(lock, own)) {
+            if seen.belongs_to(snapshot) && seen.take(lock, own) {
+                locked.push((write.stripe, seen));
+            } else if seen != own || write.read && this.locked_newer {
+                // Its own: locked for another word of the stripe. If it was newer than the snapshot then, so may be what was
+                // read here.
                 return Some(at);
             }
-            this.locked.push((write.stripe, seen));
         }
         None
     }
@@ -377,15 +376,12 @@ impl Tx<'_> {
     #[inline]
     fn write_back(&self) {
         let this = &*self.this;
-        if let Some(mut heap) = this.heaps.first() {
-            for write in this.writes.all() {
-                if heap.number != write.heap {
-                    heap = this.heap(write.heap);
-                }
-                heap.chunks.changes(write.word);
-                // `Release`: who sees the value sees the stripe locked, or newer.
-                heap.region.words()[write.word as usize].store(write.value, Ordering::Release);
-            }
+        match &this.heaps[..] {
+            // Where its words lie need not be asked for each.
+            [only] => only.write_back(this.writes.all()),
+            _ => this.writes.all().chunk_by(|one, next| one.heap == next.heap).for_each(|of_heap| {
+                this.heap(of_heap[0].heap).write_back(of_heap);
+            }),
         }
         for change in &this.blocks {
             change.mark_changed(this.heap(change.heap));
@@ -394,8 +390,9 @@ impl Tx<'_> {
 
     #[inline]
     fn let_go(&mut self, version: u64) {
+        let (locks, version_now) = (self.shared.stripes.locks(), Look::version(version));
         for &(stripe, _) in &self.this.locked {
-            self.shared.stripes.unlock(stripe, Look::version(version));
+            locks.let_go(stripe, version_now);
         }
         if !self.this.blocks.is_empty() {
             self.settle_blocks(version);

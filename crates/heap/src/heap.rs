@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::options::Commit;
 use crate::region::{Mapping, Region, WORD_LEN};
 use crate::tx::Tx;
+use crate::write_set::Write;
 
 /// A durable (or, in a memory without a log, volatile) region of memory. Cheap to clone; all clones are the same heap.
 ///
@@ -49,6 +50,28 @@ pub(crate) struct Chunks {
     flags: Region,
 }
 
+/// Notes which chunks commits change.
+#[derive(Clone, Copy)]
+struct Changes<'a> {
+    flags: &'a [AtomicU64],
+    shift: Option<u32>,
+    words: u64,
+}
+
+impl Changes<'_> {
+    /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
+    #[inline(always)]
+    fn changes(self, word: u64) {
+        let chunk = self.shift.map_or_else(|| word / self.words, |shift| word >> shift) as usize;
+        let at = chunk % 8 * 8;
+        if let Some(flags) = self.flags.get(chunk / 8)
+            && flags.load(Ordering::SeqCst) >> at & CHANGED != CHANGED
+        {
+            flags.fetch_or(CHANGED << at, Ordering::SeqCst);
+        }
+    }
+}
+
 /// Changed since either generation's copy.
 const CHANGED: u64 = 0b11;
 
@@ -79,14 +102,15 @@ impl Chunks {
         }
     }
 
-    /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
-    #[inline(always)]
+    /// A word of a chunk is about to be written.
     pub(crate) fn changes(&self, word: u64) {
-        if let Some((flags, at)) = self.flags(self.of(word))
-            && flags.load(Ordering::SeqCst) >> at & CHANGED != CHANGED
-        {
-            flags.fetch_or(CHANGED << at, Ordering::SeqCst);
-        }
+        self.view().changes(word);
+    }
+
+    /// What is needed to note changes, by value.
+    #[inline(always)]
+    fn view(&self) -> Changes<'_> {
+        Changes { flags: self.flags.words(), shift: self.words_log2, words: self.words }
     }
 
     /// Whether the chunk was changed since this generation's copy; from now on it was not.
@@ -155,6 +179,17 @@ impl Core {
 
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Writes back what a commit has for this heap; the stripes are locked.
+    #[inline]
+    pub(crate) fn write_back(&self, writes: &[Write]) {
+        let (words, changed) = (self.region.words(), self.chunks.view());
+        for write in writes {
+            changed.changes(write.word);
+            // `Release`: who sees the value sees the stripe locked, or newer.
+            words[write.word as usize].store(write.value, Ordering::Release);
+        }
     }
 
     /// Words were changed by recovery.

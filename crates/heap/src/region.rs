@@ -121,14 +121,35 @@ impl Table {
     /// The word with this index, modulo their number.
     #[inline(always)]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: 5; the mask is one less than the number of words.
-        unsafe { self.region.words().get_unchecked(index & self.mask) }
+        self.view().at(index)
+    }
+
+    /// All of it, by value.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> TableView<'_> {
+        TableView { words: self.region.words(), mask: self.mask }
     }
 
     /// Asks the processor to fetch the line of a word.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
         backing::prefetch(self.at(index));
+    }
+}
+
+/// A [`Table`], as it is handed round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableView<'a> {
+    words: &'a [AtomicU64],
+    mask: usize,
+}
+
+impl<'a> TableView<'a> {
+    /// The word with this index, modulo their number.
+    #[inline(always)]
+    pub(crate) fn at(self, index: usize) -> &'a AtomicU64 {
+        // SAFETY: 5; the mask is one less than the number of words.
+        unsafe { self.words.get_unchecked(index & self.mask) }
     }
 }
 

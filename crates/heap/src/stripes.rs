@@ -3,8 +3,8 @@
 //! Words share the locks of one striped table. A lock is a number:
 //!
 //! ```text
-//! version << 1        free; the newest commit that wrote a word of the stripe has this LSN
-//! owner   << 1 | 1    locked; the owner knows the version before
+//! version          free; the newest commit that wrote a word of the stripe has this LSN
+//! 2^63 + owner     locked; the owner knows the version before
 //! ```
 //!
 //! A reader looks at the lock, reads the word, looks again: if both looks gave the same free version, not newer than its
@@ -14,7 +14,10 @@ use std::io;
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 
-use crate::region::Table;
+use crate::region::{Table, TableView};
+
+/// Set in what is locked. No LSN is so large.
+const LOCKED: u64 = 1 << 63;
 
 /// What a lock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +38,28 @@ impl Look {
 
     #[inline(always)]
     pub(crate) const fn version(version: u64) -> Look {
-        Look(version << 1)
+        Look(version)
     }
 
     #[inline(always)]
     pub(crate) const fn owned_by(owner: u32) -> Look {
-        Look((owner as u64) << 1 | 1)
+        Look(LOCKED | owner as u64)
     }
 
     #[inline(always)]
     pub(crate) fn is_locked(self) -> bool {
-        self.0 & 1 != 0
+        self.0 & LOCKED != 0
     }
 
     /// Who has it, if it is locked.
     pub(crate) fn owner(self) -> Option<u32> {
-        self.is_locked().then_some((self.0 >> 1) as u32)
+        self.is_locked().then_some(self.0 as u32)
     }
 
     /// The version, if it is free.
     #[inline(always)]
     pub(crate) fn free_version(self) -> Option<u64> {
-        if self.is_locked() { None } else { Some(self.0 >> 1) }
+        if self.is_locked() { None } else { Some(self.0) }
     }
 
     /// Takes a lock that still says this, which is free, for `owner`.
@@ -67,11 +70,11 @@ impl Look {
         lock.compare_exchange(self.0, owner.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it is free and not newer than the snapshot. One compare: a locked stripe's owner may look like an old
-    /// version, so the lowest bit is asked as well.
+    /// Whether it is free and not newer than the snapshot. One compare: what is locked says a larger number than any version.
     #[inline(always)]
     pub(crate) fn belongs_to(self, snapshot: u64) -> bool {
-        !self.is_locked() && self.0 >> 1 <= snapshot
+        debug_assert!(snapshot < LOCKED);
+        self.0 <= snapshot
     }
 }
 
@@ -105,6 +108,12 @@ impl Stripes {
         self.table.cut((word >> self.words_shift).wrapping_add(salt) as usize) as u32
     }
 
+    /// All locks.
+    #[inline(always)]
+    pub(crate) fn locks(&self) -> Locks<'_> {
+        Locks(self.table.view())
+    }
+
     /// The lock itself, for [`Look::first`] and [`Look::again`].
     #[inline(always)]
     pub(crate) fn lock(&self, stripe: u32) -> &AtomicU64 {
@@ -126,13 +135,31 @@ impl Stripes {
     /// Lets the lock go; the words of the stripe were last written at `version`.
     #[inline(always)]
     pub(crate) fn unlock(&self, stripe: u32, version: Look) {
-        debug_assert!(!version.is_locked());
-        self.lock(stripe).store(version.0, Ordering::Release);
+        self.locks().let_go(stripe, version);
     }
 
     #[inline(always)]
     pub(crate) fn prefetch(&self, stripe: u32) {
         self.table.prefetch(stripe as usize);
+    }
+}
+
+/// The locks, for who looks at several: where they lie stays in the processor's registers, though locks are written meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locks<'a>(TableView<'a>);
+
+impl<'a> Locks<'a> {
+    /// The lock of a stripe.
+    #[inline(always)]
+    pub(crate) fn of(self, stripe: u32) -> &'a AtomicU64 {
+        self.0.at(stripe as usize)
+    }
+
+    /// Lets a lock go; the words of its stripe were last written at `version`.
+    #[inline(always)]
+    pub(crate) fn let_go(self, stripe: u32, version: Look) {
+        debug_assert!(!version.is_locked());
+        self.of(stripe).store(version.0, Ordering::Release);
     }
 }
 
