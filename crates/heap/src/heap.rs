@@ -46,15 +46,19 @@ pub(crate) struct Chunks {
     pub(crate) len: u64,
     words_log2: Option<u32>,
     words: u64,
-    /// A byte for each chunk, eight in a word. What is not written costs no memory.
+    /// A bit for each chunk and generation: words of the even one and of the odd one by turns. What is not written costs no
+    /// memory.
     flags: Region,
 }
 
-/// Notes which chunks commits change.
+/// Chunks in a word of flags.
+const IN_WORD: usize = u64::BITS as usize;
+
+/// The flags by value, for who goes through many words.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
-    flags: &'a [AtomicU64],
-    shift: Option<u32>,
+    flags: &'a [[AtomicU64; 2]],
+    words_log2: Option<u32>,
     words: u64,
 }
 
@@ -62,35 +66,37 @@ impl Changes<'_> {
     /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
     #[inline(always)]
     fn changes(self, word: u64) {
-        let chunk = self.shift.map_or_else(|| word / self.words, |shift| word >> shift) as usize;
-        let at = chunk % 8 * 8;
-        if let Some(flags) = self.flags.get(chunk / 8)
-            && flags.load(Ordering::SeqCst) >> at & CHANGED != CHANGED
+        let chunk = self.words_log2.map_or_else(|| word / self.words, |shift| word >> shift) as usize;
+        let bit = 1 << (chunk % IN_WORD);
+        if let Some([even, odd]) = self.flags.get(chunk / IN_WORD)
+            && even.load(Ordering::SeqCst) & odd.load(Ordering::SeqCst) & bit == 0
         {
-            flags.fetch_or(CHANGED << at, Ordering::SeqCst);
+            even.fetch_or(bit, Ordering::SeqCst);
+            odd.fetch_or(bit, Ordering::SeqCst);
         }
     }
 }
 
-/// Changed since either generation's copy.
-const CHANGED: u64 = 0b11;
-
 impl Chunks {
     fn new(len: u64, reserved_words: u64) -> io::Result<Chunks> {
         let words = len / WORD_LEN;
-        let count = reserved_words.div_ceil(words);
+        let count = reserved_words.div_ceil(words) as usize;
         Ok(Chunks {
             len,
             words_log2: words.is_power_of_two().then(|| words.ilog2()),
             words,
-            flags: Region::new(count.div_ceil(8) as usize, Mapping::default())?,
+            flags: Region::new(2 * count.div_ceil(IN_WORD), Mapping::default())?,
         })
     }
 
-    /// Where a chunk's flags lie: the word, and how far up in it.
     #[inline(always)]
-    fn flags(&self, chunk: usize) -> Option<(&AtomicU64, usize)> {
-        Some((self.flags.words().get(chunk / 8)?, chunk % 8 * 8))
+    fn flags(&self) -> &[[AtomicU64; 2]] {
+        self.flags.words().as_chunks().0
+    }
+
+    /// Where a chunk's flag for a generation lies: the word, and the bit in it.
+    fn flag(&self, chunk: usize, generation: u64) -> (&AtomicU64, u64) {
+        (&self.flags()[chunk / IN_WORD][(generation & 1) as usize], 1 << (chunk % IN_WORD))
     }
 
     /// The chunk that has the word.
@@ -104,33 +110,31 @@ impl Chunks {
 
     /// A word of a chunk is about to be written.
     pub(crate) fn changes(&self, word: u64) {
-        self.view().changes(word);
+        self.by_value().changes(word);
     }
 
-    /// What is needed to note changes, by value.
     #[inline(always)]
-    fn view(&self) -> Changes<'_> {
-        Changes { flags: self.flags.words(), shift: self.words_log2, words: self.words }
+    fn by_value(&self) -> Changes<'_> {
+        Changes { flags: self.flags(), words_log2: self.words_log2, words: self.words }
     }
 
     /// Whether the chunk was changed since this generation's copy; from now on it was not.
     pub(crate) fn take(&self, chunk: usize, generation: u64) -> bool {
-        let (flags, at) = self.flags(chunk).expect("the heap has so many chunks");
-        let bit = 1 << (generation & 1) << at;
+        let (flags, bit) = self.flag(chunk, generation);
         flags.fetch_and(!bit, Ordering::SeqCst) & bit != 0
     }
 
     /// This generation's copy may not have everything.
     pub(crate) fn put_back(&self, chunk: usize, generation: u64) {
-        let (flags, at) = self.flags(chunk).expect("the heap has so many chunks");
-        flags.fetch_or(1 << (generation & 1) << at, Ordering::SeqCst);
+        let (flags, bit) = self.flag(chunk, generation);
+        flags.fetch_or(bit, Ordering::SeqCst);
     }
 
     /// Whether one of the first few chunks was changed since this generation's copy.
     fn any(&self, chunks: usize, generation: u64) -> bool {
         (0..chunks)
-            .filter_map(|chunk| self.flags(chunk))
-            .any(|(flags, at)| flags.load(Ordering::SeqCst) >> at >> (generation & 1) & 1 != 0)
+            .map(|chunk| self.flag(chunk, generation))
+            .any(|(flags, bit)| flags.load(Ordering::SeqCst) & bit != 0)
     }
 }
 
@@ -184,7 +188,7 @@ impl Core {
     /// Writes back what a commit has for this heap; the stripes are locked.
     #[inline]
     pub(crate) fn write_back(&self, writes: &[Write]) {
-        let (words, changed) = (self.region.words(), self.chunks.view());
+        let (words, changed) = (self.region.words(), self.chunks.by_value());
         for write in writes {
             changed.changes(write.word);
             // `Release`: who sees the value sees the stripe locked, or newer.
