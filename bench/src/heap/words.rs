@@ -169,7 +169,9 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
     }
     for (threads, rates) in ceilings {
         let params = params! {"heap_bytes": series.setting.heap_bytes, "threads": threads};
-        report.points.extend(median(rates).map(|rate| Point::new("heap-words", "ceiling", params, "txn_per_s", rate, "1/s")));
+        report
+            .points
+            .extend(median(rates).map(|rate| Point::new("heap-words", "ceiling", params, "txn_per_s", rate, "1/s")));
     }
     Ok(())
 }
