@@ -63,10 +63,15 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
+    #[inline(always)]
+    fn of(self, word: u64) -> usize {
+        self.words_log2.map_or_else(|| word / self.words, |shift| word >> shift) as usize
+    }
+
     /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
     #[inline(always)]
     fn changes(self, word: u64) {
-        let chunk = self.words_log2.map_or_else(|| word / self.words, |shift| word >> shift) as usize;
+        let chunk = self.of(word);
         let bit = 1 << (chunk % IN_WORD);
         if let Some([even, odd]) = self.flags.get(chunk / IN_WORD)
             && even.load(Ordering::SeqCst) & odd.load(Ordering::SeqCst) & bit == 0
@@ -100,12 +105,8 @@ impl Chunks {
     }
 
     /// The chunk that has the word.
-    #[inline(always)]
     pub(crate) fn of(&self, word: u64) -> usize {
-        match self.words_log2 {
-            Some(shift) => (word >> shift) as usize,
-            None => (word / self.words) as usize,
-        }
+        self.by_value().of(word)
     }
 
     /// A word of a chunk is about to be written.
