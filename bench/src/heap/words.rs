@@ -211,6 +211,16 @@ fn goals(report: &mut Report, heap_bytes: u64) {
             Goal::at_least(named("batched, without a log / plain memory"), batched_of_plain, 0.5),
         ]);
     }
+    for threads in &THREADS[1..] {
+        // Each as a part of what took turns with it: the two are minutes apart.
+        let (many, one) = (at("async-n", *threads, 1), at("async-1", *threads, 1));
+        let reached = report.ratio(("cedrat", "of_unlogged", &many), ("cedrat", "of_unlogged", &one));
+        report.goals.push(Goal::at_least(
+            format!("a partition for each thread / one, threads: {threads}"),
+            reached,
+            1.0,
+        ));
+    }
     let (durable, volatile) = (at("async-n", 8, 1), at(UNLOGGED, 8, 1));
     let reached = report.value("cedrat", "txn_per_s", &durable);
     report.goals.push(Goal::at_least("durable transactions per second, 8 threads", reached, HATHI_TXN_PER_S));
