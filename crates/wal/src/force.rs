@@ -174,19 +174,26 @@ impl Shared {
     /// promised. So whoever gets there waits neither for its header nor for the control file.
     pub(crate) fn begin_ahead(&self) -> Result<(), Stopped> {
         for partition in &self.partitions {
-            let Some(sequence) = self.ahead_of(partition) else { continue };
-            self.check_running()?;
-            let mut state = self.control.lock();
-            // Since it was asked for, the partition may have begun it and more, and given it back: it would begin a second time.
-            let is_next = state.control.partitions[partition.id.index()].segments_begun == sequence;
-            if !is_next || !self.space.take_ahead(partition.id, sequence) {
-                continue;
+            if let Some(sequence) = self.ahead_of(partition) {
+                self.begin_this_ahead(partition.id, sequence)?;
             }
-            if let Err((file, source)) = self.begin_segment(&mut state, partition.id, sequence) {
-                drop(state);
-                self.stop(StopReason::WriteFailed { file, source });
-                return self.check_running();
-            }
+        }
+        Ok(())
+    }
+
+    /// Begins a segment that a partition should have ahead, if it still should.
+    fn begin_this_ahead(&self, partition: PartitionId, sequence: u64) -> Result<(), Stopped> {
+        self.check_running()?;
+        let mut state = self.control.lock();
+        // Since it was asked for, the partition may have begun it and more, and given it back: it would begin a second time.
+        let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
+        if is_next
+            && self.space.take_ahead(partition, sequence)
+            && let Err((file, source)) = self.begin_segment(&mut state, partition, sequence)
+        {
+            drop(state);
+            self.stop(StopReason::WriteFailed { file, source });
+            return self.check_running();
         }
         Ok(())
     }
@@ -269,10 +276,10 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use cedrat_media::{Media, SimDisk};
-    use cedrat_sync::explore;
+    use cedrat_sync::{explore, thread};
 
     use super::*;
-    use crate::{ByteLen, Kind, Log, LogOptions, RecordHead, TxnId};
+    use crate::{ByteLen, Checkpoint, Kind, Log, LogOptions, RecordHead, TxnId};
 
     /// The stop comes after `force` has looked for one, and the clock it reads then covers a dropped record: no block
     /// holds that, so there is nothing to write and nothing to wait for.
@@ -334,6 +341,68 @@ mod tests {
             let found = Log::look(&media).expect("W8: what has begun is there");
             let again = found.begin(&[], &options).expect("the log opens");
             assert_eq!(again.space().segments_in_use, 1 + begun(&again)[1], "what was ahead was given back");
+        });
+    }
+
+    /// Between the question and the answer the partition may get to the segment, and beyond it, and give it back. Begun a second
+    /// time, it would keep a file from everybody, and be given back a second time.
+    #[test]
+    fn a_segment_given_back_meanwhile_is_not_begun_ahead() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let shared = log.shared();
+            let mut room = log.reserve(ByteLen(300_000), ByteLen(0)).expect("there is room");
+            let mut append = |records: u64| {
+                let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                for _ in 0..records {
+                    log.append(PartitionId(0), head, &[&[7; 5000]], &mut room);
+                }
+                log.force(Lsn::MAX).expect("the log runs");
+            };
+            let give_back = || {
+                let lsn = log.durable_lsn().next();
+                let checkpoint = Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 };
+                log.checkpoint_control(&checkpoint).expect("the log runs");
+                log.truncate(Lsn::MAX)
+            };
+            append(4);
+            let asked = shared.ahead_of(&shared.partitions[0]).expect("a quarter of the first one is used");
+            append(30);
+            let begun = log.control().partitions[0].segments_begun;
+            assert!(begun > asked + 2, "{begun}: it got beyond it");
+            give_back();
+            let before = (log.space(), log.control());
+            shared.begin_this_ahead(PartitionId(0), asked).expect("the log runs");
+            assert_eq!((log.space(), log.control()), before, "E16.1: nothing is begun, nothing counts");
+            assert!(!shared.reader.in_use[0].read().contains_key(&asked), "what was given back is not in use again");
+            append(30);
+            let used = log.control().partitions[0].segments_begun - begun;
+            assert_eq!(give_back(), used, "each is given back once");
+            assert_eq!(log.space().segments_in_use, 1, "E16.1: the one that takes records");
+        });
+    }
+
+    /// Beginning a segment ahead takes much room for a moment, to see whether it is there. Whoever asks in that moment is not
+    /// told that the log is full.
+    #[test]
+    fn looking_for_room_ahead_keeps_nobody_from_room_that_there_is() {
+        explore(3, 3000, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { log_bytes_max: 12 * crate::SEGMENT_LEN_MIN, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let mut all = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
+            while log.reserve_more(&mut all, ByteLen(10_000), ByteLen(0)).is_ok() {}
+            drop(all);
+            let free = log.space().free;
+            assert!(!log.shared().space.may_grow(), "no other segment helps");
+            let beginner = {
+                let log = log.clone();
+                thread::spawn(move || log.shared().space.take_ahead(PartitionId(0), 1))
+            };
+            let room = log.reserve(ByteLen(free.0 * 3 / 5), ByteLen(0));
+            assert!(room.is_ok(), "E16.1: {room:?}");
+            beginner.join().expect("no panic");
         });
     }
 }

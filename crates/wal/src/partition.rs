@@ -629,3 +629,49 @@ impl Tail {
         self.index.push_back((first, offset));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteLen, Kind, Log, LogOptions, RecordHead, TxnId};
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::explore;
+
+    /// While one write is slow, each commit behind it makes a block that waits. Each keeps what it holds, not the long buffer that
+    /// it was filled in: that takes the next ones.
+    #[test]
+    fn short_blocks_that_wait_keep_no_long_buffers() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { segment_len: 1 << 20, block_len_max: 512 << 10, ..LogOptions::small() };
+            let options = LogOptions { log_bytes_max: 32 << 20, ..options };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let partition = &log.shared().partitions[0];
+            let mut room = log.reserve(ByteLen(300_000), ByteLen(0)).expect("there is room");
+            // As taken by writers that have not come to an end yet.
+            let mut block_of = |records: usize, len: usize| {
+                for number in 0..records {
+                    let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                    log.append(PartitionId(0), head, &[&vec![number as u8 + 1; len]], &mut room);
+                }
+                let (block, _) = partition.take_first(log.durable_lsn(), usize::MAX);
+                block.expect("records wait in the open block")
+            };
+            let mut waiting = vec![block_of(1, 100)];
+            let long = partition.tail.lock().open.bytes.as_ptr();
+            for number in 1..40 {
+                waiting.push(block_of(1 + number % 3, number * 100));
+                assert_eq!(partition.tail.lock().open.bytes.as_ptr(), long, "the next ones are filled in the same");
+            }
+            for block in &waiting {
+                assert_eq!(block.bytes.len(), block.write_bytes().len(), "no more than is written");
+                let last = block.bytes()[block.bytes().len() - 1];
+                assert!((1..=3).contains(&last), "what was filled in is there");
+            }
+            // Copying a long one would cost more than another buffer.
+            let long_one = block_of(2, 50_000);
+            assert_eq!(long_one.bytes.as_ptr(), long);
+            assert_eq!(long_one.bytes.len(), options.block_len_max);
+        });
+    }
+}

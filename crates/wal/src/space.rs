@@ -350,6 +350,29 @@ mod tests {
         });
     }
 
+    /// However much room there is for a segment begun ahead, half of all that can be promised stays for those who ask.
+    #[test]
+    fn what_is_taken_ahead_leaves_half_to_others() {
+        explore(1, 1, || {
+            let space = Arc::new(Space::new(1 << 20, 1, 100));
+            space.prepared.store(20, Ordering::Relaxed);
+            space.segment_taken(PartitionId(0), 0);
+            let piece = (1 << 20) / 4 * 3;
+            assert_eq!(space.show(0).free, ByteLen(17 * piece));
+            let mut one = Reservation::empty(&space, false);
+            assert!(one.try_grow(9 * piece, 0));
+            assert!(space.show(0).free.0 > 2 * space.room_ahead(), "there is room for it and for more");
+            assert!(!space.take_ahead(PartitionId(0), 1), "E16.1: more than half is promised");
+            assert_eq!(space.show(0).free, ByteLen(8 * piece), "a refusal takes nothing");
+            drop(one);
+            let mut other = Reservation::empty(&space, false);
+            assert!(other.try_grow(8 * piece, 0));
+            assert!(space.take_ahead(PartitionId(0), 1));
+            assert_eq!(space.show(0).free, ByteLen(8 * piece), "only the segment itself went");
+            assert_eq!(space.show(0).reserved, ByteLen(8 * piece));
+        });
+    }
+
     #[test]
     fn forward_work_does_not_touch_the_undo_part() {
         explore(1, 1, || {

@@ -229,3 +229,50 @@ fn write(shared: &Shared, number: usize) {
         before = newest;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteLen, Kind, Log, LogOptions, Lsn, RecordHead, TxnId};
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::explore;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    /// A writer that is roused for nothing takes a processor from those who commit.
+    #[test]
+    fn who_awaits_a_ticket_rouses_only_writers_of_partitions_that_are_late() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { partitions: 4, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let mut room = log.reserve(ByteLen(4000), ByteLen(0)).expect("there is room");
+            let mut append = |partition| {
+                let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                log.append(PartitionId(partition), head, &[b"x"], &mut room).lsn
+            };
+            let written = append(0);
+            log.force(written).expect("the log runs");
+            append(1);
+            let awaited = append(2);
+            append(0);
+            append(3);
+            let writer = &log.shared().writer;
+            // As if its threads were there, and had not heard anything yet.
+            writer.running.store(true, Ordering::SeqCst);
+            let asked = || {
+                let take = |call: &Call| std::mem::take(&mut call.asked.lock().something);
+                writer.write.iter().map(take).collect::<Vec<_>>()
+            };
+            assert_eq!(asked(), [false; 4]);
+            let poll = |lsn: Lsn| pin!(log.ticket(lsn)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(poll(awaited).is_pending());
+            // Partition 0 has a later record only, partition 3 too.
+            assert_eq!(asked(), [false, true, true, false]);
+            assert!(poll(written).is_ready());
+            assert_eq!(asked(), [false; 4], "nothing is late");
+            writer.running.store(false, Ordering::SeqCst);
+        });
+    }
+}
