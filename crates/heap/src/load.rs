@@ -270,3 +270,43 @@ fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result
         }
     }
 }
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::HeapOptions;
+    use cedrat_media::{Damage, SimDisk};
+    use cedrat_wal::LogOptions;
+
+    /// Several threads load the chunks of a heap. One that is damaged is enough to know that the store will not open.
+    #[test]
+    fn after_a_damaged_chunk_no_other_is_loaded() {
+        const CHUNKS: u64 = 12;
+        let disk = Arc::new(SimDisk::new());
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let store = log.control().store;
+        let found = FoundHeaps::load(&media, store, &MemoryOptions::small(), 0).expect("there is none");
+        let memory = found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens");
+        let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(CHUNKS * 4096) };
+        let heap = memory.create_heap("heap", &options).expect("a heap");
+        heap.atomically(|tx| (0..CHUNKS).try_for_each(|chunk| tx.write(&heap, chunk * 4096, chunk + 1))).expect("room");
+        memory.checkpoint().expect("the disk is whole");
+
+        let root = memory.shared().files.as_ref().expect("it has files").heaps().remove(0);
+        let name = root.file_name(root.checkpoint);
+        let file = media.open(&name, OpenMode::Read).expect("it is there");
+        let file = ChunkFile { media: &*media, file, store: &store, heap: root.number, chunk_len: root.chunk_len };
+        let heap = FoundHeap { root, core: Arc::clone(&heap.core), checksums: Vec::new() };
+        let all = load_some(&file, &heap, &AtomicU64::new(0)).expect("nothing is damaged yet");
+        assert_eq!(all.len() as u64, CHUNKS);
+
+        let place = ChunkFile::len(3, 4096);
+        disk.corrupt(&name, place + BLOCK_LEN as u64, Damage::Flip { bit: 0 }).expect("a file");
+        // One thread after the other, as they may well come.
+        let next = AtomicU64::new(0);
+        let told = load_some(&file, &heap, &next).expect_err("the fourth chunk is damaged").to_string();
+        assert!(told.contains(&(place + BLOCK_LEN as u64).to_string()), "E20.2: {told}");
+        assert_eq!(load_some(&file, &heap, &next).expect("it meets no damage"), [], "nothing is read for nothing");
+    }
+}

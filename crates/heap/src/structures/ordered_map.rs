@@ -603,3 +603,33 @@ fn is_behind<K: Ord>(key: &K, range: &impl RangeBounds<K>) -> bool {
         Bound::Unbounded => false,
     }
 }
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Error, HeapOptions, Memory, MemoryOptions};
+
+    /// A heap is the program's own memory: it may have written into a map by mistake.
+    #[test]
+    fn a_node_without_a_neighbour_to_keep_it_company_is_told_with_its_place() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
+        let map: HeapOrderedMap<u64, u64> = HeapOrderedMap::open(&heap, "map").expect("room");
+        let insert = |tx: &mut Tx<'_>| (0..40).try_for_each(|key| map.insert(tx, key, key * 3).map(drop));
+        heap.atomically(insert).expect("room");
+        let root = heap.atomically(|tx| Ok(map.root(tx)?.1)).expect("reading").expect("it has keys");
+        assert!(!root.leaf && root.count > 1, "it has several leaves");
+        heap.atomically(|tx| map.set_count(tx, root, 0)).expect("nobody else writes");
+        // Enough of the first leaf that it becomes under-full.
+        let removed = heap.atomically(|tx| (0..HALF).try_for_each(|key| map.remove(tx, &key).map(drop)));
+        match removed {
+            Err(Error::Damaged { offset, .. }) => assert_eq!(offset, root.at * 8),
+            other => panic!("a node without keys has no two nodes: {other:?}"),
+        }
+        let first = heap.atomically(|tx| map.get(tx, &0)).expect("reading");
+        assert_eq!(first, Some(0), "nothing is left of a transaction that met damage");
+        // Mended, it is as it was.
+        heap.atomically(|tx| map.set_count(tx, root, root.count)).expect("nobody else writes");
+        assert_eq!(heap.atomically(|tx| map.verify(tx)).expect("it makes sense"), 40);
+    }
+}
