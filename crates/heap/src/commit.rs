@@ -447,3 +447,148 @@ impl Flagged {
         self.0[usize::from(partition.0)].lock().binary_search(&lsn).is_ok()
     }
 }
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::joined::Joined;
+    use crate::load::FoundHeaps;
+    use crate::{Counted, Heap, HeapOptions, Memory, MemoryOptions};
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::atomic::{AtomicBool, AtomicU64};
+    use cedrat_sync::{Arc, thread};
+    use cedrat_wal::LogOptions;
+
+    /// Words whose stripes are different ones.
+    const READ: u64 = 0;
+    const WRITTEN: u64 = 2048;
+    const UNRELATED: u64 = 4096;
+
+    fn open(media: &Arc<dyn Media>, log: Log) -> Memory {
+        let found = FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0).expect("it makes sense");
+        found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
+    }
+
+    fn logged() -> (Arc<dyn Media>, Memory, Heap) {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let options = LogOptions { partitions: 2, ..LogOptions::small() };
+        let memory = open(&media, Log::create(&media, &options, &[]).expect("a log is created"));
+        let heap = memory.create_heap("heap", &HeapOptions::raw(64 << 10)).expect("a heap");
+        (media, memory, heap)
+    }
+
+    fn void_records_in(log: &Log) -> u64 {
+        log.force(Lsn::MAX).expect("the log runs");
+        let mut scan = log.scan(Lsn::ZERO).expect("it can be read");
+        let mut count = 0;
+        while let Some(found) = scan.next().expect("it can be read") {
+            count += u64::from(found.record.head.kind == Kind::VOID);
+        }
+        count
+    }
+
+    /// A commit has looked at what it read and waits for the latch of its partition's tail; then somebody changes that. Returns
+    /// what was counted, and whether the commit was recoverable alone in the end.
+    fn overtaken(mode: Commit) -> (Counted, bool) {
+        let (media, memory, heap) = logged();
+        let log = memory.log().expect("it is logged").clone();
+        let shared = memory.shared();
+        let (mut slow, mut quick) = (memory.session().expect("a seat"), memory.session().expect("a seat"));
+        let mut room = log.reserve(ByteLen(1000), ByteLen(0)).expect("there is room");
+        let has_read = AtomicBool::new(false);
+        let mut attempts = 0;
+        let done = thread::scope(|scope| {
+            let mut running = None;
+            let head = RecordHead::new(Kind::USER, TxnId::NONE, None);
+            // The first session is in the first partition, whose latch is held while this one decides.
+            log.append_deciding(PartitionId(0), head, &[b"x"], &mut room, |_| {
+                let (slow, heap, has_read, attempts) = (&mut slow, &heap, &has_read, &mut attempts);
+                running = Some(scope.spawn(move || {
+                    slow.run(mode, |tx| {
+                        *attempts += 1;
+                        let value = tx.read(heap, READ)?;
+                        has_read.store(true, Ordering::Release);
+                        tx.write(heap, WRITTEN, value + 1)
+                    })
+                }));
+                let runs = || running.as_ref().is_some_and(|thread| !thread.is_finished());
+                while runs() && !has_read.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                // The clock goes on, so that a commit under way shows in what is known to be written back.
+                quick.run(Commit::Async, |tx| tx.write(heap, UNRELATED, 1)).expect("room");
+                let clock = shared.clock.now();
+                while runs() && shared.slots.written_back(clock) == clock {
+                    thread::yield_now();
+                }
+                quick.run(Commit::Async, |tx| tx.write(heap, READ, 7)).expect("room");
+                true
+            });
+            running.expect("it was started").join().expect("no panic").expect("it is run again")
+        });
+        assert_eq!(attempts, 2);
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, WRITTEN)).expect("reading"), 8, "E2.3");
+        let counted = memory.counted();
+        assert_eq!(counted.void_records, void_records_in(&log), "E2.2");
+        drop((slow, quick, heap, memory, log));
+        let found = Log::look(&media).expect("it can be read");
+        let again = open(&media, found.begin(&[], &LogOptions::small()).expect("it opens"));
+        assert_eq!(again.counted().void_records, 0, "those of an earlier opening are not counted");
+        (counted, done.alone.is_some())
+    }
+
+    #[test]
+    fn a_commit_that_was_overtaken_while_it_drew_is_counted_as_void() {
+        let (counted, _) = overtaken(Commit::Async);
+        assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (1, 1, 0));
+        // Run again, it reads what another partition may lose.
+        let (counted, alone) = overtaken(Commit::Partition);
+        assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (1, 1, 1));
+        assert!(!alone, "E8.5");
+    }
+
+    #[test]
+    fn commits_that_nobody_overtook_are_not_counted_as_void() {
+        let (_media, memory, heap) = logged();
+        let mut sessions = [memory.session().expect("a seat"), memory.session().expect("a seat")];
+        for (at, session) in (0..).zip(&mut sessions) {
+            for mode in [Commit::Sync, Commit::Partition] {
+                let done = session.run(mode, |tx| {
+                    let value = tx.read(&heap, at * 2048)?;
+                    tx.write(&heap, at * 2048, value + 1)
+                });
+                assert_eq!(done.expect("room").alone.is_some(), mode == Commit::Partition);
+            }
+        }
+        let given_up = sessions[0].run(Commit::Sync, |tx| -> Result<(), Interrupt> {
+            tx.write(&heap, READ, 1)?;
+            Err(Interrupt::abort("not today"))
+        });
+        assert!(matches!(given_up, Err(Error::Aborted(_))), "{given_up:?}");
+        let counted = memory.counted();
+        assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (0, 0, 0));
+        assert_eq!(void_records_in(memory.log().expect("it is logged")), 0);
+    }
+
+    /// A transaction over heaps and pages draws in the store's hands.
+    #[test]
+    fn a_joined_commit_that_was_overtaken_is_counted_as_void() {
+        let (_media, memory, heap) = logged();
+        let log = memory.log().expect("it is logged");
+        let mut joined = Joined::begin(&memory).expect("a seat");
+        let work = joined.run(|tx| {
+            let value = tx.read(&heap, READ)?;
+            tx.write(&heap, WRITTEN, value + 1)
+        });
+        work.expect("nobody else writes");
+        let mut room = log.reserve(ByteLen(joined.log_wanted(log.body_len_max())), ByteLen(0)).expect("there is room");
+        joined.prepare(log.body_len_max()).expect("nobody else writes");
+        memory.run(Commit::Async, |tx| tx.write(&heap, READ, 7)).expect("room");
+        let (head, body) = (RecordHead::new(Kind::COMMIT, TxnId(1), None), joined.last_part().to_vec());
+        let decided = log.append_deciding(PartitionId(0), head, &[&body], &mut room, |lsn| joined.may_commit(lsn));
+        assert!(!decided.kept, "E2.3");
+        drop(joined);
+        assert_eq!(memory.counted().void_records, void_records_in(log), "E2.2");
+        assert_eq!(memory.counted().void_records, 1);
+    }
+}

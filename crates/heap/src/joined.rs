@@ -3,6 +3,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 
+use cedrat_sync::atomic::Ordering;
 use cedrat_wal::Lsn;
 
 use crate::error::{Error, Interrupt, Result};
@@ -160,9 +161,14 @@ impl Joined {
         self.descriptor.as_ref().map_or(&[], |this| this.redo.last_part())
     }
 
-    /// Whether the commit may have this LSN: what was read is still so (E2.3).
+    /// Whether the commit may have this LSN: what was read is still so (E2.3). To be asked once, for where the answer is no, it is
+    /// counted that the LSN goes to a void record.
     pub fn may_commit(&mut self, lsn: Lsn) -> bool {
-        self.tx().decide(lsn.get())
+        let may = self.tx().decide(lsn.get());
+        if !may {
+            self.memory.shared().counters.void_records.fetch_add(1, Ordering::Relaxed);
+        }
+        may
     }
 
     /// The commit record is in the log: now everyone sees what was written.

@@ -98,8 +98,8 @@ pub struct Counted {
     pub conflicts: u64,
     /// `Partition` commits that depended on others and became `Sync` (E8.5).
     pub partition_commits_made_sync: u64,
-    /// Commits whose LSN went to a void record, because what they had read changed while they drew it (E2.3). Each was run
-    /// again, and is among the conflicts.
+    /// Commits whose LSN went to a void record, because what they had read changed while they drew it (E2.3). Each that is over
+    /// heaps alone was run again, and is among the conflicts.
     pub void_records: u64,
     /// Checkpoints of the heaps that count.
     pub checkpoints: u64,
