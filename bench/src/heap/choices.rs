@@ -25,7 +25,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
                 continue;
             }
             settings.tell(&format!("heap-choices: {} MiB, {name} {value}", heap_bytes >> 20));
-            let setting = Setting { heap_bytes, log: None, choices };
+            let setting = Setting { heap_bytes, blocks: false, log: None, choices };
             let job = Job::HeapWords { setting, runs: runs.clone(), turns: Turns::of(seconds), plain: false };
             let outcomes = (0..settings.repetitions()).map(|_| yard.run(&job)).collect::<Result<Vec<Outcome>>>()?;
             for run in runs {

@@ -24,6 +24,8 @@ pub(crate) mod words;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setting {
     heap_bytes: u64,
+    /// Whether the heap keeps account of blocks.
+    blocks: bool,
     /// `None`: nothing is logged.
     log: Option<LogSetting>,
     choices: Choices,
@@ -127,16 +129,18 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a heap, all of it touched and nothing of it in the log.
+    /// Makes a heap with nothing of it in the log; all of it was touched, unless it keeps account of blocks.
     fn make(dir: &Path, setting: &Setting) -> Result<Place> {
         let store = setting.log.as_ref().map(|log| make_store(dir, log, setting.choices.options())).transpose()?;
         let memory = match &store {
             Some(store) => store.memory(),
             None => Memory::volatile(setting.choices.options())?,
         };
-        let heap = memory.create_heap("words", &HeapOptions::raw(setting.heap_bytes))?;
-        let place = Place { store, memory, heap };
-        place.touch()?;
+        let options = HeapOptions { blocks: setting.blocks, ..HeapOptions::raw(setting.heap_bytes) };
+        let place = Place { heap: memory.create_heap("words", &options)?, store, memory };
+        if !setting.blocks {
+            place.touch()?;
+        }
         place.settle()?;
         Ok(place)
     }

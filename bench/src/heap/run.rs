@@ -43,7 +43,7 @@ impl Turns {
     }
 
     /// Takes turns. `logged` and `unlogged` are told how long; what they say is put together, the latter's rate as
-    /// `unlogged_txn_per_s`.
+    /// [`UNLOGGED_RATE`].
     pub(super) fn take(
         self,
         mut logged: impl FnMut(Length) -> Result<Outcome>,
@@ -52,7 +52,7 @@ impl Turns {
         let mut outcome = Outcome::new();
         for turn in 1..=self.count {
             if let Some(rate) = unlogged(Length { seconds: self.seconds / 2.0, with_checkpoint: false })? {
-                combine(&mut outcome, turn, "unlogged_txn_per_s", rate["txn_per_s"]);
+                combine(&mut outcome, turn, UNLOGGED_RATE, rate["txn_per_s"]);
             }
             let length = Length { seconds: self.seconds, with_checkpoint: self.with_checkpoint };
             for (metric, value) in logged(length)? {
@@ -63,14 +63,49 @@ impl Turns {
     }
 }
 
-/// Adds a turn's value: the worst one of times, the sum of what was counted, the mean of rates.
-pub(super) fn combine(outcome: &mut Outcome, turn: u32, metric: &str, value: f64) {
+/// What a run says.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    of_turns: OfTurns,
+}
+
+/// What several turns say together.
+#[derive(Clone, Copy)]
+enum OfTurns {
+    Mean,
+    Largest,
+    Sum,
+}
+
+impl Metric {
+    const fn new(name: &'static str, unit: &'static str, of_turns: OfTurns) -> Metric {
+        Metric { name, unit, of_turns }
+    }
+}
+
+/// All that a run says, or its turns together.
+pub(super) const METRICS: [Metric; 7] = [
+    Metric::new("txn_per_s", "1/s", OfTurns::Mean),
+    Metric::new(UNLOGGED_RATE, "1/s", OfTurns::Mean),
+    Metric::new("conflicts_per_s", "1/s", OfTurns::Mean),
+    Metric::new("partition_made_sync_per_s", "1/s", OfTurns::Mean),
+    Metric::new("durable_lag_ms_max", "ms", OfTurns::Largest),
+    Metric::new("unwatched_ms_max", "ms", OfTurns::Largest),
+    Metric::new("checkpoints", "", OfTurns::Sum),
+];
+
+const UNLOGGED_RATE: &str = "unlogged_txn_per_s";
+
+/// Adds a turn's value to those before it.
+fn combine(outcome: &mut Outcome, turn: u32, metric: &str, value: f64) {
+    let known = METRICS.iter().find(|known| known.name == metric).expect("every metric is in the list");
     let all = outcome.entry(metric.to_owned()).or_default();
-    *all = match metric {
-        metric if metric.ends_with("_max") => all.max(value),
-        metric if metric.ends_with("_per_s") => *all + (value - *all) / f64::from(turn),
-        _ => *all + value,
-    };
+    match known.of_turns {
+        OfTurns::Mean => *all += (value - *all) / f64::from(turn),
+        OfTurns::Largest => *all = all.max(value),
+        OfTurns::Sum => *all += value,
+    }
 }
 
 /// How long a run is.

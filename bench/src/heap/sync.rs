@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use super::mode::Mode;
-use super::run::{Length, Turns, timed};
+use super::run::{Length, METRICS, Turns, timed};
 use super::vacation::{Agency, Contention, Run, add_points, setting as agency_setting};
-use super::words::METRICS;
 use super::{Choices, LogSetting, PARTITIONS_MAX, Place, Setting};
 use crate::Settings;
 use crate::ceiling::Strategy;
@@ -43,11 +42,7 @@ const RECORD_LEN: usize = 32;
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let mut report = Report::default();
     for threads in THREADS {
-        ceiling(settings, yard, threads, &mut report)?;
-        for mode in MODES {
-            words(settings, yard, threads, mode, false, &mut report)?;
-        }
-        words(settings, yard, threads, Mode::Sync, true, &mut report)?;
+        small(settings, yard, threads, &mut report)?;
     }
     agency(settings, yard, &mut report)?;
     goals(&mut report);
@@ -56,67 +51,80 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// The best way of the bare loop.
-fn ceiling(settings: &Settings, yard: &mut Yard, threads: u32, report: &mut Report) -> Result<()> {
-    let labels = params! {"threads": threads};
-    if !settings.wants(&labels) {
-        return Ok(());
+/// Transactions of one word, and the ceiling, by so many threads. All ways take turns.
+fn small(settings: &Settings, yard: &mut Yard, threads: u32, report: &mut Report) -> Result<()> {
+    settings.tell(&format!("heap-sync: {threads} threads"));
+    let ceiling = params! {"threads": threads};
+    let strategies = if settings.wants(&ceiling) { best_strategies(settings, yard, threads)? } else { Vec::new() };
+    let ways = ways(settings, threads);
+    let mut rates = vec![Vec::new(); strategies.len()];
+    let mut outcomes = vec![Vec::new(); ways.len()];
+    for _ in 0..settings.repetitions() {
+        for (strategy, rates) in strategies.iter().zip(&mut rates) {
+            let job = ceiling_job(strategy, threads, settings.seconds(2.0, 0.5));
+            rates.push(yard.run(&job)?["commits_per_s"]);
+        }
+        for (way, outcomes) in ways.iter().zip(&mut outcomes) {
+            outcomes.push(yard.run(&way.job)?);
+        }
     }
-    settings.tell(&format!("heap-sync: {threads} threads, the ceiling"));
-    let job =
-        |strategy: &str, seconds| Job::Ceiling { strategy: strategy.into(), threads, seconds, record_len: RECORD_LEN };
-    let mut trials = Vec::new();
-    for strategy in Strategy::for_threads(threads).into_iter().filter(|strategy| strategy.system() == "ceiling") {
-        let name = strategy.name();
-        let reached = yard.run(&job(&name, settings.probe_seconds()))?["commits_per_s"];
-        trials.push((reached, name));
+    if let Some(best) = rates.into_iter().filter_map(median).reduce(f64::max) {
+        report.points.push(Point::new("heap-sync", "ceiling", ceiling, "txn_per_s", best, "1/s"));
     }
-    trials.sort_by(|left, right| right.0.total_cmp(&left.0));
-    let mut best: f64 = 0.0;
-    for (_, name) in trials.iter().take(2) {
-        let rates = (0..settings.repetitions())
-            .map(|_| yard.run(&job(name, settings.seconds(2.0, 0.5))).map(|outcome| outcome["commits_per_s"]));
-        best = best.max(median(rates.collect::<Result<_>>()?).unwrap_or(0.0));
+    for (way, outcomes) in ways.iter().zip(&outcomes) {
+        for metric in METRICS {
+            let values = outcomes.iter().filter_map(|outcome| outcome.get(metric.name).copied());
+            let point = |value| Point::new("heap-sync", "cedrat", way.labels.clone(), metric.name, value, metric.unit);
+            report.points.extend(median(values.collect()).map(point));
+        }
     }
-    report.points.push(Point::new("heap-sync", "ceiling", labels, "txn_per_s", best, "1/s"));
     Ok(())
 }
 
-/// Transactions of one word, with one partition and with several.
-fn words(
-    settings: &Settings,
-    yard: &mut Yard,
-    threads: u32,
-    mode: Mode,
-    shared: bool,
-    report: &mut Report,
-) -> Result<()> {
+fn ceiling_job(strategy: &str, threads: u32, seconds: f64) -> Job {
+    Job::Ceiling { strategy: strategy.into(), threads, seconds, record_len: RECORD_LEN }
+}
+
+/// The two ways of the bare loop that were the best when tried shortly.
+fn best_strategies(settings: &Settings, yard: &mut Yard, threads: u32) -> Result<Vec<String>> {
+    let mut trials = Vec::new();
+    for strategy in Strategy::for_threads(threads).into_iter().filter(|strategy| strategy.system() == "ceiling") {
+        let name = strategy.name();
+        let reached = yard.run(&ceiling_job(&name, threads, settings.probe_seconds()))?["commits_per_s"];
+        trials.push((reached, name));
+    }
+    trials.sort_by(|left, right| right.0.total_cmp(&left.0));
+    Ok(trials.into_iter().take(2).map(|(_, name)| name).collect())
+}
+
+/// One way to run transactions of one word.
+struct Way {
+    labels: Params,
+    job: Job,
+}
+
+/// All of them, with one partition and with several.
+fn ways(settings: &Settings, threads: u32) -> Vec<Way> {
     let mut counts = vec![1, threads.min(PARTITIONS_MAX) as u16];
     counts.dedup();
-    for partitions in counts {
-        let mut labels = params! {
-            "threads": threads,
-            "mode": mode.name(),
-            "words": if shared { "shared" } else { "own" },
-            "partitions": partitions,
-            "workload": "words",
-        };
-        add_mix(&mut labels, mode);
-        if !settings.wants(&labels) {
-            continue;
-        }
-        settings.tell(&format!("heap-sync: {}", serde_json::to_string(&labels)?));
-        let seconds = settings.seconds(2.0, 0.5);
-        let outcomes = (0..settings.repetitions())
-            .map(|_| yard.run(&Job::HeapSync { partitions, threads, mode, shared, seconds }))
-            .collect::<Result<Vec<Outcome>>>()?;
-        for (metric, unit) in METRICS {
-            let middle = median(outcomes.iter().filter_map(|outcome| outcome.get(metric).copied()).collect());
-            let point = |value| Point::new("heap-sync", "cedrat", labels.clone(), metric, value, unit);
-            report.points.extend(middle.map(point));
+    let of_own = MODES.map(|mode| (mode, false));
+    let mut ways = Vec::new();
+    for (mode, shared) in of_own.into_iter().chain([(Mode::Sync, true)]) {
+        for &partitions in &counts {
+            let mut labels = params! {
+                "threads": threads,
+                "mode": mode.name(),
+                "words": if shared { "shared" } else { "own" },
+                "partitions": partitions,
+                "workload": "words",
+            };
+            add_mix(&mut labels, mode);
+            let seconds = settings.seconds(2.0, 0.5);
+            ways.push(Way { labels, job: Job::HeapSync { partitions, threads, mode, shared, seconds } });
         }
     }
-    Ok(())
+    ways.retain(|way| settings.wants(&way.labels));
+    ways
 }
 
 fn add_mix(labels: &mut Params, mode: Mode) {
@@ -189,7 +197,10 @@ pub(crate) fn run(
     seconds: f64,
 ) -> Result<Outcome> {
     let log = LogSetting { partitions, limit_bytes: 4 << 30, checkpoint_every_bytes: None, ready_bytes: 256 << 20 };
-    let place = Place::make(dir, &Setting { heap_bytes: HEAP_BYTES, log: Some(log), choices: Choices::default() })?;
+    let place = Place::make(
+        dir,
+        &Setting { heap_bytes: HEAP_BYTES, blocks: false, log: Some(log), choices: Choices::default() },
+    )?;
     let heap = &place.heap;
     timed(&place.memory, threads, Length { seconds, with_checkpoint: false }, |number, session, stop| {
         let mut random = Random::new(number.into());

@@ -1,17 +1,10 @@
-//! A travel agency in words of a heap: what clients of STAMP's *vacation* do, after its published description (Minh,
-//! Chung, Kozyrakis, Olukotun: STAMP, IISWC 2008).
+//! A travel agency in a heap: what clients of STAMP's *vacation* do, after its published description (Minh, Chung,
+//! Kozyrakis, Olukotun: STAMP, IISWC 2008).
 //!
-//! There are cars, flights and rooms to reserve, and customers who reserve. Each has a number, and its record lies where
-//! its number says: looking one up is one address instead of a walk through a tree, so transactions are shorter here than
-//! where the tables are trees.
-//!
-//! ```text
-//! item       total   reserved   price   -
-//! customer   0, or 1 + how many reservations   reservation …   (127 of them have room)
-//! reservation = price << 48 | kind << 40 | number of the item
-//! ```
+//! Four ordered maps lead from numbers to cars, flights, rooms and customers, each in a block of its own. A customer has a
+//! list of reservations.
 
-use cedrat::heap::{Commit, Heap, Interrupt, Memory, Tx};
+use cedrat::heap::{Commit, Handle, Heap, HeapOrderedMap, HeapTx, Interrupt, Memory, Plain};
 
 use crate::random::Random;
 use crate::systems::Result;
@@ -19,11 +12,7 @@ use crate::systems::Result;
 type Step<T> = std::result::Result<T, Interrupt>;
 
 /// Cars, flights, rooms.
-const KINDS: u64 = 3;
-
-const ITEM_WORDS: u64 = 4;
-const CUSTOMER_WORDS: u64 = 128;
-const RESERVATIONS_MAX: u64 = CUSTOMER_WORDS - 1;
+const KINDS: usize = 3;
 
 /// Capacity comes and goes in such steps.
 const CAPACITY_STEP: u64 = 100;
@@ -31,8 +20,8 @@ const CAPACITY_STEP: u64 = 100;
 /// The most items that one transaction looks at.
 const QUERIES_MAX: usize = 4;
 
-/// Records that one transaction fills or checks, where all of them are.
-const AT_ONCE: u64 = 256;
+/// Records that one transaction makes or checks, where all of them are.
+const AT_ONCE: u64 = 64;
 
 /// How clients behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +34,35 @@ pub(super) struct Behaviour {
     pub(super) reserve: u64,
 }
 
-/// An item: its kind, and its number.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Item {
+/// What can be reserved.
+#[derive(Clone, Copy, Debug, Plain)]
+#[plain(crate = "cedrat::heap")]
+struct Item {
+    total: u64,
+    reserved: u64,
+    price: u64,
+}
+
+#[derive(Clone, Copy, Debug, Plain)]
+#[plain(crate = "cedrat::heap")]
+struct Customer {
+    reservations: Option<Handle<Reservation>>,
+}
+
+#[derive(Clone, Copy, Debug, Plain)]
+#[plain(crate = "cedrat::heap")]
+struct Reservation {
     kind: u64,
+    number: u64,
+    /// What it cost when it was made.
+    price: u64,
+    next: Option<Handle<Reservation>>,
+}
+
+/// An item's kind and its number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wish {
+    kind: usize,
     number: u64,
 }
 
@@ -57,7 +71,7 @@ pub(super) struct Item {
 pub(super) enum Action {
     Reserve {
         customer: u64,
-        asked: [Item; QUERIES_MAX],
+        asked: [Wish; QUERIES_MAX],
         count: usize,
     },
     RemoveCustomer {
@@ -65,7 +79,7 @@ pub(super) enum Action {
     },
     /// A price of 0 takes capacity away.
     UpdateTables {
-        items: [Item; QUERIES_MAX],
+        items: [Wish; QUERIES_MAX],
         prices: [u64; QUERIES_MAX],
         count: usize,
     },
@@ -75,54 +89,62 @@ pub(super) enum Action {
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     heap: Heap,
+    items: [HeapOrderedMap<u64, Handle<Item>>; KINDS],
+    customers: HeapOrderedMap<u64, Handle<Customer>>,
     /// Of each kind of items, and of customers.
     relations: u64,
 }
 
 impl Tables {
-    /// How large a heap they need.
+    /// How large a heap they need, with the reservations of some minutes.
     pub(super) fn bytes(relations: u64) -> u64 {
-        relations * (KINDS * ITEM_WORDS + CUSTOMER_WORDS) * 8
+        const OF_EACH: u64 = 4 << 10;
+        relations * OF_EACH
     }
 
-    /// Makes items, with some capacity each, and no customers.
+    /// Makes items, with some capacity each, and customers without reservations.
     pub(super) fn fill(memory: &Memory, heap: &Heap, relations: u64) -> Result<Tables> {
-        let tables = Tables { heap: heap.clone(), relations };
+        let items = ["cars", "flights", "rooms"].map(|name| HeapOrderedMap::open(heap, name));
+        let [cars, flights, rooms] = items;
+        let tables = Tables {
+            heap: heap.clone(),
+            items: [cars?, flights?, rooms?],
+            customers: HeapOrderedMap::open(heap, "customers")?,
+            relations,
+        };
         let mut random = Random::new(0);
         let mut session = memory.session()?;
-        for kind in 0..KINDS {
-            for first in (0..relations).step_by(AT_ONCE as usize) {
-                let numbers = first..relations.min(first + AT_ONCE);
-                let drawn: Vec<(u64, u64)> =
-                    numbers.clone().map(|_| (1 + random.below(5), price(&mut random))).collect();
+        for first in (0..relations).step_by(AT_ONCE as usize) {
+            let numbers = first..relations.min(first + AT_ONCE);
+            for kind in 0..KINDS {
+                let drawn: Vec<Item> = numbers.clone().map(|_| new_item(&mut random)).collect();
                 session.run(Commit::Async, |tx| {
-                    for (number, &(steps, price)) in numbers.clone().zip(&drawn) {
-                        tables.set_item(tx, Item { kind, number }, steps * CAPACITY_STEP, 0, price)?;
+                    for (number, &item) in numbers.clone().zip(&drawn) {
+                        tables.add_item(&mut tx.on(heap), Wish { kind, number }, item)?;
                     }
                     Ok(())
                 })?;
             }
-        }
-        // Whatever the heap held before: there are no customers.
-        for customer in 0..relations {
-            session.run(Commit::Async, |tx| tx.write(&tables.heap, tables.customer(customer), 0))?;
+            session.run(Commit::Async, |tx| {
+                numbers.clone().try_for_each(|number| tables.add_customer(&mut tx.on(heap), number).map(drop))
+            })?;
         }
         Ok(tables)
     }
 
-    fn item(&self, item: Item) -> u64 {
-        (item.kind * self.relations + item.number) * ITEM_WORDS * 8
+    fn item(&self, tx: &mut HeapTx<'_, '_>, wish: Wish) -> Step<Option<Handle<Item>>> {
+        self.items[wish.kind].get(tx, &wish.number)
     }
 
-    fn customer(&self, number: u64) -> u64 {
-        (KINDS * self.relations * ITEM_WORDS + number * CUSTOMER_WORDS) * 8
+    fn add_item(&self, tx: &mut HeapTx<'_, '_>, wish: Wish, item: Item) -> Step<()> {
+        let item = tx.create(item)?;
+        self.items[wish.kind].insert(tx, wish.number, item).map(drop)
     }
 
-    fn set_item(&self, tx: &mut Tx<'_>, item: Item, total: u64, reserved: u64, price: u64) -> Step<()> {
-        let at = self.item(item);
-        tx.write(&self.heap, at, total)?;
-        tx.write(&self.heap, at + 8, reserved)?;
-        tx.write(&self.heap, at + 16, price)
+    fn add_customer(&self, tx: &mut HeapTx<'_, '_>, number: u64) -> Step<Handle<Customer>> {
+        let customer = tx.create(Customer { reservations: None })?;
+        self.customers.insert(tx, number, customer)?;
+        Ok(customer)
     }
 
     /// Draws what the next client does.
@@ -131,10 +153,10 @@ impl Tables {
         let roll = random.below(200);
         let customer = random.below(asked_for);
         let count = 1 + random.below(behaviour.queries) as usize;
-        let mut items = [Item::default(); QUERIES_MAX];
+        let mut items = [Wish::default(); QUERIES_MAX];
         let mut prices = [0; QUERIES_MAX];
         for place in 0..count {
-            items[place] = Item { kind: random.below(KINDS), number: random.below(asked_for) };
+            items[place] = Wish { kind: random.below(KINDS as u64) as usize, number: random.below(asked_for) };
             prices[place] = if random.below(2) == 0 { 0 } else { price(random) };
         }
         match roll {
@@ -146,7 +168,7 @@ impl Tables {
 
     /// One client's transaction.
     #[inline]
-    pub(super) fn perform(&self, tx: &mut Tx<'_>, action: &Action) -> Step<()> {
+    pub(super) fn perform(&self, tx: &mut HeapTx<'_, '_>, action: &Action) -> Step<()> {
         match action {
             Action::Reserve { customer, asked, count } => self.reserve(tx, *customer, &asked[..*count]),
             Action::RemoveCustomer { customer } => self.remove_customer(tx, *customer).map(drop),
@@ -157,100 +179,127 @@ impl Tables {
     }
 
     /// Reserves, of each kind that was asked for, the item with the highest price that is free.
-    fn reserve(&self, tx: &mut Tx<'_>, customer: u64, asked: &[Item]) -> Step<()> {
-        let mut best: [Option<(u64, Item)>; KINDS as usize] = [None; KINDS as usize];
-        for &item in asked {
-            let at = self.item(item);
-            let free = tx.read(&self.heap, at + 8)? < tx.read(&self.heap, at)?;
-            let price = tx.read(&self.heap, at + 16)?;
-            let of_kind = &mut best[item.kind as usize];
-            if free && of_kind.is_none_or(|(dearest, _)| price > dearest) {
-                *of_kind = Some((price, item));
+    fn reserve(&self, tx: &mut HeapTx<'_, '_>, customer: u64, asked: &[Wish]) -> Step<()> {
+        let mut best: [Option<(u64, u64, Handle<Item>)>; KINDS] = [None; KINDS];
+        for &wish in asked {
+            let Some(handle) = self.item(tx, wish)? else { continue };
+            let item = tx.get(handle)?;
+            let of_kind = &mut best[wish.kind];
+            if item.reserved < item.total && of_kind.is_none_or(|(dearest, ..)| item.price > dearest) {
+                *of_kind = Some((item.price, wish.number, handle));
             }
         }
-        best.into_iter().flatten().try_for_each(|(price, item)| self.reserve_one(tx, customer, item, price))
-    }
-
-    fn reserve_one(&self, tx: &mut Tx<'_>, customer: u64, item: Item, price: u64) -> Step<()> {
-        let list = self.customer(customer);
-        let count = tx.read(&self.heap, list)?.saturating_sub(1);
-        if count == RESERVATIONS_MAX {
-            return Ok(()); // no room in the customer's list
+        if best.iter().all(Option::is_none) {
+            return Ok(());
         }
-        let at = self.item(item);
-        let reserved = tx.read(&self.heap, at + 8)?;
-        tx.write(&self.heap, at + 8, reserved + 1)?;
-        tx.write(&self.heap, list + (1 + count) * 8, price << 48 | item.kind << 40 | item.number)?;
-        tx.write(&self.heap, list, 1 + count + 1)
+        let customer = match self.customers.get(tx, &customer)? {
+            Some(known) => known,
+            None => self.add_customer(tx, customer)?,
+        };
+        for (kind, best) in (0..).zip(best) {
+            let Some((price, number, item)) = best else { continue };
+            tx.update(item.reserved(), |reserved| *reserved += 1)?;
+            let next = tx.get(customer.reservations())?;
+            let reservation = tx.create(Reservation { kind, number, price, next })?;
+            tx.set(customer.reservations(), Some(reservation))?;
+        }
+        Ok(())
     }
 
     /// Bills a customer, releases what was reserved, and forgets the customer. Returns the bill.
-    fn remove_customer(&self, tx: &mut Tx<'_>, customer: u64) -> Step<u64> {
-        let list = self.customer(customer);
-        let head = tx.read(&self.heap, list)?;
+    fn remove_customer(&self, tx: &mut HeapTx<'_, '_>, number: u64) -> Step<u64> {
+        let Some(customer) = self.customers.remove(tx, &number)? else { return Ok(0) };
         let mut bill = 0;
-        for place in 1..head.max(1) {
-            let (price, item) = unpack(tx.read(&self.heap, list + place * 8)?);
-            bill += price;
-            let at = self.item(item) + 8;
-            let reserved = tx.read(&self.heap, at)?;
-            tx.write(&self.heap, at, reserved.wrapping_sub(1))?; // what goes below nothing is found by the check
+        let mut next = tx.get(customer.reservations())?;
+        while let Some(handle) = next {
+            let reservation = tx.get(handle)?;
+            bill += reservation.price;
+            let wish = Wish { kind: reservation.kind as usize, number: reservation.number };
+            if let Some(item) = self.item(tx, wish)? {
+                // What goes below nothing is found by the check.
+                tx.update(item.reserved(), |reserved| *reserved = reserved.wrapping_sub(1))?;
+            }
+            next = reservation.next;
+            tx.delete(handle)?;
         }
-        if head > 0 {
-            tx.write(&self.heap, list, 0)?;
-        }
+        tx.delete(customer)?;
         Ok(bill)
     }
 
-    /// Adds capacity at a new price; or takes some away, as far as it is free.
-    fn update(&self, tx: &mut Tx<'_>, item: Item, price: u64) -> Step<()> {
-        let at = self.item(item);
-        let total = tx.read(&self.heap, at)?;
+    /// Adds capacity at a new price; or takes some away, as far as it is free. An item without capacity goes.
+    fn update(&self, tx: &mut HeapTx<'_, '_>, wish: Wish, price: u64) -> Step<()> {
+        let Some(handle) = self.item(tx, wish)? else {
+            let item = Item { total: CAPACITY_STEP, reserved: 0, price };
+            return if price > 0 { self.add_item(tx, wish, item) } else { Ok(()) };
+        };
+        let item = tx.get(handle)?;
         if price > 0 {
-            tx.write(&self.heap, at, total + CAPACITY_STEP)?;
-            return tx.write(&self.heap, at + 16, price);
+            return tx.set(handle, Item { total: item.total + CAPACITY_STEP, price, ..item });
         }
-        let free = total - tx.read(&self.heap, at + 8)?;
-        if free >= CAPACITY_STEP {
-            tx.write(&self.heap, at, total - CAPACITY_STEP)?;
+        match item.total - item.reserved {
+            CAPACITY_STEP if item.reserved == 0 => {
+                self.items[wish.kind].remove(tx, &wish.number)?;
+                tx.delete(handle)
+            }
+            free if free >= CAPACITY_STEP => tx.set(handle.total(), item.total - CAPACITY_STEP),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Complains unless what customers have reserved is what items say is reserved, and none has more than there is.
     pub(super) fn check(&self, memory: &Memory) -> Result<()> {
-        let mut held = vec![0_u64; (KINDS * self.relations) as usize];
+        let mut held = vec![0_u64; KINDS * self.relations as usize];
         let mut session = memory.session()?;
-        for customer in 0..self.relations {
-            let list = session.run(Commit::Async, |tx| {
-                let at = self.customer(customer);
-                let head = tx.read(&self.heap, at)?;
-                (1..head.max(1)).map(|place| tx.read(&self.heap, at + place * 8)).collect::<Step<Vec<u64>>>()
+        for first in (0..self.relations).step_by(AT_ONCE as usize) {
+            let found = session.run(Commit::Async, |tx| {
+                let mut tx = tx.on(&self.heap);
+                let mut found = Vec::new();
+                for (_, customer) in self.customers.range(&mut tx, first..first + AT_ONCE)? {
+                    let mut next = tx.get(customer.reservations())?;
+                    while let Some(handle) = next {
+                        let reservation = tx.get(handle)?;
+                        found.push(Wish { kind: reservation.kind as usize, number: reservation.number });
+                        next = reservation.next;
+                    }
+                }
+                Ok(found)
             })?;
-            for reservation in list.value {
-                let (_, item) = unpack(reservation);
-                held[(item.kind * self.relations + item.number) as usize] += 1;
+            found.value.iter().for_each(|wish| held[self.place(*wish)] += 1);
+        }
+        for kind in 0..KINDS {
+            for first in (0..self.relations).step_by(AT_ONCE as usize) {
+                let items = session.run(Commit::Async, |tx| {
+                    let mut tx = tx.on(&self.heap);
+                    let found = self.items[kind].range(&mut tx, first..first + AT_ONCE)?;
+                    found.into_iter().map(|(number, item)| Ok((number, tx.get(item)?))).collect::<Step<Vec<_>>>()
+                })?;
+                for (number, item) in items.value {
+                    let held = std::mem::take(&mut held[self.place(Wish { kind, number })]);
+                    let Item { total, reserved, .. } = item;
+                    if reserved != held || reserved > total {
+                        let what = format!("item {number} of kind {kind}");
+                        return Err(format!("{what}: {reserved} of {total} reserved, customers hold {held}").into());
+                    }
+                }
             }
         }
-        for (place, held) in (0..).zip(held) {
-            let at = place * ITEM_WORDS * 8;
-            let words =
-                session.run(Commit::Async, |tx| Ok((tx.read(&self.heap, at)?, tx.read(&self.heap, at + 8)?)))?;
-            let (total, reserved) = words.value;
-            if reserved != held || reserved > total {
-                return Err(format!("item {place}: {reserved} of {total} reserved, customers hold {held}").into());
-            }
+        match held.iter().position(|&held| held > 0) {
+            Some(place) => Err(format!("customers hold reservations of place {place}, where nothing is").into()),
+            None => Ok(()),
         }
-        Ok(())
     }
+
+    fn place(&self, wish: Wish) -> usize {
+        wish.kind * self.relations as usize + wish.number as usize
+    }
+}
+
+fn new_item(random: &mut Random) -> Item {
+    Item { total: CAPACITY_STEP * (1 + random.below(5)), reserved: 0, price: price(random) }
 }
 
 fn price(random: &mut Random) -> u64 {
     50 + 10 * random.below(50)
-}
-
-fn unpack(reservation: u64) -> (u64, Item) {
-    (reservation >> 48, Item { kind: reservation >> 40 & 0xff, number: reservation & 0xff_ffff_ffff })
 }
 
 #[cfg(test)]
@@ -263,7 +312,7 @@ mod tests {
 
     fn tables() -> (Memory, Tables) {
         let memory = Memory::volatile(MemoryOptions::small()).unwrap();
-        let heap = memory.create_heap("words", &HeapOptions::raw(Tables::bytes(RELATIONS))).unwrap();
+        let heap = memory.create_heap("agency", &HeapOptions::new(4 << 20)).unwrap();
         let tables = Tables::fill(&memory, &heap, RELATIONS).unwrap();
         (memory, tables)
     }
@@ -279,7 +328,7 @@ mod tests {
                     let (mut session, mut random) = (memory.session().unwrap(), Random::new(number));
                     for _ in 0..5_000 {
                         let action = tables.draw(&mut random, BEHAVIOUR);
-                        session.run(Commit::Async, |tx| tables.perform(tx, &action)).unwrap();
+                        session.run(Commit::Async, |tx| tables.perform(&mut tx.on(&tables.heap), &action)).unwrap();
                     }
                 });
             }
@@ -290,30 +339,65 @@ mod tests {
     #[test]
     fn a_reservation_that_nobody_holds_is_noticed() {
         let (memory, tables) = tables();
-        let at = tables.item(Item { kind: 1, number: 3 }) + 8;
-        memory.run(Commit::Async, |tx| tx.write(&tables.heap, at, 1)).unwrap();
+        let work = |tx: &mut HeapTx<'_, '_>| {
+            let item = tables.item(tx, Wish { kind: 1, number: 3 })?.expect("it was made");
+            tx.set(item.reserved(), 1)
+        };
+        tables.heap.transaction(work).unwrap();
         assert!(tables.check(&memory).is_err());
     }
 
     #[test]
     fn capacity_below_what_is_reserved_is_noticed() {
         let (memory, tables) = tables();
-        let item = Item { kind: 0, number: 0 };
-        memory.run(Commit::Async, |tx| tables.reserve(tx, 5, &[item])).unwrap();
+        let wish = Wish { kind: 0, number: 0 };
+        tables.heap.transaction(|tx| tables.reserve(tx, 5, &[wish])).unwrap();
         tables.check(&memory).unwrap();
-        memory.run(Commit::Async, |tx| tx.write(&tables.heap, tables.item(item), 0)).unwrap();
+        let work = |tx: &mut HeapTx<'_, '_>| {
+            let item = tables.item(tx, wish)?.expect("it was made");
+            tx.set(item.total(), 0)
+        };
+        tables.heap.transaction(work).unwrap();
+        assert!(tables.check(&memory).is_err());
+    }
+
+    #[test]
+    fn an_item_that_is_gone_though_somebody_holds_it_is_noticed() {
+        let (memory, tables) = tables();
+        let wish = Wish { kind: 2, number: 4 };
+        tables.heap.transaction(|tx| tables.reserve(tx, 5, &[wish])).unwrap();
+        tables.heap.transaction(|tx| tables.items[2].remove(tx, &4)).unwrap();
         assert!(tables.check(&memory).is_err());
     }
 
     #[test]
     fn a_bill_is_the_sum_of_what_was_reserved() {
         let (memory, tables) = tables();
-        let items = [Item { kind: 0, number: 1 }, Item { kind: 2, number: 9 }];
-        let prices = items.map(|item| memory.run(Commit::Async, |tx| tx.read(&tables.heap, tables.item(item) + 16)));
-        let wanted: u64 = prices.into_iter().map(|price| price.unwrap().value).sum();
-        memory.run(Commit::Async, |tx| tables.reserve(tx, 5, &items)).unwrap();
-        let bill = memory.run(Commit::Async, |tx| tables.remove_customer(tx, 5)).unwrap();
-        assert_eq!(bill.value, wanted);
+        let wishes = [Wish { kind: 0, number: 1 }, Wish { kind: 2, number: 9 }];
+        let prices = wishes.map(|wish| {
+            let price = |tx: &mut HeapTx<'_, '_>| {
+                let item = tables.item(tx, wish)?.expect("it was made");
+                tx.get(item.price())
+            };
+            tables.heap.transaction(price).unwrap()
+        });
+        tables.heap.transaction(|tx| tables.reserve(tx, 5, &wishes)).unwrap();
+        let bill = tables.heap.transaction(|tx| tables.remove_customer(tx, 5)).unwrap();
+        assert_eq!(bill, prices.iter().sum::<u64>());
+        tables.check(&memory).unwrap();
+    }
+
+    /// Capacity goes to nothing and comes again.
+    #[test]
+    fn an_item_without_capacity_goes_and_comes_again() {
+        let (memory, tables) = tables();
+        let wish = Wish { kind: 1, number: 7 };
+        for _ in 0..6 {
+            tables.heap.transaction(|tx| tables.update(tx, wish, 0)).unwrap();
+        }
+        assert!(tables.heap.transaction(|tx| tables.item(tx, wish)).unwrap().is_none());
+        tables.heap.transaction(|tx| tables.update(tx, wish, 60)).unwrap();
+        assert!(tables.heap.transaction(|tx| tables.item(tx, wish)).unwrap().is_some());
         tables.check(&memory).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use cedrat::heap::{Commit, Heap, Interrupt, Session, Tx};
 use cedrat::wal::Lsn;
 use serde::{Deserialize, Serialize};
 
-use super::run::{Done, Length, Turns, timed};
+use super::run::{Done, Length, METRICS, Turns, timed};
 use super::{Choices, LogSetting, Logging, Place, Setting, UNLOGGED};
 use crate::Settings;
 use crate::job::{Job, Outcome, Yard};
@@ -108,7 +108,7 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
                     "log": logging.name(),
                     "checkpoints": if checkpoints { "on" } else { "off" },
                 };
-                let setting = Setting { heap_bytes, log: Some(log), choices: Choices::default() };
+                let setting = Setting { heap_bytes, blocks: false, log: Some(log), choices: Choices::default() };
                 // Once is enough for what does not depend on the log.
                 let plain = logging == Logging::One && !checkpoints;
                 all.push(Series { setting, params, runs: runs.collect(), turns, plain });
@@ -153,8 +153,8 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
         let mut add = |system: &str, params: Params, metric: &str, value: Option<f64>, unit: &str| {
             report.points.extend(value.map(|value| Point::new("heap-words", system, params, metric, value, unit)));
         };
-        for (metric, unit) in METRICS {
-            add("cedrat", series.params(run), metric, value(metric), unit);
+        for metric in METRICS {
+            add("cedrat", series.params(run), metric.name, value(metric.name), metric.unit);
         }
         let of_unlogged = value("txn_per_s").zip(value("unlogged_txn_per_s")).map(|(with, without)| with / without);
         add("cedrat", series.params(run), "of_unlogged", of_unlogged, "");
@@ -175,17 +175,6 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
     }
     Ok(())
 }
-
-/// What a run says, and in which units.
-pub(super) const METRICS: [(&str, &str); 7] = [
-    ("txn_per_s", "1/s"),
-    ("unlogged_txn_per_s", "1/s"),
-    ("conflicts_per_s", "1/s"),
-    ("durable_lag_ms_max", "ms"),
-    ("unwatched_ms_max", "ms"),
-    ("checkpoints", ""),
-    ("partition_made_sync_per_s", "1/s"),
-];
 
 fn goals(report: &mut Report, heap_bytes: u64) {
     let at = |log: &str, threads: u32, batch: u64| {
