@@ -32,7 +32,7 @@ struct Figure {
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 8] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -52,6 +52,11 @@ const FIGURES: [Figure; 7] = [
         name: "heap-words",
         about: "transactions of six random words in a large heap, by threads and log (Hathi, Figure 3(a))",
         measure: heap::words::figure,
+    },
+    Figure {
+        name: "heap-large",
+        about: "transactions of 64 random words by four and by eight threads (Hathi §5)",
+        measure: heap::words::large,
     },
     Figure {
         name: "heap-sync",

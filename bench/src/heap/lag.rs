@@ -18,6 +18,9 @@ pub(super) struct Lag {
     drawn: VecDeque<(Instant, Lsn)>,
     /// The longest time between an LSN being the newest and a look that found it durable, or not yet.
     pub(super) worst: Duration,
+    /// The sum of the times until LSNs were found to be durable, and of how many.
+    sum: Duration,
+    found: u32,
     /// The longest time between two looks: so much of `worst` may be the looking's own fault.
     pub(super) blind: Duration,
     before: Option<Instant>,
@@ -38,6 +41,11 @@ impl Lag {
         lag
     }
 
+    /// How long an LSN that was drawn waited to be durable, on average.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        (self.found > 0).then(|| self.sum / self.found)
+    }
+
     fn look(&mut self, log: &Log) {
         let now = Instant::now();
         let durable = log.durable_lsn();
@@ -46,6 +54,8 @@ impl Lag {
             if lsn > durable {
                 break;
             }
+            self.sum += now - drawn;
+            self.found += 1;
             self.drawn.pop_front();
         }
         let newest = log.current_lsn();

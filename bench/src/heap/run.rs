@@ -85,11 +85,12 @@ impl Metric {
 }
 
 /// All that a run says, or its turns together.
-pub(super) const METRICS: [Metric; 7] = [
+pub(super) const METRICS: [Metric; 8] = [
     Metric::new("txn_per_s", "1/s", OfTurns::Mean),
     Metric::new(UNLOGGED_RATE, "1/s", OfTurns::Mean),
     Metric::new("conflicts_per_s", "1/s", OfTurns::Mean),
     Metric::new("partition_made_sync_per_s", "1/s", OfTurns::Mean),
+    Metric::new("durable_lag_ms_mean", "ms", OfTurns::Mean),
     Metric::new("durable_lag_ms_max", "ms", OfTurns::Largest),
     Metric::new("unwatched_ms_max", "ms", OfTurns::Largest),
     Metric::new("checkpoints", "", OfTurns::Sum),
@@ -152,6 +153,7 @@ pub(super) fn timed(
         outcome.insert("partition_made_sync_per_s".into(), per_second(made_sync));
     }
     if memory.log().is_some() {
+        outcome.extend(lag.mean().map(|mean| ("durable_lag_ms_mean".into(), mean.as_secs_f64() * 1e3)));
         outcome.insert("durable_lag_ms_max".into(), lag.worst.as_secs_f64() * 1e3);
         outcome.insert("unwatched_ms_max".into(), lag.blind.as_secs_f64() * 1e3);
         outcome.insert("checkpoints".into(), checkpoints.load(Ordering::Relaxed) as f64);

@@ -1,15 +1,18 @@
 //! Figure `heap-words` (Hathi, Figure 3(a)): transactions of six random words, by threads, with and without a log.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use cedrat::heap::{Commit, Heap, Interrupt, Session, Tx};
 use cedrat::wal::Lsn;
 use serde::{Deserialize, Serialize};
 
 use super::run::{Done, Length, METRICS, Turns, timed};
-use super::{Choices, LogSetting, Logging, Place, Setting, UNLOGGED};
+use super::writes::Writes;
+use super::{Choices, LogSetting, Logging, PARTITIONS_MAX, Place, Setting, UNLOGGED};
 use crate::Settings;
 use crate::job::{Job, Outcome, Yard};
 use crate::random::Random;
@@ -24,6 +27,12 @@ const BATCHES: [u64; 2] = [1, 64];
 
 /// Transactions between two looks at whether to go on.
 const TRANSACTIONS: u64 = 64;
+
+/// Words of a large transaction: 512 bytes (Hathi §5).
+const LARGE: usize = 64;
+
+/// The numbers of threads by which large ones are measured.
+const LARGE_THREADS: [u32; 2] = [4, 8];
 
 /// What a log may cost.
 const OF_UNLOGGED: f64 = 0.9;
@@ -40,12 +49,13 @@ const HATHI_OF_VOLATILE: f64 = 0.62;
 pub(crate) struct Run {
     threads: u32,
     batch: u64,
+    words: usize,
 }
 
 impl Run {
     /// Transactions one at a time.
     pub(super) fn single(threads: u32) -> Run {
-        Run { threads, batch: 1 }
+        Run { threads, batch: 1, words: WORDS_IN_ROUND }
     }
 
     pub(super) fn threads(self) -> u32 {
@@ -53,12 +63,13 @@ impl Run {
     }
 
     pub(super) fn name(self) -> String {
-        format!("{}-{}", self.threads, self.batch)
+        format!("{}-{}-{}", self.threads, self.batch, self.words)
     }
 }
 
 /// A place, how its points are labelled, and the runs over it.
 struct Series {
+    bench: &'static str,
     setting: Setting,
     params: Params,
     runs: Vec<Run>,
@@ -73,6 +84,13 @@ impl Series {
         params.extend(params! {"threads": run.threads, "batch": run.batch});
         params
     }
+
+    /// Without the runs that nobody asks for.
+    fn wanted(mut self, settings: &Settings) -> Series {
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.retain(|&run| settings.wants(&self.params(run)));
+        Series { runs, ..self }
+    }
 }
 
 /// Measures everything and says which ratios were reached.
@@ -80,15 +98,34 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let mut report = Report::default();
     for heap_bytes in heaps {
-        for mut series in all_series(settings, heap_bytes) {
-            let labels = |run: &Run| series.params(*run);
-            let runs = series.runs.iter().copied().filter(|run| settings.wants(&labels(run))).collect();
-            series.runs = runs;
-            measure(settings, yard, &series, &mut report)?;
+        for series in all_series(settings, heap_bytes) {
+            measure(settings, yard, &series.wanted(settings), &mut report)?;
         }
     }
     goals(&mut report, heaps[1]);
     report.notes.push("Hathi, Figure 3(a): 1.25 million txn/s at 8 threads, 38 % below its transactional memory alone; one log instead of partitions 45 % of that".into());
+    Ok(report)
+}
+
+/// Figure `heap-large`: larger transactions (Hathi §5), which hold more locks for longer, by four threads and by eight.
+pub(crate) fn large(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+    const HEAP_BYTES: u64 = 64 << 20;
+    let mut report = Report::default();
+    let seconds = settings.seconds(10.0, 1.0);
+    let log = whole_log(PARTITIONS_MAX as u16, seconds);
+    let series = Series {
+        bench: "heap-large",
+        setting: Setting { heap_bytes: HEAP_BYTES, blocks: false, log: Some(log), choices: Choices::default() },
+        params: params! {"heap_bytes": HEAP_BYTES, "log": Logging::Many.name(), "words": LARGE},
+        runs: LARGE_THREADS.map(|threads| Run { words: LARGE, ..Run::single(threads) }).to_vec(),
+        turns: Turns::of(seconds),
+        plain: false,
+    };
+    measure(settings, yard, &series.wanted(settings), &mut report)?;
+    let of = |threads: u32| ("cedrat", "txn_per_s", params! {"threads": threads});
+    let [(system, metric, four), (_, _, eight)] = LARGE_THREADS.map(of);
+    let reached = report.ratio((system, metric, &eight), (system, metric, &four));
+    report.goals.push(Goal::at_least("512 bytes: 8 threads / 4 (Hathi: half)", reached, 0.5));
     Ok(report)
 }
 
@@ -102,7 +139,8 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
                     true => (bounded_log(partitions, heap_bytes), Turns::with_checkpoint(seconds)),
                     false => (whole_log(partitions, seconds), Turns::of(seconds)),
                 };
-                let runs = threads.iter().flat_map(|&threads| BATCHES.map(|batch| Run { threads, batch }));
+                let runs =
+                    threads.iter().flat_map(|&threads| BATCHES.map(|batch| Run { batch, ..Run::single(threads) }));
                 let params = params! {
                     "heap_bytes": heap_bytes,
                     "log": logging.name(),
@@ -111,7 +149,7 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
                 let setting = Setting { heap_bytes, blocks: false, log: Some(log), choices: Choices::default() };
                 // Once is enough for what does not depend on the log.
                 let plain = logging == Logging::One && !checkpoints;
-                all.push(Series { setting, params, runs: runs.collect(), turns, plain });
+                all.push(Series { bench: "heap-words", setting, params, runs: runs.collect(), turns, plain });
             }
         }
     }
@@ -139,7 +177,7 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
     if series.runs.is_empty() {
         return Ok(());
     }
-    settings.tell(&format!("heap-words: {}", serde_json::to_string(&series.params)?));
+    settings.tell(&format!("{}: {}", series.bench, serde_json::to_string(&series.params)?));
     let job = Job::HeapWords {
         setting: series.setting.clone(),
         runs: series.runs.clone(),
@@ -151,7 +189,7 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
     for &run in &series.runs {
         let value = |metric: &str| outcome.get(&format!("{}:{metric}", run.name())).copied();
         let mut add = |system: &str, params: Params, metric: &str, value: Option<f64>, unit: &str| {
-            report.points.extend(value.map(|value| Point::new("heap-words", system, params, metric, value, unit)));
+            report.points.extend(value.map(|value| Point::new(series.bench, system, params, metric, value, unit)));
         };
         for metric in METRICS {
             add("cedrat", series.params(run), metric.name, value(metric.name), metric.unit);
@@ -164,6 +202,9 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
             let unlogged = value("unlogged_txn_per_s");
             add("cedrat", params.clone(), "txn_per_s", unlogged, "1/s");
             add("cedrat", params, "of_ceiling", unlogged.map(|unlogged| unlogged / plain), "");
+            let (heap_bytes, threads, batch) = (series.setting.heap_bytes, run.threads, run.batch);
+            let of_this = params! {"heap_bytes": heap_bytes, "threads": threads, "batch": batch};
+            add("ceiling", of_this, "beside_writes", value("plain_beside_writes"), "");
             ceilings.entry(run.threads).or_default().push(plain);
         }
     }
@@ -193,8 +234,12 @@ fn goals(report: &mut Report, heap_bytes: u64) {
         let (of_plain, batched_of_plain) = (of_ceiling(&one), of_ceiling(&many));
         let batched = report.ratio(("cedrat", "txn_per_s", &many), ("cedrat", "txn_per_s", &one));
         let named = |what: &str| format!("{what}, threads: {threads}");
+        let bare = params! {"heap_bytes": heap_bytes, "threads": threads, "batch": 1};
+        let of_bare =
+            reached.zip(report.value("ceiling", "beside_writes", &bare)).map(|(reached, bare)| reached / bare);
         report.goals.extend([
             Goal::at_least(named("durable / without a log"), reached, OF_UNLOGGED),
+            Goal::at_least(named("the same, of what plain memory keeps beside such writes"), of_bare, OF_UNLOGGED),
             Goal::at_least(named("without a log / plain memory"), of_plain, 0.18),
             Goal::at_least(named("batched / one at a time, without a log"), batched, 3.0),
             Goal::at_least(named("batched, without a log / plain memory"), batched_of_plain, 0.5),
@@ -224,32 +269,77 @@ fn goals(report: &mut Report, heap_bytes: u64) {
 pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], turns: Turns, plain: bool) -> Result<Outcome> {
     let place = Place::make(dir, setting)?;
     let twin = setting.log.is_some().then(|| Place::make(dir, &setting.unlogged())).transpose()?;
-    let plain = plain.then(|| Words::map(setting.heap_bytes)).transpose()?;
+    let plain = plain.then(|| Plain::make(dir, setting.heap_bytes)).transpose()?;
     let mut outcome = Outcome::new();
     for &run in runs {
         place.settle()?;
-        let mut plain_rates = Vec::new();
+        let mut plain_rates = PlainRates::default();
+        let log_bytes_per_s = Cell::new(None);
         let ran = turns.take(
-            |length| run.over(&place, length),
             |length| {
-                if let Some(words) = &plain {
-                    plain_rates.push(words.rounds_per_s(run.threads, length.seconds / 2.0)?);
+                let (began, before) = (Instant::now(), place.log_bytes());
+                let ran = run.over(&place, length)?;
+                log_bytes_per_s.set(Some((place.log_bytes() - before) as f64 / began.elapsed().as_secs_f64()));
+                Ok(ran)
+            },
+            |length| {
+                if let Some(plain) = &plain {
+                    plain.measure(run.threads, length.seconds / 2.0, log_bytes_per_s.get(), &mut plain_rates)?;
                 }
                 twin.as_ref().map(|twin| run.over(twin, length)).transpose()
             },
         )?;
-        let mean = plain_rates.iter().sum::<f64>() / plain_rates.len() as f64;
-        let plain = (!plain_rates.is_empty()).then_some(("plain_per_s".to_owned(), mean));
-        outcome.extend(ran.into_iter().chain(plain).map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
+        let all = ran.into_iter().chain(plain_rates.outcome());
+        outcome.extend(all.map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
     }
     Ok(outcome)
 }
 
+/// Memory without transactions, and a file to write to beside.
+struct Plain {
+    words: Words,
+    writes: Writes,
+}
+
+/// Rounds per second of plain memory, turn by turn.
+#[derive(Default)]
+struct PlainRates {
+    alone: Vec<f64>,
+    /// What was left beside writes, as a part of what was reached alone just before.
+    beside_writes: Vec<f64>,
+}
+
+impl Plain {
+    fn make(dir: &Path, bytes: u64) -> Result<Plain> {
+        Ok(Plain { words: Words::map(bytes)?, writes: Writes::to_file_in(dir)? })
+    }
+
+    /// A turn; `beside`, so many bytes a second were written by the log in the turn before.
+    fn measure(&self, threads: u32, seconds: f64, beside: Option<f64>, rates: &mut PlainRates) -> Result<()> {
+        let alone = self.words.rounds_per_s(threads, seconds)?;
+        rates.alone.push(alone);
+        if let Some(bytes_per_s) = beside {
+            let rate = self.writes.beside(bytes_per_s, || self.words.rounds_per_s(threads, seconds))?;
+            rates.beside_writes.push(rate / alone);
+        }
+        Ok(())
+    }
+}
+
+impl PlainRates {
+    fn outcome(&self) -> impl Iterator<Item = (String, f64)> {
+        let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let all = [("plain_per_s", mean(&self.alone)), ("plain_beside_writes", mean(&self.beside_writes))];
+        all.into_iter().filter_map(|(metric, value)| Some((metric.to_owned(), value?)))
+    }
+}
+
 impl Run {
     fn over(self, place: &Place, length: Length) -> Result<Outcome> {
-        timed(&place.memory, self.threads, length, |number, session, stop| match self.batch {
-            1 => one_at_a_time(&place.heap, number, session, stop),
-            batch => in_batches(&place.heap, batch as usize, number, session, stop),
+        timed(&place.memory, self.threads, length, |number, session, stop| match (self.batch, self.words) {
+            (1, LARGE) => one_at_a_time::<LARGE>(&place.heap, number, session, stop),
+            (1, _) => one_at_a_time::<WORDS_IN_ROUND>(&place.heap, number, session, stop),
+            (batch, _) => in_batches(&place.heap, batch as usize, number, session, stop),
         })
     }
 }
@@ -259,20 +349,25 @@ type Places = [u64; WORDS_IN_ROUND];
 
 /// The work of one transaction.
 #[inline(always)]
-fn add_one(tx: &mut Tx<'_>, heap: &Heap, places: &Places) -> std::result::Result<(), Interrupt> {
+fn add_one(tx: &mut Tx<'_>, heap: &Heap, places: &[u64]) -> std::result::Result<(), Interrupt> {
     for place in places {
         tx.update(heap, place * 8, |value| value.wrapping_add(1))?;
     }
     Ok(())
 }
 
-fn one_at_a_time(heap: &Heap, number: u32, session: &mut Session, stop: &AtomicBool) -> Result<Done> {
+fn one_at_a_time<const COUNT: usize>(
+    heap: &Heap,
+    number: u32,
+    session: &mut Session,
+    stop: &AtomicBool,
+) -> Result<Done> {
     let words = heap.size() / 8;
     let mut random = Random::new(number.into());
     let mut done = Done { transactions: 0, last: Lsn::ZERO };
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..TRANSACTIONS {
-            let places: Places = random.several(words);
+            let places: [u64; COUNT] = random.several(words);
             done.last = session.run(Commit::Async, |tx| add_one(tx, heap, &places))?.lsn;
         }
         done.transactions += TRANSACTIONS;

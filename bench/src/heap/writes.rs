@@ -1,0 +1,60 @@
+//! The bare cost of a log's writes: as many bytes a second, written as often, by a thread that does nothing else. What plain
+//! memory loses beside it, on a machine without a processor to spare, no log can save. Depends on no part of Cedrat.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::disk::{BLOCK_LEN, Block, Ring};
+use crate::systems::Result;
+
+/// A log is written so often, though it is not full.
+const EVERY: Duration = Duration::from_millis(5);
+
+/// Blocks of the file that is written round and round.
+const BLOCKS: u64 = (256 << 20) / BLOCK_LEN as u64;
+
+/// The longest write.
+const WRITE_BLOCKS_MAX: usize = (1 << 20) / BLOCK_LEN;
+
+/// A file to write to.
+pub(super) struct Writes {
+    ring: Ring,
+    zeros: Vec<Block>,
+}
+
+impl Writes {
+    pub(super) fn to_file_in(dir: &Path) -> Result<Writes> {
+        let ring = Ring::create(&dir.join("writes"), BLOCKS)?;
+        Ok(Writes { ring, zeros: vec![Block::ZERO; WRITE_BLOCKS_MAX] })
+    }
+
+    /// What `work` returns, while `bytes_per_s` are written beside it.
+    pub(super) fn beside<T>(&self, bytes_per_s: f64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| self.write(bytes_per_s, &over));
+            let done = work();
+            over.store(true, Ordering::Relaxed);
+            writer.join().map_err(|_| "the writing thread panicked")??;
+            done
+        })
+    }
+
+    /// Every [`EVERY`] writes what has come together since.
+    fn write(&self, bytes_per_s: f64, over: &AtomicBool) -> Result<()> {
+        let began = Instant::now();
+        let mut written = 0;
+        while !over.load(Ordering::Relaxed) {
+            thread::sleep(EVERY);
+            let due = (began.elapsed().as_secs_f64() * bytes_per_s) as u64 / BLOCK_LEN as u64;
+            while written < due {
+                let now = (due - written).min(WRITE_BLOCKS_MAX as u64);
+                self.ring.write(written, &self.zeros[..now as usize])?;
+                written += now;
+            }
+        }
+        Ok(())
+    }
+}
