@@ -212,8 +212,8 @@ pub(crate) fn encode(
             // A heap's commit belongs to no transaction with other records: few bytes, put at once.
             let head_len = lsn_len + 3;
             let crc_at = varint::put(to, (head_len + body.len) as u64);
-            let head = u128::from(varint::eight(lsn.get())) | u128::from(kind) << (8 * lsn_len);
-            to[crc_at + CRC_LEN..][..16].copy_from_slice(&head.to_le_bytes());
+            let behind_crc = u128::from(varint::eight(lsn.get())) | u128::from(kind) << (8 * lsn_len);
+            to[crc_at + CRC_LEN..][..16].copy_from_slice(&behind_crc.to_le_bytes());
             (crc_at, crc_at + CRC_LEN + head_len)
         } else {
             put_linked(to, offset, lsn, kind, head, body.len)
