@@ -5,6 +5,7 @@
 //! names and numbers, from its stdout.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,8 +66,15 @@ impl Yard {
             Some(dir) => PathBuf::from(dir),
             None => std::env::current_exe()?.with_file_name("bench-data"),
         };
-        let path = base.join(format!("run-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display()))?;
+        let told = |path: &Path, error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display());
+        std::fs::create_dir_all(&base).map_err(|error| told(&base, error))?;
+        let paths = (1..).map(|number| base.join(format!("run-{}-{number}", std::process::id())));
+        let made = |path: PathBuf| match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
+            Err(error) => Some(Err(told(&path, error))),
+            Ok(()) => Some(Ok(path)),
+        };
+        let path = paths.into_iter().find_map(made).expect("there is always a next number")?;
         Ok(Yard { path, made: 0 })
     }
 

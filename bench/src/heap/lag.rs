@@ -81,3 +81,33 @@ fn hurry() {
     // SAFETY: a call that touches no memory; on Linux it is about the calling thread alone.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat::heap::{Commit, HeapOptions};
+    use cedrat::{Options, Store};
+
+    use crate::job::Yard;
+
+    /// Looked at before and after a commit became durable, by hand.
+    #[test]
+    fn a_commit_waits_from_its_draw_until_it_is_found_durable() {
+        let mut yard = Yard::open().unwrap();
+        let store: Store = cedrat::open_with(yard.fresh().unwrap(), Options::default(), cedrat::registry()).unwrap();
+        let memory = store.memory();
+        let heap = memory.create_heap("words", &HeapOptions::raw(1 << 16)).unwrap();
+        let log = memory.log().unwrap();
+        let mut lag = Lag::default();
+        lag.look(log);
+        assert_eq!((lag.mean(), lag.worst), (None, Duration::ZERO), "nothing waits");
+        let done = memory.run(Commit::NoFlush, |tx| tx.write(&heap, 0, 1)).unwrap();
+        lag.look(log);
+        lag.look(log);
+        assert!(lag.drawn.len() <= 1, "an LSN is noted once");
+        memory.is_stable(done.lsn, true).unwrap();
+        lag.look(log);
+        assert!(lag.drawn.is_empty());
+        assert!(lag.mean().unwrap_or_default() <= lag.worst);
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cedrat::heap::{Commit, Heap, HeapOptions, Locking, Memory, MemoryOptions};
-use cedrat::wal::{ByteLen, PartitionId};
+use cedrat::wal::ByteLen;
 use cedrat::{Options, Store};
 use serde::{Deserialize, Serialize};
 
@@ -153,11 +153,6 @@ impl Place {
             session.run(Commit::Async, |tx| tx.write(&self.heap, offset, 1))?;
         }
         Ok(())
-    }
-
-    /// How many bytes of log are durable.
-    fn log_bytes(&self) -> u64 {
-        self.memory.log().map_or(0, |log| (0..log.partitions()).map(|of| log.flushed(PartitionId(of)).get()).sum())
     }
 
     /// Takes a checkpoint, so that the log is empty when the clock begins to run.

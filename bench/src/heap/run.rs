@@ -42,6 +42,25 @@ impl Turns {
         Turns { count: 1, seconds, with_checkpoint: true }
     }
 
+    /// As [`Turns::take`] of several runs without twins: in each turn they come one after the other. `run` is told which, and how
+    /// long.
+    pub(super) fn of_each(
+        self,
+        runs: usize,
+        mut run: impl FnMut(usize, Length) -> Result<Outcome>,
+    ) -> Result<Vec<Outcome>> {
+        let mut outcomes = vec![Outcome::new(); runs];
+        for turn in 1..=self.count {
+            for (number, outcome) in outcomes.iter_mut().enumerate() {
+                let length = Length { seconds: self.seconds, with_checkpoint: self.with_checkpoint };
+                for (metric, value) in run(number, length)? {
+                    combine(outcome, turn, &metric, value);
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
     /// Takes turns. `logged` and `unlogged` are told how long; what they say is put together, the latter's rate as
     /// [`UNLOGGED_RATE`].
     pub(super) fn take(
@@ -51,7 +70,7 @@ impl Turns {
     ) -> Result<Outcome> {
         let mut outcome = Outcome::new();
         for turn in 1..=self.count {
-            if let Some(rate) = unlogged(Length { seconds: self.seconds / 2.0, with_checkpoint: false })? {
+            if let Some(rate) = unlogged(Length { seconds: self.seconds, with_checkpoint: false })? {
                 combine(&mut outcome, turn, UNLOGGED_RATE, rate["txn_per_s"]);
             }
             let length = Length { seconds: self.seconds, with_checkpoint: self.with_checkpoint };
@@ -149,10 +168,8 @@ pub(super) fn timed(
         ("txn_per_s".into(), per_second(transactions)),
         ("conflicts_per_s".into(), per_second(after.conflicts - before.conflicts)),
     ]);
-    if made_sync > 0 {
-        outcome.insert("partition_made_sync_per_s".into(), per_second(made_sync));
-    }
     if memory.log().is_some() {
+        outcome.insert("partition_made_sync_per_s".into(), per_second(made_sync));
         outcome.extend(lag.mean().map(|mean| ("durable_lag_ms_mean".into(), mean.as_secs_f64() * 1e3)));
         outcome.insert("durable_lag_ms_max".into(), lag.worst.as_secs_f64() * 1e3);
         outcome.insert("unwatched_ms_max".into(), lag.blind.as_secs_f64() * 1e3);

@@ -102,7 +102,7 @@ impl Tables {
         relations * OF_EACH
     }
 
-    /// Makes items, with some capacity each, and customers without reservations.
+    /// Makes items, with some capacity each, and customers without reservations, in no order.
     pub(super) fn fill(memory: &Memory, heap: &Heap, relations: u64) -> Result<Tables> {
         let items = ["cars", "flights", "rooms"].map(|name| HeapOrderedMap::open(heap, name));
         let [cars, flights, rooms] = items;
@@ -114,19 +114,20 @@ impl Tables {
         };
         let mut random = Random::new(0);
         let mut session = memory.session()?;
-        for first in (0..relations).step_by(AT_ONCE as usize) {
-            let numbers = first..relations.min(first + AT_ONCE);
-            for kind in 0..KINDS {
-                let drawn: Vec<Item> = numbers.clone().map(|_| new_item(&mut random)).collect();
+        for kind in 0..KINDS {
+            for numbers in shuffled(relations, &mut random).chunks(AT_ONCE as usize) {
+                let drawn: Vec<Item> = numbers.iter().map(|_| new_item(&mut random)).collect();
                 session.run(Commit::Async, |tx| {
-                    for (number, &item) in numbers.clone().zip(&drawn) {
+                    for (&number, &item) in numbers.iter().zip(&drawn) {
                         tables.add_item(&mut tx.on(heap), Wish { kind, number }, item)?;
                     }
                     Ok(())
                 })?;
             }
+        }
+        for numbers in shuffled(relations, &mut random).chunks(AT_ONCE as usize) {
             session.run(Commit::Async, |tx| {
-                numbers.clone().try_for_each(|number| tables.add_customer(&mut tx.on(heap), number).map(drop))
+                numbers.iter().try_for_each(|&number| tables.add_customer(&mut tx.on(heap), number).map(drop))
             })?;
         }
         Ok(tables)
@@ -299,7 +300,16 @@ fn new_item(random: &mut Random) -> Item {
 }
 
 fn price(random: &mut Random) -> u64 {
-    50 + 10 * random.below(50)
+    50 + 10 * random.below(5)
+}
+
+/// All numbers below `count`.
+fn shuffled(count: u64, random: &mut Random) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (0..count).collect();
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    numbers
 }
 
 #[cfg(test)]

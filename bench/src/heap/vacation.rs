@@ -170,20 +170,28 @@ pub(crate) fn runs(
     };
     let logged = open(setting)?;
     let twin = twin.then(|| open(&setting.unlogged())).transpose()?;
-    let mut outcome = Outcome::new();
-    for &run in runs {
-        logged.0.settle()?;
-        let over = |(place, tables): &(Place, Tables), length| {
-            timed(&place.memory, run.threads, length, |number, session, stop| {
-                let mut random = Random::new(number.into());
-                run.mode.drive(session, stop, |session, commit| {
-                    let action = tables.draw(&mut random, agency.contention.behaviour());
-                    Ok(session.run(commit, |tx| tables.perform(&mut tx.on(&place.heap), &action))?.lsn)
-                })
+    let over = |run: Run, (place, tables): &(Place, Tables), length| {
+        timed(&place.memory, run.threads, length, |number, session, stop| {
+            let mut random = Random::new(number.into());
+            run.mode.drive(session, stop, |session, commit| {
+                let action = tables.draw(&mut random, agency.contention.behaviour());
+                Ok(session.run(commit, |tx| tables.perform(&mut tx.on(&place.heap), &action))?.lsn)
             })
-        };
-        let unlogged = |length| twin.as_ref().map(|twin| over(twin, length)).transpose();
-        let ran = turns.take(|length| over(&logged, length), unlogged)?;
+        })
+    };
+    let outcomes = match &twin {
+        // Each with its twin, the numbers of threads one after the other.
+        Some(twin) => runs
+            .iter()
+            .map(|&run| {
+                logged.0.settle()?;
+                turns.take(|length| over(run, &logged, length), |length| over(run, twin, length).map(Some))
+            })
+            .collect::<Result<Vec<Outcome>>>()?,
+        None => turns.of_each(runs.len(), |number, length| over(runs[number], &logged, length))?,
+    };
+    let mut outcome = Outcome::new();
+    for (run, ran) in runs.iter().zip(outcomes) {
         outcome.extend(ran.into_iter().map(|(metric, value)| (format!("{}:{metric}", run.name()), value)));
     }
     for (place, tables) in twin.iter().chain([&logged]) {

@@ -1,5 +1,5 @@
-//! The bare cost of a log's writes: as many bytes a second, written as often, by a thread that does nothing else. What plain
-//! memory loses beside it, on a machine without a processor to spare, no log can save. Depends on no part of Cedrat.
+//! The bare cost of a log's writes: so many bytes a second, written every few milliseconds by a thread that does nothing else. What
+//! plain memory loses beside it tells how much of a log's cost is the machine's. No part of Cedrat runs here.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

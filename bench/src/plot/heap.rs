@@ -152,12 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn large_transactions_are_no_line_of_small_ones() {
-        let params = params! {"heap_bytes": 64, "threads": 4, "log": "async-n", "batch": 1, "words": 64};
-        assert!(words(&[point("heap-large", "cedrat", params, 9.0)]).is_empty());
-    }
-
-    #[test]
     fn mixes_are_parts_of_asynchronous_throughput() {
         let of = |mode: &str, value| {
             point("heap-sync", "cedrat", params! {"workload": "vacation", "mode": mode, "threads": 2}, value)

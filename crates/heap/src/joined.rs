@@ -161,8 +161,7 @@ impl Joined {
         self.descriptor.as_ref().map_or(&[], |this| this.redo.last_part())
     }
 
-    /// Whether the commit may have this LSN: what was read is still so (E2.3). To be asked once, for where the answer is no, it is
-    /// counted that the LSN goes to a void record.
+    /// Whether the commit may have this LSN: what was read is still so (E2.3). Ask once: a no is counted as a void record.
     pub fn may_commit(&mut self, lsn: Lsn) -> bool {
         let may = self.tx().decide(lsn.get());
         if !may {
