@@ -208,6 +208,9 @@ fn run(arguments: Arguments) -> Result<()> {
             for point in &report.points {
                 writeln!(out, "{}", serde_json::to_string(point)?)?;
             }
+            for goal in &report.goals {
+                eprintln!("{goal}");
+            }
             for note in &report.notes {
                 eprintln!("note: {note}");
             }

@@ -1,6 +1,6 @@
 //! What a measurement is, how it is printed, and how a middle one is picked.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +48,19 @@ pub(crate) struct Goal {
 pub(crate) enum Sense {
     AtLeast,
     AtMost,
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.sense == Sense::AtLeast { "≥" } else { "≤" };
+        let verdict = match self.holds() {
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+            None => "not measured",
+        };
+        let reached = self.reached.map_or("-".into(), grouped);
+        write!(f, "{verdict:12}  {reached:>12}  (wanted {sign} {})  {}", grouped(self.wanted), self.what)
+    }
 }
 
 impl Goal {
@@ -126,19 +139,7 @@ impl Report {
             );
         }
         for goal in &self.goals {
-            let sign = if goal.sense == Sense::AtLeast { "≥" } else { "≤" };
-            let verdict = match goal.holds() {
-                Some(true) => "reached",
-                Some(false) => "MISSED",
-                None => "not measured",
-            };
-            let reached = goal.reached.map_or("-".into(), grouped);
-            let _ = writeln!(
-                text,
-                "  {verdict:12}  {reached:>12}  (wanted {sign} {})  {}",
-                grouped(goal.wanted),
-                goal.what
-            );
+            let _ = writeln!(text, "  {goal}");
         }
         for note in &self.notes {
             let _ = writeln!(text, "  note: {note}");
