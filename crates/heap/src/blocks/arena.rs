@@ -83,7 +83,7 @@ pub(crate) struct Emptied {
 }
 
 /// All that is known of free blocks.
-#[cfg(test)]
+#[cfg(all(test, not(cedrat_shuttle)))]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     free: BTreeSet<u64>,
@@ -118,7 +118,7 @@ impl Blocks {
     }
 
     /// Forgets everything that is not in words; it is found again when it is needed. No transaction may be running.
-    #[cfg(test)]
+    #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn rebuild(&self) {
         *self.pool.lock() = Pool::default();
         for arena in &self.arenas {
@@ -372,7 +372,7 @@ impl Blocks {
     }
 
     /// All that is known, to be compared.
-    #[cfg(test)]
+    #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn all_free(&self, core: &Core) -> Known {
         while (0..self.layout.sizes()).any(|size| self.adopt_one(core, 0, size)) {}
         let (mut free, mut open) = (BTreeSet::new(), BTreeSet::new());

@@ -1,13 +1,17 @@
 //! What is remembered of free blocks, beside what the words say.
 
 use super::*;
-use crate::{Commit, HeapOptions, Memory, MemoryOptions};
+#[cfg(not(cedrat_shuttle))]
+use crate::MemoryOptions;
+use crate::{Commit, HeapOptions, Memory};
 
+#[cfg(not(cedrat_shuttle))]
 fn heap(name: &str, memory: &Memory) -> Heap {
     memory.create_heap(name, &HeapOptions { chunk_len: 4096, ..HeapOptions::new(1 << 20) }).expect("a heap")
 }
 
 /// Allocates and frees with three sessions, by a small random generator.
+#[cfg(not(cedrat_shuttle))]
 fn use_blocks(heap: &Heap, mut random: u64) {
     let mut sessions: Vec<_> = (0..3).map(|_| heap.memory().session().expect("a session")).collect();
     let mut live = Vec::new();
