@@ -2,8 +2,7 @@
 
 use super::*;
 #[cfg(not(cedrat_shuttle))]
-use crate::MemoryOptions;
-use crate::{Commit, HeapOptions, Memory};
+use crate::{Commit, HeapOptions, Memory, MemoryOptions};
 
 #[cfg(not(cedrat_shuttle))]
 fn heap(name: &str, memory: &Memory) -> Heap {
