@@ -47,8 +47,12 @@ impl Lag {
     }
 
     fn look(&mut self, log: &Log) {
-        let now = Instant::now();
-        let durable = log.durable_lsn();
+        // What is durable is asked first: the newest is not behind it.
+        let (now, durable) = (Instant::now(), log.durable_lsn());
+        self.note(now, durable, log.current_lsn());
+    }
+
+    fn note(&mut self, now: Instant, durable: Lsn, newest: Lsn) {
         while let Some(&(drawn, lsn)) = self.drawn.front() {
             self.worst = self.worst.max(now - drawn);
             if lsn > durable {
@@ -58,7 +62,6 @@ impl Lag {
             self.found += 1;
             self.drawn.pop_front();
         }
-        let newest = log.current_lsn();
         if newest > durable && self.drawn.back().is_none_or(|&(_, lsn)| lsn < newest) {
             self.drawn.push_back((now, newest));
         }
@@ -85,29 +88,21 @@ fn hurry() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cedrat::heap::{Commit, HeapOptions};
-    use cedrat::{Options, Store};
 
-    use crate::job::Yard;
-
-    /// Looked at before and after a commit became durable, by hand.
     #[test]
     fn a_commit_waits_from_its_draw_until_it_is_found_durable() {
-        let mut yard = Yard::open().unwrap();
-        let store: Store = cedrat::open_with(yard.fresh().unwrap(), Options::default(), cedrat::registry()).unwrap();
-        let memory = store.memory();
-        let heap = memory.create_heap("words", &HeapOptions::raw(1 << 16)).unwrap();
-        let log = memory.log().unwrap();
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
         let mut lag = Lag::default();
-        lag.look(log);
+        lag.note(at(0), Lsn::new(7), Lsn::new(7));
         assert_eq!((lag.mean(), lag.worst), (None, Duration::ZERO), "nothing waits");
-        let done = memory.run(Commit::NoFlush, |tx| tx.write(&heap, 0, 1)).unwrap();
-        lag.look(log);
-        lag.look(log);
-        assert!(lag.drawn.len() <= 1, "an LSN is noted once");
-        memory.is_stable(done.lsn, true).unwrap();
-        lag.look(log);
-        assert!(lag.drawn.is_empty());
-        assert!(lag.mean().unwrap_or_default() <= lag.worst);
+        lag.note(at(1), Lsn::new(7), Lsn::new(8));
+        lag.note(at(2), Lsn::new(7), Lsn::new(8)); // noted once
+        lag.note(at(3), Lsn::new(7), Lsn::new(9));
+        assert_eq!((lag.mean(), lag.worst), (None, Duration::from_millis(2)), "it waits still");
+        lag.note(at(5), Lsn::new(8), Lsn::new(9));
+        lag.note(at(9), Lsn::new(9), Lsn::new(9));
+        assert_eq!(lag.mean(), Some(Duration::from_millis(5)), "4 and 6 ms");
+        assert_eq!((lag.worst, lag.blind), (Duration::from_millis(6), Duration::from_millis(4)));
     }
 }
