@@ -104,7 +104,7 @@ final class ConflictMap {
         blockMask = (1 << blockBits) - 1;
         blocksInWindow = (int) (window >> BLOCK_SHIFT);
         samples = new long[(int) (slots >> SAMPLE_SHIFT)];
-        long rest = BYTES_PER_ROW * window - Long.BYTES * (slots + samples.length);
+        long rest = BYTES_PER_ROW * window - Long.BYTES * (slots + RING_ALIGNMENT + samples.length);
         lines = (int) ((rest / Integer.BYTES - ALIGNMENT) / LINE);
         ring = new long[RING_ALIGNMENT + (int) slots];
         index = new int[ALIGNMENT + lines * LINE];
