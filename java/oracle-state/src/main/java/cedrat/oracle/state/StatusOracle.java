@@ -76,6 +76,13 @@ public final class StatusOracle {
         return newest;
     }
 
+    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so of all
+    /// before it asks for the first: what they need is brought into the cache together, which takes less time than one
+    /// after the other. It changes no answer.
+    public void expect(Rows wanted) {
+        rows.expect(wanted);
+    }
+
     /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under snapshot
     /// isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
@@ -282,14 +289,11 @@ public final class StatusOracle {
 
     /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten.
     private boolean conflicts(Rows wanted, long since) {
+        if (wanted.count() == 0) {
+            return false;
+        }
         rows.look(wanted);
         boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
-        for (int at = 0; at < wanted.count(); at++) {
-            long last = rows.found(at);
-            if (last == ConflictMap.ABSENT ? mayBeForgotten : last >= since) {
-                return true;
-            }
-        }
-        return false;
+        return rows.newestFound() >= since || mayBeForgotten && rows.isOneAbsent();
     }
 }

@@ -117,6 +117,9 @@ class StatusOracleTest {
             boolean serialisable = fill();
             long before = oracle.newest();
             boolean mayBeForgotten = oracle.forgottenTimestamp() > start;
+            if (random.nextBoolean()) {
+                oracle.expect(writes);
+            }
             long answer = oracle.commit(start, writes, reads);
             if (!isOpen(told)) {
                 boolean nothing = told.gone && writes.count() == 0;
