@@ -2,11 +2,12 @@ package cedrat.oracle.state;
 
 /// When each of the newest rows was last committed (ReTSO §3.1 and §3.2), in at most sixteen bytes a row.
 ///
-/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits come in
-/// the order of their timestamps, so "committed after the transaction began" is "at a position not below the one that
-/// was next when the transaction began".
+/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits come
+/// in the order of their timestamps, so "committed after the transaction began" is "at a position not below the one
+/// that was next when the transaction began".
 ///
-/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost one miss:
+/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost one
+/// miss:
 ///
 /// ```text
 /// line   7 entries, then a mark
@@ -15,25 +16,26 @@ package cedrat.oracle.state;
 /// ```
 ///
 /// A row's hash names its *home*, the line where it is looked for first, and its *tag*. An entry whose home is full
-/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes the mark
-/// keeps the position of the newest entry that did, and a flag that is chosen by its tag.
+/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes the
+/// mark keeps the position of the newest entry that did, and a flag that is chosen by its tag.
 ///
 /// Home and tag are what a row is known by. Two rows that share both are one row to the map, and who writes one may
-/// conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since what is found is
-/// never older than the row's newest commit. A home gets four rows in a window, so a row meets such another with a
-/// probability below 4 / 2^[#tagBits], and less by as much as its transaction is shorter than the window.
+/// conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since what is found
+/// is never older than the row's newest commit. A home gets four rows in a window, so a row meets such another with
+/// a probability below 4 / 2^[#tagBits], and less by as much as its transaction is shorter than the window.
 ///
-/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position, or at a
-///   newer one of a row with the same home and tag.
+/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position, or at
+///   a newer one of a row with the same home and tag.
 /// - M2  What is not found was never put, or only below [#forgottenBefore].
-/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and runs ahead of
-///   that only where all lines that a row may lie in are full of rows within the window.
-/// - M4  An entry whose position has left the window is free, and the next put into its line may use it (the paper's
-///   lazy collection). Low bits of positions come round again after eight times the map's size. Before they do, a sweep
-///   has been there, which walks over the lines as rows are put, and keeps what is old from looking new.
+/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and runs
+///   ahead of that only where all lines that a row may lie in are full of rows within the window.
+/// - M4  An entry whose position has left the window is free, and the next put into its line may use it (the
+///   paper's lazy collection). Low bits of positions come round again after eight times the map's size. Before they
+///   do, a sweep has been there, which walks over the lines as rows are put, and keeps what is old from looking
+///   new.
 /// - M5  Of one home and tag there is one entry within the window, and one in a line.
-/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position that is not
-///   older.
+/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position that is
+///   not older.
 ///
 /// For one thread at a time.
 final class ConflictMap {
@@ -132,7 +134,8 @@ final class ConflictMap {
         forgottenBefore = first;
         for (int line = ALIGNMENT; line < table.length; line += LINE) {
             for (int slot = 0; slot < ENTRIES; slot++) {
-                table[line + slot] = slot;
+                // With keys of their own, so that no two of a line have the same (M5).
+                table[line + slot] = (long) (slot + 1) << keyShift | slot;
             }
         }
     }
@@ -172,8 +175,8 @@ final class ConflictMap {
         return forgottenBefore;
     }
 
-    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's timestamp, for not
-    /// each is remembered; 0 if nothing was forgotten.
+    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's timestamp, for
+    /// not each is remembered; 0 if nothing was forgotten.
     long forgottenTimestamp() {
         if (forgottenBefore == first) {
             return 0;
@@ -182,7 +185,7 @@ final class ConflictMap {
         return sample << STRIDE_SHIFT < next ? samples[(int) sample & samples.length - 1] : newestTimestamp;
     }
 
-    // ---- looking ----------------------------------------------------------------------------------------------------
+    // ---- looking ----
 
     /// These rows are soon looked for. The lines of all that are expected are then brought into the cache together.
     void expect(Rows rows) {
@@ -203,8 +206,8 @@ final class ConflictMap {
         expectedCount += noted;
     }
 
-    /// Reads of each expected row's home one word, and nothing else: the loop is so short that the processor, which looks
-    /// some hundred instructions ahead, waits for many lines at a time.
+    /// Reads of each expected row's home one word, and nothing else: the loop is so short that the processor, which
+    /// looks some hundred instructions ahead, waits for many lines at a time.
     private void touch() {
         long[] table = this.table;
         int[] expected = this.expected;
@@ -266,8 +269,8 @@ final class ConflictMap {
 
     /// The one entry of a line with this key, without it; something else where there is none ([#isMatch]).
     ///
-    /// The least of all differences is that of the entry that has none in its key. To look at all costs less than to guess
-    /// wrongly which one it is, for these are no branches.
+    /// The least of all differences is that of the entry that has none in its key. To look at all costs less than
+    /// to guess wrongly which one it is, for these are no branches.
     private static long match(long[] table, int line, long key) {
         long a = Math.min(table[line] ^ key, table[line + 1] ^ key);
         long b = Math.min(table[line + 2] ^ key, table[line + 3] ^ key);
@@ -292,10 +295,11 @@ final class ConflictMap {
         return NOWHERE;
     }
 
-    // ---- putting ----------------------------------------------------------------------------------------------------
+    // ---- putting ----
 
     /// Puts rows that commit at `timestamp`, later than all before. They were just looked for.
     void put(Rows rows, long timestamp) {
+        assert rows.isHashedBy(this) : "these rows were not looked for";
         newestTimestamp = timestamp;
         int count = rows.count();
         for (int from = 0; from < count; from += STRIDE) {
@@ -343,8 +347,8 @@ final class ConflictMap {
         }
     }
 
-    /// Adds an entry whose home is full, or that may lie behind it: where it is (M5), else at the first free place, else
-    /// in the place of the oldest of all (M3).
+    /// Adds an entry whose home is full, or that may lie behind it: where it is (M5), else at the first free place,
+    /// else in the place of the oldest of all (M3).
     private void addBehind(int home, long key) {
         int place = placeBehind(home, key);
         int oldest = NOWHERE;
@@ -381,7 +385,7 @@ final class ConflictMap {
         return line + (int) (-oldest & SLOT_MASK); // which of the line it is was subtracted with the rest
     }
 
-    // ---- marks ------------------------------------------------------------------------------------------------------
+    // ---- marks ----
 
     private static long flag(long key) {
         return 1L << FLAGS_SHIFT + (int) (key >>> Long.SIZE - FLAG_BITS);
@@ -417,7 +421,7 @@ final class ConflictMap {
         return flags;
     }
 
-    // ---- within -----------------------------------------------------------------------------------------------------
+    // ---- within ----
 
     /// Sweeps some lines (M4).
     private void walk() {

@@ -2,19 +2,21 @@ package cedrat.oracle.state;
 
 import java.util.Objects;
 
-/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers outcomes.
+/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers
+/// outcomes.
 ///
-/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row that it
-/// writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
+/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row
+/// that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
 ///
-/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten (O1, O3).
-/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may have been
-///   forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
+/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten
+///   (O1, O3).
+/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may
+///   have been forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
 /// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common.
-/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is decided;
-///   so for all readers there are it has not committed.
-/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed, lead to the
-///   same state, but for sessions.
+/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is
+///   decided; so for all readers there are it has not committed.
+/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed,
+///   lead to the same state, but for sessions.
 ///
 /// It knows no clock, no network and no disk, and allocates nothing for a request. For one thread at a time.
 public final class StatusOracle {
@@ -67,7 +69,7 @@ public final class StatusOracle {
         this.fault = fault;
     }
 
-    // ---- requests ---------------------------------------------------------------------------------------------------
+    // ---- requests ----
 
     /// Begins a transaction; returns its start timestamp.
     public long begin(int session) {
@@ -76,15 +78,15 @@ public final class StatusOracle {
         return newest;
     }
 
-    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so of all
-    /// before it asks for the first: what they need is brought into the cache together, which takes less time than one
-    /// after the other. It changes no answer.
+    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so
+    /// of all before it asks for the first: what they need is brought into the cache together, which takes less
+    /// time than one after the other. It changes no answer.
     public void expect(Rows wanted) {
         rows.expect(wanted);
     }
 
-    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under snapshot
-    /// isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
+    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under
+    /// snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
     /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start timestamp.
     public long commit(long start, Rows writes, Rows reads) {
@@ -113,8 +115,8 @@ public final class StatusOracle {
         return commit;
     }
 
-    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if it has
-    /// committed; [#UNKNOWN].
+    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if
+    /// it has committed; [#UNKNOWN].
     public long abort(long start) {
         return resolve(start);
     }
@@ -136,8 +138,8 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
-    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which was given
-    /// out (Algorithm 4).
+    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which
+    /// was given out (Algorithm 4).
     public Visibility isCommitted(long writer, long reader) {
         long state = transactions.state(writer);
         if (state == Transactions.NOTHING) {
@@ -147,8 +149,8 @@ public final class StatusOracle {
         return before ? Visibility.TRUE : Visibility.FALSE;
     }
 
-    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an outcome;
-    /// an open transaction stays open.
+    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an
+    /// outcome; an open transaction stays open.
     public boolean cleaned(long start) {
         long state = transactions.state(start);
         if (state == Transactions.NOTHING || Transactions.isOpen(state)) {
@@ -181,9 +183,10 @@ public final class StatusOracle {
         return count[0];
     }
 
-    // ---- replay -----------------------------------------------------------------------------------------------------
+    // ---- replay ----
 
-    /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it again.
+    /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it
+    /// again.
     public Decisions replay() {
         return new Replay();
     }
@@ -223,7 +226,7 @@ public final class StatusOracle {
         }
     }
 
-    // ---- figures ----------------------------------------------------------------------------------------------------
+    // ---- figures ----
 
     /// The newest timestamp that was given out; 0 before the first.
     public long newest() {
@@ -265,7 +268,7 @@ public final class StatusOracle {
         return rows.bytes();
     }
 
-    // ---- within -----------------------------------------------------------------------------------------------------
+    // ---- within ----
 
     private boolean isGivenOut(long timestamp) {
         return timestamp > 0 && timestamp <= newest;

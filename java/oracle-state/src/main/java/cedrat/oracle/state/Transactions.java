@@ -2,19 +2,19 @@ package cedrat.oracle.state;
 
 import java.util.ArrayDeque;
 
-/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody needs any more
-/// (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
+/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody needs
+/// any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
 ///
-/// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a transaction is
-/// looking into an array. A page in which nothing is left is used again.
+/// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a
+/// transaction is looking into an array. A page in which nothing is left is used again.
 ///
 /// - T1  What is committed or aborted stays so until it is told that nobody will ask again.
 /// - T2  [#oldestOpen] is the least start timestamp of all that are open.
 ///
 /// For one thread at a time.
 final class Transactions {
-    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for the commit
-    /// timestamp, or [#ABORTED].
+    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for the
+    /// commit timestamp, or [#ABORTED].
     static final long NOTHING = 0;
     static final long ABORTED = Long.MAX_VALUE;
 

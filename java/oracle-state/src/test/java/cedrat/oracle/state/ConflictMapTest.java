@@ -26,8 +26,9 @@ class ConflictMapTest {
     }
 
     private static void put(ConflictMap map, long timestamp, long row) {
-        map.look(rows(row));
-        map.put(rows(row), timestamp);
+        Rows rows = rows(row);
+        map.look(rows);
+        map.put(rows, timestamp);
     }
 
     private static final long ABSENT = -1;
@@ -166,7 +167,8 @@ class ConflictMapTest {
         }
     }
 
-    /// A commit of twenty rows that lasted as long as the whole window aborts for nothing less than once in a million.
+    /// A commit of twenty rows that lasted as long as the whole window aborts for nothing less than once in a
+    /// million.
     @Test
     void otherRowsAreSeldomTakenForARow() {
         for (int log2 : new int[] {ConflictMap.ROWS_LOG2_MIN, 20, 25}) {
