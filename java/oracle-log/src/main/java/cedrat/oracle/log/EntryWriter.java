@@ -18,11 +18,12 @@ import java.util.Arrays;
 /// forgotten  4 | start varint
 /// ```
 ///
-/// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the highest bit of
-/// all but the last is set. `before` and `newest` are the newest timestamps that were given out when the entry was begun and
-/// when it was closed: a timestamp in between that is no commit's began a transaction. `commit` counts from `before`, or from the
-/// commit before it in the entry; `lasted` is the commit timestamp less the start timestamp; `start` is `before` less the start
-/// timestamp, twice, or where that is negative twice the difference less one.
+/// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the
+/// highest bit of all but the last is set. `before` and `newest` are the newest timestamps that were given out when
+/// the entry was begun and when it was closed: a timestamp in between that is no commit's began a transaction.
+/// `commit` counts from `before`, or from the commit before it in the entry; `lasted` is the commit timestamp less
+/// the start timestamp; `start` is `before` less the start timestamp, twice, or where that is negative twice the
+/// difference less one.
 ///
 /// An entry without decisions says how far timestamps were given out. For one thread at a time.
 public final class EntryWriter implements Decisions {
