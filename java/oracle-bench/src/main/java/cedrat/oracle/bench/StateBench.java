@@ -86,7 +86,7 @@ public final class StateBench implements Callable<Integer> {
     }
 
     private void tell(int batch, String metric, double value, String unit) {
-        String of = batch == 0 ? "" : ",\"batch\":" + batch;
+        String of = batch == 0 ? "" : (json ? ",\"batch\":" : ", batches of ") + batch;
         String line = json
                 ? "{\"bench\":\"oracle\",\"system\":\"cedrat\",\"params\":{\"part\":\"state\",\"map_log2\":%d,\"rows\":%d,"
                         + "\"clients\":%d%s},\"metric\":\"%s\",\"value\":%.3f,\"unit\":\"%s\"}%n"
