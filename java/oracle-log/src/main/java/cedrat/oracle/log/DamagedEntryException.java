@@ -1,0 +1,10 @@
+package cedrat.oracle.log;
+
+/// Bytes of a log are no entry, or one of another version.
+public final class DamagedEntryException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    DamagedEntryException(String message) {
+        super(message);
+    }
+}

@@ -1,0 +1,131 @@
+package cedrat.oracle.log;
+
+import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Rows;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+/// Puts decisions into an entry of the log, as they are made.
+///
+/// ```text
+/// entry      version 1 | before 8 | newest 8 | decision *
+/// decision   committed | aborted | ended | forgotten
+/// committed  1 | commit varint | lasted varint | count varint | row 8 *
+/// aborted    2 | start varint
+/// ended      3 | start varint
+/// forgotten  4 | start varint
+/// ```
+///
+/// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the
+/// highest bit of all but the last is set. `before` and `newest` are the newest timestamps that were given out when
+/// the entry was begun and when it was closed: a timestamp in between that is no commit's began a transaction.
+/// `commit` counts from `before`, or from the commit before it in the entry; `lasted` is the commit timestamp less
+/// the start timestamp; `start` is `before` less the start timestamp, twice, or where that is negative twice the
+/// difference less one.
+///
+/// An entry without decisions says how far timestamps were given out. For one thread at a time.
+public final class EntryWriter implements Decisions {
+    static final byte VERSION = 1;
+    static final byte COMMITTED = 1;
+    static final byte ABORTED = 2;
+    static final byte ENDED = 3;
+    static final byte FORGOTTEN = 4;
+
+    static final int BEFORE_AT = 1;
+    static final int NEWEST_AT = BEFORE_AT + Long.BYTES;
+    static final int HEADER_BYTES = NEWEST_AT + Long.BYTES;
+
+    static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
+    private static final int VARINT_BYTES_MAX = 10;
+
+    private byte[] bytes = new byte[64 << 10];
+    private int length;
+    private long before;
+    private long base;
+
+    /// An entry that has to be begun.
+    public EntryWriter() {}
+
+    /// Begins an entry, when `newest` is the newest timestamp that was given out. The one before is overwritten.
+    public void begin(long newest) {
+        before = newest;
+        base = newest;
+        bytes[0] = VERSION;
+        LONG.set(bytes, BEFORE_AT, newest);
+        length = HEADER_BYTES;
+    }
+
+    /// Closes the entry, when `newest` is the newest timestamp that was given out.
+    public void close(long newest) {
+        LONG.set(bytes, NEWEST_AT, newest);
+    }
+
+    /// The bytes, of which [#length] count. Overwritten by the next entry.
+    public byte[] bytes() {
+        return bytes;
+    }
+
+    /// How many bytes the entry has.
+    public int length() {
+        return length;
+    }
+
+    /// Whether no decision was put into it.
+    public boolean isEmpty() {
+        return length == HEADER_BYTES;
+    }
+
+    @Override
+    public void committed(long start, long commit, Rows rows) {
+        need(1 + 3 * VARINT_BYTES_MAX + rows.count() * Long.BYTES);
+        bytes[length++] = COMMITTED;
+        putVarint(commit - base);
+        putVarint(commit - start);
+        putVarint(rows.count());
+        for (int at = 0; at < rows.count(); at++) {
+            LONG.set(bytes, length, rows.get(at));
+            length += Long.BYTES;
+        }
+        base = commit;
+    }
+
+    @Override
+    public void aborted(long start) {
+        putStart(ABORTED, start);
+    }
+
+    @Override
+    public void ended(long start) {
+        putStart(ENDED, start);
+    }
+
+    @Override
+    public void forgotten(long start) {
+        putStart(FORGOTTEN, start);
+    }
+
+    private void putStart(byte kind, long start) {
+        need(1 + VARINT_BYTES_MAX);
+        bytes[length++] = kind;
+        long age = before - start;
+        putVarint(age << 1 ^ age >> 63);
+    }
+
+    private void putVarint(long number) {
+        long rest = number;
+        while ((rest & -0x80) != 0) {
+            bytes[length++] = (byte) (rest | 0x80);
+            rest >>>= 7;
+        }
+        bytes[length++] = (byte) rest;
+    }
+
+    private void need(int more) {
+        if (bytes.length - length < more) {
+            bytes = Arrays.copyOf(bytes, Math.max(2 * bytes.length, length + more));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+/// What the status oracle's log keeps: decisions in entries, byte by byte.
+module cedrat.oracle.log {
+    requires transitive cedrat.oracle.state;
+
+    exports cedrat.oracle.log;
+}

@@ -1,0 +1,212 @@
+package cedrat.oracle.log;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Rows;
+import cedrat.oracle.state.StatusOracle;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.stream.Collectors;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.LongRange;
+import net.jqwik.api.constraints.Size;
+import org.junit.jupiter.api.Test;
+
+class EntryTest {
+    /// Everything that was told, as text.
+    private static final class Told implements Decisions {
+        final List<String> all = new ArrayList<>();
+
+        @Override
+        public void committed(long start, long commit, Rows rows) {
+            StringBuilder text = new StringBuilder("committed " + start + " at " + commit + ":");
+            for (int at = 0; at < rows.count(); at++) {
+                text.append(' ').append(rows.get(at));
+            }
+            all.add(text.toString());
+        }
+
+        @Override
+        public void aborted(long start) {
+            all.add("aborted " + start);
+        }
+
+        @Override
+        public void ended(long start) {
+            all.add("ended " + start);
+        }
+
+        @Override
+        public void forgotten(long start) {
+            all.add("forgotten " + start);
+        }
+    }
+
+    private static void both(Decisions one, Decisions other, java.util.function.Consumer<Decisions> call) {
+        call.accept(one);
+        call.accept(other);
+    }
+
+    /// The example on the format's page.
+    @Test
+    void anEntryHasTheBytesOfItsPage() throws DamagedEntryException, IOException {
+        EntryWriter writer = new EntryWriter();
+        writer.begin(300);
+        Rows rows = new Rows();
+        rows.add(0x1122334455667788L);
+        writer.committed(299, 302, rows);
+        writer.aborted(10);
+        writer.ended(303);
+        writer.forgotten(300);
+        writer.close(305);
+        String page = Files.readString(Path.of("../../docs/formats/oracle-log.md"));
+        String expected = page.substring(page.indexOf("## An example"))
+                .lines()
+                .filter(line -> line.startsWith("| `"))
+                .map(line -> line.split("`")[1].replace(" ", ""))
+                .collect(Collectors.joining());
+        assertEquals(expected, HexFormat.of().formatHex(writer.bytes(), 0, writer.length()));
+        EntryReader reader = new EntryReader();
+        reader.open(writer.bytes(), 0, writer.length());
+        Told told = new Told();
+        reader.tell(told);
+        assertEquals(
+                List.of("committed 299 at 302: " + 0x1122334455667788L, "aborted 10", "ended 303", "forgotten 300"),
+                told.all);
+        assertEquals(300, reader.before());
+        assertEquals(305, reader.newest());
+    }
+
+    @Property(tries = 200)
+    void whatIsReadIsWhatWasWritten(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+        SplittableRandom random = new SplittableRandom(seed);
+        EntryWriter writer = new EntryWriter();
+        EntryReader reader = new EntryReader();
+        long newest = random.nextLong(1L << random.nextInt(1, 60));
+        for (int entry = 0; entry < 3; entry++) {
+            Told written = new Told();
+            long before = newest;
+            writer.begin(before);
+            for (int count = random.nextInt(200); count > 0; count--) {
+                newest += random.nextInt(1, 5);
+                long start = random.nextLong(1, newest + 1);
+                switch (random.nextInt(4)) {
+                    case 0 -> both(written, writer, to -> to.aborted(start));
+                    case 1 -> both(written, writer, to -> to.ended(start));
+                    case 2 -> both(written, writer, to -> to.forgotten(start));
+                    default -> {
+                        Rows rows = new Rows();
+                        for (int row = random.nextInt(30); row > 0; row--) {
+                            rows.add(random.nextLong());
+                        }
+                        newest++;
+                        long commit = newest;
+                        both(written, writer, to -> to.committed(start, commit, rows));
+                    }
+                }
+            }
+            writer.close(newest);
+            reader.open(writer.bytes(), 0, writer.length());
+            Told read = new Told();
+            reader.tell(read);
+            assertEquals(written.all, read.all);
+            assertEquals(before, reader.before());
+            assertEquals(newest, reader.newest());
+            assertEquals(read.all.isEmpty(), writer.isEmpty());
+        }
+    }
+
+    /// Whatever the bytes are: an entry, or an error that says where.
+    @Property(tries = 2_000)
+    void bytesThatAreNoEntryAreRefused(@ForAll @Size(max = 200) byte[] bytes) {
+        if (bytes.length > 0) {
+            bytes[0] = EntryWriter.VERSION;
+        }
+        for (int zero = EntryWriter.BEFORE_AT; zero < Math.min(bytes.length, EntryWriter.HEADER_BYTES); zero++) {
+            bytes[zero] = zero % 8 == 1 ? bytes[zero] : 0;
+        }
+        EntryReader reader = new EntryReader();
+        try {
+            reader.open(bytes, 0, bytes.length);
+            reader.tell(new Told());
+        } catch (DamagedEntryException damaged) {
+            assertTrue(damaged.getMessage().contains("at byte "), damaged.getMessage());
+        }
+    }
+
+    @Test
+    void anEntryThatIsCutAnywhereIsNotTakenForAWholeOne() {
+        EntryWriter writer = new EntryWriter();
+        writer.begin(1);
+        Rows rows = new Rows();
+        rows.add(1);
+        rows.add(2);
+        writer.committed(1, 2, rows);
+        writer.close(2);
+        for (int length = 0; length < writer.length(); length++) {
+            byte[] cut = Arrays.copyOf(writer.bytes(), length);
+            EntryReader reader = new EntryReader();
+            if (length == EntryWriter.HEADER_BYTES) {
+                continue; // nothing was decided: the log says how long its entries are
+            }
+            assertThrows(
+                    DamagedEntryException.class,
+                    () -> {
+                        reader.open(cut, 0, cut.length);
+                        reader.tell(new Told());
+                    },
+                    "cut to " + length);
+        }
+    }
+
+    /// O5: what the entries keep is enough to come back.
+    @Property(tries = 20)
+    void anOracleComesBackFromItsEntries(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+        SplittableRandom random = new SplittableRandom(seed);
+        EntryWriter writer = new EntryWriter();
+        StatusOracle oracle = new StatusOracle(10, writer);
+        StatusOracle again = new StatusOracle(10, new Told());
+        Decisions replay = again.replay();
+        EntryReader reader = new EntryReader();
+        Rows rows = new Rows();
+        Rows none = new Rows();
+        for (int entry = 0; entry < 50; entry++) {
+            writer.begin(oracle.newest());
+            for (int step = 0; step < 40; step++) {
+                oracle.begin(1);
+                long start = random.nextLong(Math.max(1, oracle.newest() - 20), oracle.newest() + 1);
+                rows.clear();
+                for (int count = random.nextInt(5); count > 0; count--) {
+                    rows.add(random.nextInt(500));
+                }
+                switch (random.nextInt(4)) {
+                    case 0 -> oracle.resolve(start);
+                    case 1 -> oracle.cleaned(start);
+                    default -> oracle.commit(start, rows, none);
+                }
+            }
+            writer.close(oracle.newest());
+            reader.open(writer.bytes(), 0, writer.length());
+            reader.tell(replay);
+            again.replayGivenOut(reader.newest());
+            assertEquals(oracle.newest(), again.newest());
+            assertEquals(oracle.open(), again.open());
+            assertEquals(oracle.lowWaterMark(), again.lowWaterMark());
+            assertEquals(oracle.halfAborted(), again.halfAborted());
+            assertEquals(oracle.forgottenTimestamp(), again.forgottenTimestamp());
+        }
+        for (long start = 1; start <= oracle.newest(); start++) {
+            assertEquals(oracle.status(start), again.status(start));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+package cedrat.oracle.state;
+
+import java.util.Objects;
+
+/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers
+/// outcomes.
+///
+/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row
+/// that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
+///
+/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten
+///   (O1, O3).
+/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may
+///   have been forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
+/// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common.
+/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is
+///   decided; so for all readers there are it has not committed.
+/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed,
+///   lead to the same state, but for sessions.
+///
+/// It knows no clock, no network and no disk, and allocates nothing for a request. For one thread at a time.
+public final class StatusOracle {
+    /// Answer: the transaction has aborted.
+    public static final long ABORTED = -1;
+
+    /// Answer: nothing is known of the transaction. It never began, or has ended and was cleaned up.
+    public static final long UNKNOWN = -2;
+
+    /// Answer: the transaction is open.
+    public static final long OPEN = -3;
+
+    /// The session of transactions that were open when the oracle was recovered.
+    public static final int NO_SESSION = 0;
+
+    /// What a reader hears of a version's writer (Algorithm 4).
+    public enum Visibility {
+        /// It committed before the reader began.
+        TRUE,
+        /// It did not.
+        FALSE,
+        /// It was cleaned up meanwhile: the row, read again, tells.
+        RETRY
+    }
+
+    /// Bugs that tests plant, to see that they are found.
+    enum Fault {
+        NONE,
+        SKIP_T_MAX,
+        FORGET_ABORTED,
+        RESENT_COMMIT_CONFLICTS
+    }
+
+    private final ConflictMap rows;
+    private final Transactions transactions;
+    private final Decisions decisions;
+    private final Fault fault;
+
+    private long newest;
+
+    /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in memory.
+    public StatusOracle(int rowsLog2, Decisions decisions) {
+        this(rowsLog2, decisions, Fault.NONE);
+    }
+
+    StatusOracle(int rowsLog2, Decisions decisions, Fault fault) {
+        this.rows = new ConflictMap(rowsLog2);
+        this.transactions = new Transactions(1);
+        this.decisions = Objects.requireNonNull(decisions);
+        this.fault = fault;
+    }
+
+    // ---- requests ----
+
+    /// Begins a transaction; returns its start timestamp.
+    public long begin(int session) {
+        newest++;
+        transactions.begin(newest, session, rows.next());
+        return newest;
+    }
+
+    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so
+    /// of all before it asks for the first: what they need is brought into the cache together, which takes less
+    /// time than one after the other. It changes no answer.
+    public void expect(Rows wanted) {
+        rows.expect(wanted);
+    }
+
+    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under
+    /// snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
+    ///
+    /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start timestamp.
+    public long commit(long start, Rows writes, Rows reads) {
+        long state = transactions.state(start);
+        if (!Transactions.isOpen(state)) {
+            boolean wroteNothing = state == Transactions.NOTHING && writes.count() == 0 && isGivenOut(start);
+            return wroteNothing ? start : outcome(state);
+        }
+        if (writes.count() == 0) {
+            transactions.end(start);
+            decisions.ended(start);
+            return start;
+        }
+        long position = Transactions.positionAtStart(state);
+        // What is written is looked for last: it is going to be put.
+        if (conflicts(reads, position) || conflicts(writes, position)) {
+            abortOpen(start);
+            return ABORTED;
+        }
+        long commit = ++newest;
+        rows.put(writes, commit);
+        if (fault != Fault.RESENT_COMMIT_CONFLICTS) {
+            transactions.decide(start, commit);
+        }
+        decisions.committed(start, commit, writes);
+        return commit;
+    }
+
+    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if
+    /// it has committed; [#UNKNOWN].
+    public long abort(long start) {
+        return resolve(start);
+    }
+
+    /// Decides a transaction whose client may be dead, so that it is open no longer. Returns its outcome: the commit
+    /// timestamp, or [#ABORTED]; [#UNKNOWN].
+    public long resolve(long start) {
+        long state = transactions.state(start);
+        if (Transactions.isOpen(state)) {
+            abortOpen(start);
+            return ABORTED;
+        }
+        return outcome(state);
+    }
+
+    /// What became of a transaction: the commit timestamp, [#OPEN], [#ABORTED] or [#UNKNOWN].
+    public long status(long start) {
+        long state = transactions.state(start);
+        return Transactions.isOpen(state) ? OPEN : outcome(state);
+    }
+
+    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which
+    /// was given out (Algorithm 4).
+    public Visibility isCommitted(long writer, long reader) {
+        long state = transactions.state(writer);
+        if (state == Transactions.NOTHING) {
+            return Visibility.RETRY;
+        }
+        boolean before = !Transactions.isOpen(state) && state < reader; // what is aborted is larger than all
+        return before ? Visibility.TRUE : Visibility.FALSE;
+    }
+
+    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an
+    /// outcome; an open transaction stays open.
+    public boolean cleaned(long start) {
+        long state = transactions.state(start);
+        if (state == Transactions.NOTHING || Transactions.isOpen(state)) {
+            return false;
+        }
+        transactions.forget(start);
+        decisions.forgotten(start);
+        return true;
+    }
+
+    /// Ends an open transaction that has written nothing. Returns whether it was open.
+    public boolean end(long start) {
+        if (!Transactions.isOpen(transactions.state(start))) {
+            return false;
+        }
+        transactions.end(start);
+        decisions.ended(start);
+        return true;
+    }
+
+    /// Aborts all open transactions of a session that is gone; returns how many.
+    public int expire(int session) {
+        int[] count = {0};
+        transactions.forEach((start, state, owner) -> {
+            if (owner == session && Transactions.isOpen(state)) {
+                abortOpen(start);
+                count[0]++;
+            }
+        });
+        return count[0];
+    }
+
+    // ---- replay ----
+
+    /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it
+    /// again.
+    public Decisions replay() {
+        return new Replay();
+    }
+
+    /// Timestamps were given out up to this one: those without a decision began transactions.
+    public void replayGivenOut(long upTo) {
+        while (newest < upTo) {
+            begin(NO_SESSION);
+        }
+    }
+
+    private final class Replay implements Decisions {
+        @Override
+        public void committed(long start, long commit, Rows writes) {
+            replayGivenOut(commit - 1);
+            newest = commit;
+            rows.look(writes);
+            rows.put(writes, commit);
+            transactions.decide(start, commit);
+        }
+
+        @Override
+        public void aborted(long start) {
+            replayGivenOut(start);
+            transactions.decide(start, Transactions.ABORTED);
+        }
+
+        @Override
+        public void ended(long start) {
+            replayGivenOut(start);
+            transactions.end(start);
+        }
+
+        @Override
+        public void forgotten(long start) {
+            transactions.forget(start);
+        }
+    }
+
+    // ---- figures ----
+
+    /// The newest timestamp that was given out; 0 before the first.
+    public long newest() {
+        return newest;
+    }
+
+    /// T_max: no row that was forgotten was committed later. It may lie a little above the newest of them.
+    public long forgottenTimestamp() {
+        return rows.forgottenTimestamp();
+    }
+
+    /// No open transaction has a lower start timestamp, nor will one have that begins later (O8).
+    public long lowWaterMark() {
+        return transactions.oldestOpen(newest + 1);
+    }
+
+    /// Open transactions.
+    public long open() {
+        return transactions.open();
+    }
+
+    /// Transactions that have aborted and were not cleaned up: the half-aborted list.
+    public long halfAborted() {
+        return transactions.aborted();
+    }
+
+    /// Transactions that have committed and were not cleaned up.
+    public long halfCommitted() {
+        return transactions.committed();
+    }
+
+    /// How many of the newest committed rows are kept.
+    public long window() {
+        return rows.window();
+    }
+
+    /// The memory of the rows, in bytes.
+    public long rowBytes() {
+        return rows.bytes();
+    }
+
+    // ---- within ----
+
+    private boolean isGivenOut(long timestamp) {
+        return timestamp > 0 && timestamp <= newest;
+    }
+
+    private static long outcome(long state) {
+        if (state == Transactions.NOTHING) {
+            return UNKNOWN;
+        }
+        return state == Transactions.ABORTED ? ABORTED : state;
+    }
+
+    private void abortOpen(long start) {
+        if (fault == Fault.FORGET_ABORTED) {
+            transactions.end(start);
+        } else {
+            transactions.decide(start, Transactions.ABORTED);
+        }
+        decisions.aborted(start);
+    }
+
+    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten.
+    private boolean conflicts(Rows wanted, long since) {
+        if (wanted.count() == 0) {
+            return false;
+        }
+        rows.look(wanted);
+        boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
+        return rows.newestFound() >= since || mayBeForgotten && rows.isOneAbsent();
+    }
+}

@@ -1,0 +1,411 @@
+package cedrat.oracle.state;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.state.StatusOracle.Fault;
+import cedrat.oracle.state.StatusOracle.Visibility;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.stream.LongStream;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.LongRange;
+import org.junit.jupiter.api.Test;
+
+/// The oracle beside a model that forgets nothing.
+class StatusOracleTest {
+    private static final int STEPS = 4_000;
+
+    /// What a transaction is in the model.
+    private static final class Told {
+        final int session;
+        /// [StatusOracle#OPEN], [StatusOracle#ABORTED] or the commit timestamp.
+        long outcome = StatusOracle.OPEN;
+        /// Cleaned up, or ended: nothing is known of it.
+        boolean gone;
+
+        Told(int session) {
+            this.session = session;
+        }
+    }
+
+    /// Runs the oracle and the model side by side, and fails where they differ.
+    private static final class SideBySide {
+        final Recorded decisions = new Recorded();
+        final StatusOracle oracle;
+        final SplittableRandom random;
+        final int keySpace;
+        final TreeMap<Long, Told> transactions = new TreeMap<>();
+        final Map<Long, Long> lastCommit = new HashMap<>();
+        final Rows writes = new Rows();
+        final Rows reads = new Rows();
+
+        SideBySide(long seed, int keySpace, Fault fault) {
+            random = new SplittableRandom(seed);
+            this.keySpace = keySpace;
+            oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions, fault);
+        }
+
+        void run(int steps) {
+            for (int step = 0; step < steps; step++) {
+                step();
+                long open = transactions.values().stream()
+                        .filter(each -> isOpen(each))
+                        .count();
+                assertEquals(open, oracle.open());
+                long lowWater = transactions.entrySet().stream()
+                        .filter(each -> isOpen(each.getValue()))
+                        .mapToLong(Map.Entry::getKey)
+                        .min()
+                        .orElse(oracle.newest() + 1);
+                assertEquals(lowWater, oracle.lowWaterMark(), "T2");
+            }
+        }
+
+        private static boolean isOpen(Told told) {
+            return !told.gone && told.outcome == StatusOracle.OPEN;
+        }
+
+        private void step() {
+            if (transactions.isEmpty() || random.nextInt(3) == 0) {
+                int session = random.nextInt(1, 4);
+                transactions.put(oracle.begin(session), new Told(session));
+                return;
+            }
+            long start = some();
+            Told told = transactions.get(start);
+            switch (random.nextInt(12)) {
+                case 0, 1, 2, 3, 4 -> commit(start, told);
+                case 5 -> {
+                    if (isOpen(told)) {
+                        told.outcome = StatusOracle.ABORTED;
+                    }
+                    assertEquals(known(told), oracle.resolve(start), "S1");
+                }
+                case 6, 7 -> visible(start, told);
+                case 8 -> {
+                    boolean decided = !told.gone && !isOpen(told);
+                    assertEquals(decided, oracle.cleaned(start));
+                    told.gone |= decided;
+                }
+                case 9 -> {
+                    assertEquals(isOpen(told), oracle.end(start));
+                    told.gone |= isOpen(told);
+                }
+                case 10 -> assertEquals(known(told), oracle.status(start), "S1");
+                default -> {
+                    if (random.nextInt(20) == 0) {
+                        expire(random.nextInt(1, 4));
+                    }
+                }
+            }
+        }
+
+        /// Mostly one of the newest, sometimes any.
+        private long some() {
+            long newest = transactions.lastKey();
+            long from = random.nextInt(5) == 0 ? 1 : Math.max(1, newest - 30);
+            return transactions.floorKey(Math.max(transactions.firstKey(), random.nextLong(from, newest + 1)));
+        }
+
+        private static long known(Told told) {
+            return told.gone ? StatusOracle.UNKNOWN : told.outcome;
+        }
+
+        private void commit(long start, Told told) {
+            boolean serialisable = fill();
+            long before = oracle.newest();
+            boolean mayBeForgotten = oracle.forgottenTimestamp() > start;
+            if (random.nextBoolean()) {
+                oracle.expect(writes);
+            }
+            long answer = oracle.commit(start, writes, reads);
+            if (!isOpen(told)) {
+                boolean nothing = told.gone && writes.count() == 0;
+                assertEquals(nothing ? start : known(told), answer, "S1");
+                return;
+            }
+            if (writes.count() == 0) {
+                assertEquals(start, answer);
+                told.gone = true;
+                return;
+            }
+            boolean conflict = isNewer(writes, start) || serialisable && isNewer(reads, start);
+            if (answer == StatusOracle.ABORTED) {
+                assertTrue(conflict || mayBeForgotten, "aborted for nothing: " + start);
+            } else {
+                assertTrue(!conflict, "S3: " + start + " committed over " + lastCommit);
+                assertEquals(before + 1, answer);
+                for (int at = 0; at < writes.count(); at++) {
+                    lastCommit.put(writes.get(at), answer);
+                }
+            }
+            told.outcome = answer;
+        }
+
+        /// Rows to write and to read; `true` if reads are to be looked at.
+        private boolean fill() {
+            writes.clear();
+            reads.clear();
+            for (int count = random.nextInt(6); count > 0; count--) {
+                writes.add(random.nextInt(keySpace));
+            }
+            boolean serialisable = random.nextInt(4) == 0;
+            for (int count = serialisable ? random.nextInt(6) : 0; count > 0; count--) {
+                reads.add(random.nextInt(keySpace));
+            }
+            return serialisable;
+        }
+
+        private boolean isNewer(Rows rows, long start) {
+            for (int at = 0; at < rows.count(); at++) {
+                if (lastCommit.getOrDefault(rows.get(at), 0L) > start) {
+                    return true;
+                }
+            }
+            return false;
+        }
+
+        private void visible(long writer, Told told) {
+            long reader = random.nextLong(1, oracle.newest() + 1);
+            Visibility expected = Visibility.RETRY;
+            if (!told.gone) {
+                boolean before = told.outcome > 0 && told.outcome < reader;
+                expected = before ? Visibility.TRUE : Visibility.FALSE;
+            }
+            assertEquals(expected, oracle.isCommitted(writer, reader));
+        }
+
+        private void expire(int session) {
+            int expected = 0;
+            for (Told told : transactions.values()) {
+                if (told.session == session && isOpen(told)) {
+                    told.outcome = StatusOracle.ABORTED;
+                    expected++;
+                }
+            }
+            assertEquals(expected, oracle.expire(session));
+        }
+    }
+
+    /// Decisions, to be told again.
+    private static class Recorded implements Decisions {
+        final List<java.util.function.Consumer<Decisions>> all = new ArrayList<>();
+
+        @Override
+        public void committed(long start, long commit, Rows rows) {
+            Rows copy = new Rows();
+            for (int at = 0; at < rows.count(); at++) {
+                copy.add(rows.get(at));
+            }
+            all.add(to -> to.committed(start, commit, copy));
+        }
+
+        @Override
+        public void aborted(long start) {
+            all.add(to -> to.aborted(start));
+        }
+
+        @Override
+        public void ended(long start) {
+            all.add(to -> to.ended(start));
+        }
+
+        @Override
+        public void forgotten(long start) {
+            all.add(to -> to.forgotten(start));
+        }
+    }
+
+    @Property(tries = 40)
+    void itDecidesAsAModelThatForgetsNothing(
+            @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 2, max = 3_000) int keySpace) {
+        new SideBySide(seed, keySpace, Fault.NONE).run(STEPS);
+    }
+
+    /// S5: from its decisions alone the oracle comes back, and goes on deciding the same.
+    @Property(tries = 20)
+    void decisionsToldAgainMakeTheSameOracle(
+            @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 2, max = 3_000) int keySpace) {
+        SideBySide both = new SideBySide(seed, keySpace, Fault.NONE);
+        StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded());
+        both.run(STEPS);
+        Decisions replay = again.replay();
+        both.decisions.all.forEach(decision -> decision.accept(replay));
+        again.replayGivenOut(both.oracle.newest());
+        assertEquals(both.oracle.newest(), again.newest());
+        assertEquals(both.oracle.lowWaterMark(), again.lowWaterMark());
+        assertEquals(both.oracle.forgottenTimestamp(), again.forgottenTimestamp());
+        for (long start : both.transactions.keySet()) {
+            assertEquals(both.oracle.status(start), again.status(start));
+        }
+        for (int step = 0; step < STEPS; step++) {
+            long start = step % 3 == 0 ? both.oracle.begin(1) : both.some();
+            if (step % 3 == 0) {
+                both.transactions.put(start, new Told(1));
+                assertEquals(start, again.begin(1));
+            }
+            both.fill();
+            assertEquals(
+                    both.oracle.commit(start, both.writes, both.reads), again.commit(start, both.writes, both.reads));
+        }
+    }
+
+    /// The model would have noticed.
+    @Test
+    void plantedFaultsAreFound() {
+        for (Fault fault : Fault.values()) {
+            if (fault != Fault.NONE) {
+                assertThrows(
+                        AssertionError.class,
+                        () -> {
+                            for (long seed = 1; seed <= 20; seed++) {
+                                new SideBySide(seed, 1_000, fault).run(STEPS);
+                            }
+                        },
+                        fault.name());
+            }
+        }
+    }
+
+    /// O8: a hundred million transactions that only read would leave no trace; here a few hundred thousand.
+    @Test
+    void transactionsThatOnlyReadLeaveNothing() {
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
+            @Override
+            public void ended(long start) {}
+        });
+        for (int count = 0; count < 300_000; count++) {
+            oracle.end(oracle.begin(1));
+        }
+        assertEquals(0, oracle.open());
+        assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
+    }
+
+    /// O1 and O3: a commit that is sent again hears the same, and does not conflict with itself.
+    @Test
+    void aCommitThatIsSentAgainHearsTheSame() {
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded());
+        Rows rows = new Rows();
+        rows.add(5);
+        long start = oracle.begin(1);
+        long other = oracle.begin(2);
+        long commit = oracle.commit(start, rows, new Rows());
+        assertEquals(commit, oracle.commit(start, rows, new Rows()));
+        assertEquals(commit, oracle.resolve(start));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(other, rows, new Rows()));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(other, rows, new Rows()));
+        assertEquals(StatusOracle.UNKNOWN, oracle.commit(99, rows, new Rows()));
+        assertTrue(oracle.cleaned(start));
+        assertEquals(StatusOracle.UNKNOWN, oracle.commit(start, rows, new Rows()));
+    }
+
+    private static StatusOracle oracle() {
+        return new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded());
+    }
+
+    private static Rows rows(long... ids) {
+        Rows rows = new Rows();
+        for (long id : ids) {
+            rows.add(id);
+        }
+        return rows;
+    }
+
+    /// Commits so many other rows that all before them are forgotten.
+    private static void forgetRows(StatusOracle oracle) {
+        for (long row = 1; row <= 2 * oracle.window(); row++) {
+            long start = oracle.begin(9);
+            assertTrue(oracle.commit(start, rows(1_000_000 + row), rows()) > start);
+            oracle.cleaned(start);
+        }
+    }
+
+    /// O1: the paper would count it among the half-aborted ones from then on.
+    @Test
+    void aTransactionThatTMaxHasPassedStaysOpen() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        forgetRows(oracle);
+        assertTrue(oracle.forgottenTimestamp() > start);
+        assertEquals(StatusOracle.OPEN, oracle.status(start));
+        assertEquals(0, oracle.halfAborted());
+        assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(start, rows(7), rows()));
+        assertEquals(1, oracle.halfAborted());
+    }
+
+    /// O2: and a second read of the same version hears true or false.
+    @Test
+    void outcomesOutliveTheRows() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        long commit = oracle.commit(start, rows(7), rows());
+        forgetRows(oracle);
+        long reader = oracle.begin(2);
+        assertEquals(Visibility.TRUE, oracle.isCommitted(start, reader));
+        assertEquals(Visibility.TRUE, oracle.isCommitted(start, reader));
+        assertEquals(commit, oracle.status(start));
+        oracle.cleaned(start);
+        assertEquals(Visibility.RETRY, oracle.isCommitted(start, reader));
+    }
+
+    /// O3.
+    @Test
+    void aLateCommitLosesAgainstResolve() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        assertEquals(StatusOracle.ABORTED, oracle.resolve(start));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(start, rows(7), rows()));
+        long other = oracle.begin(1);
+        long commit = oracle.commit(other, rows(7), rows());
+        assertEquals(commit, oracle.resolve(other));
+    }
+
+    /// O4.
+    @Test
+    void whatIsAbortedIsKnownUntilItIsCleaned() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        assertFalse(oracle.cleaned(start), "it is open");
+        assertEquals(1, oracle.expire(1));
+        forgetRows(oracle);
+        assertEquals(StatusOracle.ABORTED, oracle.status(start));
+        assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
+        assertTrue(oracle.cleaned(start));
+        assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
+    }
+
+    /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is not. Rows
+    /// that crowd one home make T_max run ahead of the window.
+    @Test
+    void aRowInMemoryIsNotJudgedByTMax() {
+        StatusOracle oracle = oracle();
+        ConflictMap map = new ConflictMap(ConflictMap.ROWS_LOG2_MIN);
+        long[] crowd = LongStream.range(0, 1_000_000)
+                .filter(row -> map.line(row) == 0)
+                .limit(9 * ConflictMap.HOPS)
+                .toArray();
+        long kept = LongStream.range(0, 1_000_000)
+                .filter(row -> map.line(row) == map.lines() / 2)
+                .findFirst()
+                .getAsLong();
+        oracle.commit(oracle.begin(1), rows(kept), rows());
+        long old = oracle.begin(1);
+        long older = oracle.begin(1);
+        for (long row : crowd) {
+            oracle.commit(oracle.begin(1), rows(row), rows());
+        }
+        assertTrue(crowd.length < oracle.window() && oracle.forgottenTimestamp() > older);
+        assertTrue(oracle.commit(old, rows(kept), rows()) > old, "the row is in memory, and older");
+        assertEquals(StatusOracle.ABORTED, oracle.commit(older, rows(7_000_000), rows()), "T_max");
+    }
+}
