@@ -1,0 +1,14 @@
+/// Figures of the status oracle, beside those of a server that only echoes.
+module cedrat.oracle.bench {
+    requires cedrat.oracle.client;
+    requires cedrat.oracle.protocol;
+    requires cedrat.oracle.server;
+    requires info.picocli;
+    requires io.netty.buffer;
+    requires io.netty.common;
+    requires io.netty.transport;
+    requires cedrat.oracle.transport;
+
+    opens cedrat.oracle.bench to
+        info.picocli;
+}
