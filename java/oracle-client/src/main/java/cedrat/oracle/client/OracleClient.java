@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
@@ -190,11 +191,15 @@ public final class OracleClient implements AutoCloseable {
         }).thenApply(StartTimestamp::new);
     }
 
-    /// Ends the session: its open transactions abort, and what was not answered fails.
+    /// Ends the session: its open transactions abort, and what was not answered fails. A second call does nothing.
     @Override
     public void close() {
         CompletableFuture<Void> closing = new CompletableFuture<>();
-        pipeline.execute(() -> pipeline.close().thenRun(() -> closing.complete(null)));
+        try {
+            pipeline.execute(() -> pipeline.close().thenRun(() -> closing.complete(null)));
+        } catch (RejectedExecutionException ended) {
+            return;
+        }
         closing.join();
         threads.close();
     }
@@ -252,7 +257,11 @@ public final class OracleClient implements AutoCloseable {
     }
 
     private <V> CompletableFuture<V> ask(Call<V> call) {
-        pipeline.execute(call);
+        try {
+            pipeline.execute(call);
+        } catch (RejectedExecutionException ended) {
+            call.completeExceptionally(new ClientClosedException("the client was closed", ended));
+        }
         return call;
     }
 

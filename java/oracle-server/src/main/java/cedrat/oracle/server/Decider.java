@@ -589,6 +589,17 @@ final class Decider implements Log.Listener {
         }
     }
 
+    /// How many requests are in the open batch.
+    int decided() {
+        return open.requests;
+    }
+
+    /// How many requests were decided and not answered.
+    int outstanding() {
+        return open.requests + inFlight.stream().mapToInt(batch -> batch.requests).sum();
+    }
+
+    /// Runs something on the decide thread. **Threads:** any may call.
     CompletableFuture<Void> run(Runnable work) {
         return CompletableFuture.runAsync(work, loop);
     }

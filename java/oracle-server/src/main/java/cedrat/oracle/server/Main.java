@@ -125,6 +125,11 @@ public final class Main implements Callable<Integer> {
             System.out.flush();
             Thread ending = new Thread(() -> end(server), "end");
             Runtime.getRuntime().addShutdownHook(ending);
+            return await(server);
+        }
+
+        /// Waits until the server has ended or stopped; returns the exit code.
+        static int await(OracleServer server) {
             try {
                 server.stopped().toCompletableFuture().join();
                 return EXIT_ENDED;

@@ -24,6 +24,7 @@ import java.net.InetSocketAddress;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /// A status oracle that listens.
 ///
@@ -156,8 +157,33 @@ public final class OracleServer implements AutoCloseable {
         decide.shutdownGracefully(0, 1, TimeUnit.SECONDS).awaitUninterruptibly();
     }
 
-    /// For tests: a part of the time-out of sessions passes.
+    // ---- for tests --------------------------------------------------------------------------------------------------
+
+    /// A part of the time-out of sessions passes.
     void tick() {
         decider.run(decider::tick).join();
+    }
+
+    /// Waits until everything that the server had begun is done, and everything written that it had to write.
+    void settle() {
+        for (int round = 0; round < 3; round++) {
+            decider.run(() -> {}).join();
+            network.forEach(loop -> loop.submit(() -> {}).syncUninterruptibly());
+        }
+    }
+
+    /// How many requests were decided and not answered.
+    int outstanding() {
+        AtomicInteger count = new AtomicInteger();
+        decider.run(() -> count.set(decider.outstanding())).join();
+        return count.get();
+    }
+
+    /// Waits until so many requests are in the batch that is open.
+    void awaitDecided(int count) {
+        AtomicInteger decided = new AtomicInteger();
+        while (decided.get() < count) {
+            decider.run(() -> decided.set(decider.decided())).join();
+        }
     }
 }

@@ -24,12 +24,12 @@ public record ServerOptions(
     /// The port that servers listen on unless they are told another.
     public static final int PORT = 7270;
 
+    private static final Duration TIMEOUT_MIN = Duration.ofMillis(100);
+    private static final Duration TIMEOUT_MAX = Duration.ofDays(1);
+
     /// A server on the loopback, for a million rows.
     public static final ServerOptions DEFAULTS = new ServerOptions(
             new InetSocketAddress("127.0.0.1", PORT), 20, Duration.ofSeconds(30), Protocol.ROWS_MAX, 1 << 14, 0);
-
-    private static final Duration TIMEOUT_MIN = Duration.ofMillis(100);
-    private static final Duration TIMEOUT_MAX = Duration.ofDays(1);
 
     /// Checks them.
     public ServerOptions {
