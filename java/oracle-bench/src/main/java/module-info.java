@@ -7,7 +7,7 @@ module cedrat.oracle.bench {
     requires io.netty.buffer;
     requires io.netty.common;
     requires io.netty.transport;
-    requires cedrat.oracle.transport;
+    requires io.netty.transport.classes.epoll;
 
     opens cedrat.oracle.bench to
         info.picocli;

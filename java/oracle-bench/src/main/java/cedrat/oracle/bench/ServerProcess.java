@@ -24,8 +24,11 @@ final class ServerProcess implements AutoCloseable {
         process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader said = process.inputReader(StandardCharsets.UTF_8);
         String line = said.readLine();
-        if (line == null || !line.startsWith("listening on ")) {
-            throw new IOException("the server says: " + line);
+        while (line != null && !line.startsWith("listening on ")) {
+            line = said.readLine(); // the virtual machine has something to say
+        }
+        if (line == null) {
+            throw new IOException("the server has ended before it listened");
         }
         int colon = line.lastIndexOf(':');
         address = new InetSocketAddress(line.substring("listening on ".length(), colon),

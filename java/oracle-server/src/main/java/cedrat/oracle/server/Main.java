@@ -20,7 +20,7 @@ import picocli.CommandLine.Spec;
 @Command(name = "cedrat-oracle", mixinStandardHelpOptions = true, version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.", subcommands = Main.Serve.class)
 public final class Main implements Callable<Integer> {
-    /// It was told to end, and has answered what it had decided.
+    /// It was closed.
     static final int EXIT_ENDED = 0;
     /// It cannot begin: the log does not open, or the address is not to be had.
     static final int EXIT_CANNOT_START = 1;
@@ -65,10 +65,10 @@ public final class Main implements Callable<Integer> {
     @Command(name = "serve", mixinStandardHelpOptions = true, description = "Serves clients until it is told to end.",
             exitCodeListHeading = "Exit codes:%n",
             exitCodeList = {
-                "0:it was told to end, and has answered all that it had decided",
                 "1:it cannot begin: the log does not open, or the address is not to be had",
                 "2:the command makes no sense",
-                "3:the log has failed; nothing was answered since"
+                "3:the log has failed; nothing was answered since",
+                "130, 143:a signal told it to end, and it has answered all that it had decided"
             })
     static final class Serve implements Callable<Integer> {
         @Spec
@@ -148,14 +148,13 @@ public final class Main implements Callable<Integer> {
             }
         }
 
-        /// Whoever sends the signal to end shall see from the exit code that all went well.
+        /// A signal says that it is time to end; the virtual machine then makes an exit code of the signal's number.
         private static void end(OracleServer server) {
             if (server.stopped().toCompletableFuture().isCompletedExceptionally()) {
-                return; // the exit code is under way
+                return;
             }
             try {
                 server.close();
-                Runtime.getRuntime().halt(EXIT_ENDED);
             } catch (IOException problem) {
                 say("the log does not close: " + problem.getMessage());
             }
