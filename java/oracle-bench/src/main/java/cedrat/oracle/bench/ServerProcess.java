@@ -28,6 +28,7 @@ final class ServerProcess implements AutoCloseable {
             line = said.readLine(); // the virtual machine has something to say
         }
         if (line == null) {
+            close();
             throw new IOException("the server has ended before it listened");
         }
         int colon = line.lastIndexOf(':');

@@ -14,11 +14,16 @@ public final class FrameWriter {
     /// Text of an error is cut here, in bytes.
     private static final int TEXT_BYTES_MAX = 1024;
 
+    /// When it is emptied, an array that has grown beyond this is not kept.
+    private static final int KEPT_BYTES_MAX = 1 << 18;
+
+    private final int first;
     private byte[] bytes;
     private int length;
 
     /// An empty one with room for this many bytes; it grows.
     public FrameWriter(int bytes) {
+        first = bytes;
         this.bytes = new byte[bytes];
     }
 
@@ -35,6 +40,9 @@ public final class FrameWriter {
     /// Empties it.
     public void clear() {
         length = 0;
+        if (bytes.length > KEPT_BYTES_MAX) {
+            bytes = new byte[first];
+        }
     }
 
     /// Adds frames that were written elsewhere.

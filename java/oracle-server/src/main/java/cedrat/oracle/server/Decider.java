@@ -437,7 +437,9 @@ final class Decider implements Log.Listener {
             return; // nobody could make itself heard
         }
         for (Session session : new ArrayList<>(sessions.values())) {
-            session.silentTicks++;
+            if (session.connection == null || !session.connection.waiting) {
+                session.silentTicks++; // else it may have said much, and was not listened to
+            }
             if (session.silentTicks > SESSION_TICKS) {
                 if (session.connection != null) {
                     refuse(session.connection, 0, ErrorCode.EXPIRED, "nothing was heard of the session for "

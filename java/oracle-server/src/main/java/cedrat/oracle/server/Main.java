@@ -134,7 +134,7 @@ public final class Main implements Callable<Integer> {
                 server.stopped().toCompletableFuture().join();
                 return EXIT_ENDED;
             } catch (CompletionException failed) {
-                say("the log has failed, so nothing can be promised any more: " + failed.getCause());
+                say("stopped, for nothing can be promised any more: " + failed.getCause());
                 return EXIT_LOG_FAILED;
             }
         }

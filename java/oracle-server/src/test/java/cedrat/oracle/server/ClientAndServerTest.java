@@ -34,6 +34,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -191,7 +192,7 @@ class ClientAndServerTest {
             log.awaitAppends(before + 1);
             proxy.refuse(true);
             proxy.cut();
-            ExecutionException failed = assertThrows(ExecutionException.class, commit::get);
+            ExecutionException failed = assertThrows(ExecutionException.class, () -> commit.get(200, TimeUnit.SECONDS));
             assertInstanceOf(UnavailableException.class, failed.getCause());
             assertThrows(UnavailableException.class, client::begin);
             log.go();
@@ -210,6 +211,30 @@ class ClientAndServerTest {
         }
     }
 
+    /// A client that was thrown out for its silence hears so of its transactions, and begins others.
+    @Test
+    void anExpiredClientGoesOn() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog()); OracleClient client = connect(server.address())) {
+            StartTimestamp start = client.begin();
+            for (int tick = 0; tick <= Decider.SESSION_TICKS; tick++) {
+                server.tick();
+            }
+            assertInstanceOf(Aborted.class, client.commit(start, 5));
+            assertInstanceOf(Committed.class, client.commit(client.begin(), 5));
+        }
+    }
+
+    /// A client that asks for nothing makes itself heard by itself.
+    @Test
+    void aClientPings() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofMillis(100)), log);
+                OracleClient client = connect(server.address())) {
+            client.begin();
+            log.awaitAppends(log.appends() + 3);
+        }
+    }
+
     @Test
     void closingFailsWhatIsOutstandingAndAbortsWhatIsOpen() throws Exception {
         HeldLog log = new HeldLog();
@@ -222,7 +247,7 @@ class ClientAndServerTest {
             CompletableFuture<Outcome> commit = client.commitAsync(start, 5);
             log.awaitAppends(before + 1);
             Thread closing = Thread.ofPlatform().start(client::close);
-            ExecutionException failed = assertThrows(ExecutionException.class, commit::get);
+            ExecutionException failed = assertThrows(ExecutionException.class, () -> commit.get(200, TimeUnit.SECONDS));
             assertInstanceOf(ClientClosedException.class, failed.getCause());
             log.go();
             closing.join();

@@ -7,6 +7,9 @@ import io.netty.buffer.ByteBuf;
 public final class Input {
     private static final int FIRST_BYTES = 4 << 10;
 
+    /// Of one frame in thousands an array as long shall not be kept.
+    private static final int KEPT_BYTES_MAX = 256 << 10;
+
     private byte[] bytes = new byte[FIRST_BYTES];
     private int from;
     private int end;
@@ -52,8 +55,7 @@ public final class Input {
     public void skip(int count) {
         from += count;
         if (from == end) {
-            from = 0;
-            end = 0;
+            clear();
         }
     }
 
@@ -61,5 +63,8 @@ public final class Input {
     public void clear() {
         from = 0;
         end = 0;
+        if (bytes.length > KEPT_BYTES_MAX) {
+            bytes = new byte[FIRST_BYTES];
+        }
     }
 }
