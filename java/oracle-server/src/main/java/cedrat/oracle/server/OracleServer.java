@@ -4,7 +4,6 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
-import cedrat.oracle.server.Decider.Fault;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Transport;
 import io.netty.bootstrap.ServerBootstrap;
@@ -49,6 +48,7 @@ public final class OracleServer implements AutoCloseable {
     private final EventLoopGroup network;
     private final ChannelGroup connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE, true);
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
+    private final Persister persister;
     private final Decider decider;
     private final Channel listening;
 
@@ -72,10 +72,11 @@ public final class OracleServer implements AutoCloseable {
         decide = transport.loops(1, "decide");
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
-        decider = new Decider(loop, options, oracle, entry, log, this::stop, fault);
+        persister = new Persister(loop, oracle, entry, log, this::stop, fault);
+        decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
         try {
-            log.open(new OracleReplay(oracle), decider);
+            log.open(new OracleReplay(oracle), persister);
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;
@@ -85,7 +86,7 @@ public final class OracleServer implements AutoCloseable {
                 log.close();
             }
         }
-        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Decider.SESSION_TICKS);
+        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
         loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
     }
 
@@ -145,7 +146,7 @@ public final class OracleServer implements AutoCloseable {
         try {
             log.close();
         } finally {
-            decider.run(decider::end).join();
+            decider.run(persister::end).join();
             connections.close().awaitUninterruptibly();
             shutDown();
             stopped.complete(null);
@@ -175,7 +176,7 @@ public final class OracleServer implements AutoCloseable {
     /// How many requests were decided and not answered.
     int outstanding() {
         AtomicInteger count = new AtomicInteger();
-        decider.run(() -> count.set(decider.outstanding())).join();
+        decider.run(() -> count.set(persister.outstanding())).join();
         return count.get();
     }
 
@@ -183,7 +184,7 @@ public final class OracleServer implements AutoCloseable {
     void awaitDecided(int count) {
         AtomicInteger decided = new AtomicInteger();
         while (decided.get() < count) {
-            decider.run(() -> decided.set(decider.decided())).join();
+            decider.run(() -> decided.set(persister.decided())).join();
         }
     }
 }

@@ -169,7 +169,7 @@ class ClientAndServerTest {
                 proxy.refuse(false);
                 CommitTimestamp at = assertInstanceOf(Committed.class, commit.join()).at();
                 assertEquals(new Committed(at), client.resolve(start));
-                for (int tick = 0; tick < 3 * Decider.SESSION_TICKS; tick++) {
+                for (int tick = 0; tick < 3 * Sessions.TICKS; tick++) {
                     successor.tick();
                     client.lowWaterMark();
                 }
@@ -216,7 +216,7 @@ class ClientAndServerTest {
     void anExpiredClientGoesOn() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog()); OracleClient client = connect(server.address())) {
             StartTimestamp start = client.begin();
-            for (int tick = 0; tick <= Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
                 server.tick();
             }
             assertInstanceOf(Aborted.class, client.commit(start, 5));

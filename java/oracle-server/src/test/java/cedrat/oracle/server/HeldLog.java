@@ -126,6 +126,13 @@ final class HeldLog implements Log {
 
     @Override
     public void close() {
+        boolean waits;
+        synchronized (this) {
+            waits = !isDead;
+        }
+        if (waits) {
+            go();
+        }
         thread.close();
     }
 }

@@ -14,7 +14,6 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
-import cedrat.oracle.server.Decider.Fault;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Rows;
 import java.io.IOException;
@@ -156,9 +155,12 @@ class OracleServerTest {
             client.out.plain(Protocol.BEGIN, 1);
             client.send();
             log.awaitAppends(before + 1);
-            log.go();
+            client.out.plain(Protocol.BEGIN, 2);
+            client.send();
+            server.awaitDecided(1);
             server.close();
             assertEquals(1, client.receive().value());
+            assertEquals(2, client.receive().value());
             client.awaitClosed();
             server.stopped().toCompletableFuture().join();
             assertEquals(Main.EXIT_ENDED, Main.Serve.await(server));
@@ -329,7 +331,7 @@ class OracleServerTest {
             long ofSilent = silent.begin();
             long ofGone = gone.begin();
             gone.close();
-            for (int tick = 0; tick < Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick < Sessions.TICKS; tick++) {
                 server.tick();
                 assertEquals(ofTalking, talks.lowWaterMark());
             }
@@ -356,7 +358,7 @@ class OracleServerTest {
                 first.refused(ErrorCode.TAKEN_OVER, true);
                 first.awaitClosed();
                 assertArrayEquals(new long[] {Protocol.OPEN}, second.announce(start));
-                for (int tick = 0; tick < 3 * Decider.SESSION_TICKS; tick++) {
+                for (int tick = 0; tick < 3 * Sessions.TICKS; tick++) {
                     server.tick();
                     assertEquals(start, second.lowWaterMark());
                 }
@@ -379,7 +381,7 @@ class OracleServerTest {
             long start = client.begin();
             assertTrue(start > forgotten, "O5");
             assertArrayEquals(new long[] {Protocol.OPEN}, client.announce(announced));
-            for (int tick = 0; tick < Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick < Sessions.TICKS; tick++) {
                 server.tick();
                 assertEquals(Protocol.OPEN, client.status(start, forgotten));
             }
