@@ -48,9 +48,14 @@ final class EchoBench implements Callable<Integer> {
     @Option(names = "--warm-up-s", defaultValue = "5", description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
     private int warmUpSeconds;
 
+    @Option(names = "--warm-up-outstanding", defaultValue = "100",
+            description = "At least so many pairs of a connection at a time until then, for the compiler's sake (default: ${DEFAULT-VALUE}).")
+    private int warmUpOutstanding;
+
     @Option(names = "--seconds", defaultValue = "5", description = "Seconds of figures (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
+    private volatile boolean warm;
     private volatile boolean measuring;
     private volatile boolean ending;
 
@@ -159,6 +164,8 @@ final class EchoBench implements Callable<Integer> {
             }
             all.forEach(client -> client.channel.eventLoop().execute(client::begin));
             Thread.sleep(Duration.ofSeconds(warmUpSeconds));
+            warm = true;
+            Thread.sleep(Duration.ofSeconds(1));
             long before = System.nanoTime();
             measuring = true;
             Thread.sleep(Duration.ofSeconds(seconds));
@@ -186,10 +193,10 @@ final class EchoBench implements Callable<Integer> {
         final CountDownLatch ended;
         final Histogram starts = new Histogram();
         final Histogram commits = new Histogram();
-        final long[] asked = new long[outstanding];
+        final long[] asked = new long[Math.max(outstanding, warmUpOutstanding)];
         Channel channel;
         private ByteBuf requests;
-        private int running = outstanding;
+        private int running = asked.length;
 
         Client(int number, CountDownLatch ended) {
             random = new SplittableRandom(number);
@@ -197,7 +204,7 @@ final class EchoBench implements Callable<Integer> {
         }
 
         void begin() {
-            for (int worker = 0; worker < outstanding; worker++) {
+            for (int worker = 0; worker < asked.length; worker++) {
                 begin(worker);
             }
             flush();
@@ -208,6 +215,10 @@ final class EchoBench implements Callable<Integer> {
                 if (--running == 0) {
                     ended.countDown();
                 }
+                return;
+            }
+            if (warm && running > outstanding) {
+                running--;
                 return;
             }
             asked[worker] = System.nanoTime();

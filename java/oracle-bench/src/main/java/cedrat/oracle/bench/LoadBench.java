@@ -60,9 +60,14 @@ final class LoadBench implements Callable<Integer> {
     @Option(names = "--warm-up-s", defaultValue = "10", description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
     private int warmUpSeconds;
 
+    @Option(names = "--warm-up-outstanding", defaultValue = "100",
+            description = "At least so many transactions of a connection at a time until then, for the compiler's sake (default: ${DEFAULT-VALUE}).")
+    private int warmUpOutstanding;
+
     @Option(names = "--seconds", defaultValue = "10", description = "Seconds of figures (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
+    private volatile boolean warm;
     private volatile boolean measuring;
     private volatile boolean ending;
 
@@ -89,7 +94,7 @@ final class LoadBench implements Callable<Integer> {
         List<Client> all = new ArrayList<>();
         CountDownLatch ended = new CountDownLatch(clients);
         try (ClientThreads threads = new ClientThreads(clientThreads)) {
-            ClientOptions options = ClientOptions.of(address).withOutstandingMax(2 * outstanding + 16);
+            ClientOptions options = ClientOptions.of(address).withOutstandingMax(2 * Math.max(outstanding, warmUpOutstanding) + 16);
             for (int number = 0; number < clients; number++) {
                 Client client = new Client(number, ended);
                 client.pipeline = threads.open(options, client);
@@ -97,6 +102,8 @@ final class LoadBench implements Callable<Integer> {
             }
             all.forEach(client -> client.pipeline.execute(client::begin));
             Thread.sleep(Duration.ofSeconds(warmUpSeconds));
+            warm = true;
+            Thread.sleep(Duration.ofSeconds(1));
             Duration serverBefore = process == null ? Duration.ZERO : process.time();
             Duration clientBefore = ownTime();
             long before = System.nanoTime();
@@ -170,8 +177,8 @@ final class LoadBench implements Callable<Integer> {
         }
 
         void begin() {
-            running = outstanding;
-            for (int count = 0; count < outstanding; count++) {
+            running = Math.max(outstanding, warmUpOutstanding);
+            for (int count = running; count > 0; count--) {
                 begin(new Worker());
             }
         }
@@ -179,6 +186,10 @@ final class LoadBench implements Callable<Integer> {
         private void begin(Worker worker) {
             if (ending) {
                 stop();
+                return;
+            }
+            if (warm && running > outstanding) {
+                running--;
                 return;
             }
             worker.asked = System.nanoTime();
