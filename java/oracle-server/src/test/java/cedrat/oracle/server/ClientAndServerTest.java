@@ -228,10 +228,11 @@ class ClientAndServerTest {
     @Test
     void aClientPings() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofMillis(100)), log);
+        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofSeconds(2)), log);
                 OracleClient client = connect(server.address())) {
-            client.begin();
-            log.awaitAppends(log.appends() + 3);
+            StartTimestamp start = client.begin();
+            log.awaitAppends(log.appends() + 3); // pings, or what an expiry appends
+            assertInstanceOf(Committed.class, client.commit(start, 5));
         }
     }
 
