@@ -183,6 +183,16 @@ public final class StatusOracle {
         return count[0];
     }
 
+    /// The session of an open transaction.
+    public int session(long start) {
+        return transactions.session(start);
+    }
+
+    /// Makes an open transaction one of another session: its client has come back, or the oracle was recovered.
+    public void adopt(long start, int session) {
+        transactions.adopt(start, session);
+    }
+
     // ---- replay ----
 
     /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it

@@ -68,6 +68,10 @@ final class Transactions {
         return page(start).sessions[slot(start)];
     }
 
+    void adopt(long start, int session) {
+        page(start).sessions[slot(start)] = session;
+    }
+
     /// A transaction begins. `start` is above all before it.
     void begin(long start, int session, long position) {
         Page page = make(start);

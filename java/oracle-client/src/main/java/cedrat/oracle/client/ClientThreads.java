@@ -1,0 +1,30 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.transport.Transport;
+import io.netty.channel.EventLoopGroup;
+import java.util.concurrent.TimeUnit;
+
+/// Threads that pipelines live on. **Threads:** any may call.
+public final class ClientThreads implements AutoCloseable {
+    private final Transport transport = Transport.best();
+    private final EventLoopGroup loops;
+
+    /// So many threads; pipelines are spread over them in turn.
+    public ClientThreads(int threads) {
+        loops = transport.loops(threads, "oracle-client");
+    }
+
+    /// A pipeline of its own session. It connects at once and takes requests meanwhile.
+    public <T> Pipeline<T> open(ClientOptions options, Replies<T> replies) {
+        Pipeline<T> pipeline = new Pipeline<>(transport, loops.next(), options, replies);
+        pipeline.execute(pipeline::connect);
+        return pipeline;
+    }
+
+    /// Ends the threads. Pipelines that were not closed before hear nothing any more, and their sessions
+    /// expire.
+    @Override
+    public void close() {
+        loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).awaitUninterruptibly();
+    }
+}

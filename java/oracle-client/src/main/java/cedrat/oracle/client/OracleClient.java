@@ -1,0 +1,300 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.client.Outcome.Visibility;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/// A client of a status oracle: one session, any number of transactions at a time.
+///
+/// ```java
+/// try (OracleClient oracle = OracleClient.open(ClientOptions.of(address))) {
+///     StartTimestamp start = oracle.begin();
+///     // … read what was committed before `start`, write rows as versions of `start` …
+///     switch (oracle.commit(start, rows)) {
+///         case Committed(CommitTimestamp at) -> …
+///         case Outcome other -> …  // it has aborted: clean up, perhaps run it again
+///     }
+/// }
+/// ```
+///
+/// Each request is there twice: waiting for the answer, and as a future. A connection that is lost is made
+/// anew, and what was not answered is asked again; a commit means the same the second time.
+///
+/// **Threads:** any may call. Futures complete on the client's own thread: what depends on them must not
+/// block there, nor may the waiting methods be called there.
+///
+/// **Failure:** futures fail, and waiting methods throw, [UnavailableException] when no answer has come for
+/// as long as the client has patience: nothing is known then, and [#resolve] tells. [RefusedException] means
+/// that nothing was done. [ClientClosedException]: the client is of no use any more.
+public final class OracleClient implements AutoCloseable {
+    private final ClientOptions options;
+    private final ClientThreads threads = new ClientThreads(1);
+    private final Pipeline<Call<?>> pipeline;
+
+    /// A client; it connects meanwhile.
+    public static OracleClient open(ClientOptions options) {
+        return new OracleClient(options);
+    }
+
+    private OracleClient(ClientOptions options) {
+        this.options = options;
+        pipeline = threads.open(options, new Completions());
+    }
+
+    // ---- waiting ----------------------------------------------------------------------------------------------------
+
+    /// Begins a transaction.
+    public StartTimestamp begin() {
+        return await(beginAsync());
+    }
+
+    /// Commits a transaction that has written these rows: [Outcome.Committed] or [Outcome.Aborted]. One that
+    /// has written nothing ends, and its commit timestamp is its start timestamp.
+    public Outcome commit(StartTimestamp start, long... rows) {
+        return await(commitAsync(start, rows));
+    }
+
+    /// Commits a transaction that is to be serialisable: it aborts too if a row that it has read was
+    /// committed since it began.
+    public Outcome commitSerialisable(StartTimestamp start, long[] writes, long[] reads) {
+        return await(commitSerialisableAsync(start, writes, reads));
+    }
+
+    /// Aborts a transaction: [Outcome.Aborted], but [Outcome.Committed] if it was too late.
+    public Outcome abort(StartTimestamp start) {
+        return await(abortAsync(start));
+    }
+
+    /// Ends a transaction that has written nothing.
+    public Outcome end(StartTimestamp start) {
+        return await(endAsync(start));
+    }
+
+    /// Decides any transaction whose client may be dead: [Outcome.Committed], or it aborts now.
+    public Outcome resolve(StartTimestamp start) {
+        return await(resolveAsync(start));
+    }
+
+    /// What became of transactions, in their order.
+    public List<Outcome> status(StartTimestamp reader, List<StartTimestamp> writers) {
+        return await(statusAsync(reader, writers));
+    }
+
+    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did.
+    public Visibility isCommitted(StartTimestamp reader, StartTimestamp writer) {
+        return status(reader, List.of(writer)).getFirst().visibleTo(reader);
+    }
+
+    /// Says that nobody will meet rows of these transactions and ask what became of them: all their versions
+    /// have been stamped or removed, and no write of theirs is under way. Returns how many the oracle has
+    /// forgotten for it.
+    public long cleaned(List<StartTimestamp> starts) {
+        return await(cleanedAsync(starts));
+    }
+
+    /// No open transaction has a lower start timestamp, nor will one have that begins later.
+    public StartTimestamp lowWaterMark() {
+        return await(lowWaterMarkAsync());
+    }
+
+    // ---- futures ----------------------------------------------------------------------------------------------------
+
+    /// As [#begin]. A transaction whose future was cancelled, or has timed out, is ended.
+    public CompletableFuture<StartTimestamp> beginAsync() {
+        return ask(new Call<StartTimestamp>() {
+            @Override
+            void ask() {
+                pipeline.begin(this);
+            }
+        });
+    }
+
+    /// As [#commit].
+    public CompletableFuture<Outcome> commitAsync(StartTimestamp start, long... rows) {
+        return commitSerialisableAsync(start, rows, new long[0]);
+    }
+
+    /// As [#commitSerialisable].
+    public CompletableFuture<Outcome> commitSerialisableAsync(StartTimestamp start, long[] writes, long[] reads) {
+        long[] written = writes.clone();
+        long[] read = reads.clone();
+        return ask(new Call<Outcome>() {
+            @Override
+            void ask() {
+                pipeline.commit(this, start.value(), written, written.length, read, read.length);
+            }
+        });
+    }
+
+    /// As [#abort].
+    public CompletableFuture<Outcome> abortAsync(StartTimestamp start) {
+        return ask(new Call<Outcome>() {
+            @Override
+            void ask() {
+                pipeline.abort(this, start.value());
+            }
+        });
+    }
+
+    /// As [#end].
+    public CompletableFuture<Outcome> endAsync(StartTimestamp start) {
+        return ask(new Call<Outcome>() {
+            @Override
+            void ask() {
+                pipeline.end(this, start.value());
+            }
+        });
+    }
+
+    /// As [#resolve].
+    public CompletableFuture<Outcome> resolveAsync(StartTimestamp start) {
+        return ask(new Call<Outcome>() {
+            @Override
+            void ask() {
+                pipeline.resolve(this, start.value());
+            }
+        });
+    }
+
+    /// As [#status].
+    public CompletableFuture<List<Outcome>> statusAsync(StartTimestamp reader, List<StartTimestamp> writers) {
+        long[] starts = numbers(writers);
+        return ask(new Call<List<Outcome>>() {
+            @Override
+            void ask() {
+                pipeline.status(this, reader.value(), starts, starts.length);
+            }
+        });
+    }
+
+    /// As [#cleaned].
+    public CompletableFuture<Long> cleanedAsync(List<StartTimestamp> transactions) {
+        long[] starts = numbers(transactions);
+        return ask(new Call<Long>() {
+            @Override
+            void ask() {
+                pipeline.cleaned(this, starts, starts.length);
+            }
+        });
+    }
+
+    /// As [#lowWaterMark].
+    public CompletableFuture<StartTimestamp> lowWaterMarkAsync() {
+        return ask(new Call<Long>() {
+                    @Override
+                    void ask() {
+                        pipeline.lowWaterMark(this);
+                    }
+                })
+                .thenApply(StartTimestamp::new);
+    }
+
+    /// Ends the session: its open transactions abort, and what was not answered fails. A second call does
+    /// nothing.
+    @Override
+    public void close() {
+        CompletableFuture<Void> closing = new CompletableFuture<>();
+        try {
+            pipeline.execute(() -> pipeline.close().thenRun(() -> closing.complete(null)));
+        } catch (RejectedExecutionException ended) {
+            return;
+        }
+        closing.join();
+        threads.close();
+    }
+
+    // ---- within -----------------------------------------------------------------------------------------------------
+
+    /// A request, as a future and as what the pipeline's thread is to do.
+    private abstract static class Call<V> extends CompletableFuture<V> implements Runnable {
+        abstract void ask();
+
+        @Override
+        public final void run() {
+            try {
+                ask();
+            } catch (OracleException refused) {
+                completeExceptionally(refused);
+            } catch (IllegalStateException tooMany) {
+                completeExceptionally(new UnavailableException("not sent: " + tooMany.getMessage(), null));
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        final boolean answer(Object value) {
+            return complete((V) value);
+        }
+    }
+
+    private final class Completions implements Replies<Call<?>> {
+        @Override
+        public void begun(Call<?> call, long start) {
+            if (!call.answer(new StartTimestamp(start))) {
+                endAsync(new StartTimestamp(start)); // nobody will
+            }
+        }
+
+        @Override
+        public void decided(Call<?> call, long start, long outcome) {
+            call.answer(Outcome.of(outcome));
+        }
+
+        @Override
+        public void outcomes(Call<?> call, long[] outcomes) {
+            call.answer(Arrays.stream(outcomes).mapToObj(Outcome::of).toList());
+        }
+
+        @Override
+        public void number(Call<?> call, long number) {
+            call.answer(number);
+        }
+
+        @Override
+        public void failed(Call<?> call, OracleException why) {
+            call.completeExceptionally(why);
+        }
+    }
+
+    private <V> CompletableFuture<V> ask(Call<V> call) {
+        try {
+            pipeline.execute(call);
+        } catch (RejectedExecutionException ended) {
+            call.completeExceptionally(new ClientClosedException("the client was closed", ended));
+        }
+        return call;
+    }
+
+    private static long[] numbers(List<StartTimestamp> timestamps) {
+        return timestamps.stream().mapToLong(StartTimestamp::value).toArray();
+    }
+
+    private <V> V await(CompletableFuture<V> future) {
+        try {
+            return future.get(options.patience().toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException late) {
+            future.cancel(false);
+            throw new UnavailableException(
+                    "no answer for " + options.patience().toMillis()
+                            + " ms; whether the request was carried out is not known",
+                    late);
+        } catch (InterruptedException interrupted) {
+            future.cancel(false);
+            Thread.currentThread().interrupt();
+            throw new UnavailableException(
+                    "interrupted; whether the request was carried out is not known", interrupted);
+        } catch (ExecutionException failed) {
+            // With the stack of who has called, not of who has answered.
+            throw switch (failed.getCause()) {
+                case RefusedException why -> new RefusedException(why.code(), why.getMessage(), why);
+                case UnavailableException why -> new UnavailableException(why.getMessage(), why);
+                case ClientClosedException why -> new ClientClosedException(why.getMessage(), why);
+                default -> new IllegalStateException(failed.getCause());
+            };
+        }
+    }
+}

@@ -1,0 +1,49 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.protocol.Protocol;
+
+/// What became of a transaction. All but [Open] stays so.
+public sealed interface Outcome {
+    /// It has committed.
+    record Committed(CommitTimestamp at) implements Outcome {}
+
+    /// It has aborted, and will never commit.
+    record Aborted() implements Outcome {}
+
+    /// It is open. Should it commit, then later than any transaction began that was there when this was said.
+    record Open() implements Outcome {}
+
+    /// Nothing is known of it any more: it has ended, and was cleaned up. Its rows, read again, tell the
+    /// rest.
+    record Unknown() implements Outcome {}
+
+    /// What Algorithm 4 answers.
+    enum Visibility {
+        /// It had committed when the reader began.
+        TRUE,
+        /// It had not.
+        FALSE,
+        /// Read the row again.
+        RETRY
+    }
+
+    /// Whether a transaction that began then sees what this one wrote.
+    default Visibility visibleTo(StartTimestamp reader) {
+        return switch (this) {
+            case Committed committed -> committed.at.isBefore(reader) ? Visibility.TRUE : Visibility.FALSE;
+            case Aborted _, Open _ -> Visibility.FALSE;
+            case Unknown _ -> Visibility.RETRY;
+        };
+    }
+
+    /// From the protocol's number.
+    static Outcome of(long number) {
+        if (number > 0) {
+            return new Committed(new CommitTimestamp(number));
+        }
+        if (number == Protocol.ABORTED) {
+            return new Aborted();
+        }
+        return number == Protocol.OPEN ? new Open() : new Unknown();
+    }
+}

@@ -1,0 +1,602 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.FrameWriter;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.transport.Buffers;
+import cedrat.oracle.transport.Input;
+import cedrat.oracle.transport.Transport;
+import io.netty.bootstrap.Bootstrap;
+import io.netty.buffer.ByteBuf;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFuture;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.channel.ChannelOption;
+import io.netty.channel.EventLoop;
+import io.netty.util.concurrent.Future;
+import java.security.SecureRandom;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+
+/// One session with an oracle, for many requests at a time, that makes no object for a request.
+/// [OracleClient] is built on it, and easier to use.
+///
+/// ```text
+/// Connecting ──▶ Connected ──lost──▶ Waiting ──later──▶ Connecting
+///     └───────────────┴─────close, or thrown out───────────┴──▶ Closed
+/// ```
+///
+/// - C1  A request is sent again after each reconnection until it is answered. All mean the same the second
+///   time: a commit is known by its start timestamp (O3), and of a begin whose reply was lost nobody knows
+///   the transaction.
+/// - C2  After a reconnection, the first that is sent is which transactions this client knows to be open. The
+///   server aborts the others of the session: those that nobody knows would hold the low-water mark back for
+///   ever.
+/// - C3  Nothing is guessed: what was not answered when patience ended fails with [UnavailableException], and
+///   whose commit that was stays open for the session until it is resolved.
+///
+/// **Threads:** it lives on one thread, which calls [Replies] too; all methods but [#execute] are to be
+/// called by that thread.
+///
+/// @param <T> what requests are tagged with
+public final class Pipeline<T> {
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private static final int OUT_BYTES = 1 << 10;
+    private static final int SLOTS = 16;
+    private static final long[] NO_ROWS = {};
+
+    /// Numbers of requests that have no slot.
+    private static final long HELLO_ID = -1;
+    private static final long ANNOUNCE_ID = -2;
+    private static final long CLOSE_ID = -3;
+
+    /// So long does a close wait for the server to say that it has closed the session.
+    private static final long CLOSE_MS = 1000;
+
+    /// In each of these parts of the time-out the client makes itself heard.
+    private static final int TICKS = 4;
+
+    private final Transport transport;
+    private final EventLoop loop;
+    private final ClientOptions options;
+    private final Replies<T> replies;
+    private final long session;
+
+    private final ReplyReader reader = new ReplyReader();
+    private final FrameWriter out = new FrameWriter(OUT_BYTES);
+    private final TimestampSet open = new TimestampSet();
+    private Slot<T>[] slots = newSlots(SLOTS);
+    private int slotCount;
+    private final ArrayDeque<Slot<T>> free = new ArrayDeque<>();
+    private int outstanding;
+
+    /// The present connection; `null` while there is none.
+    private Line line;
+    private boolean flushIsScheduled;
+    private final Runnable flush = this::flush;
+    private long reconnectMs;
+    /// Ends patience while there is no connection.
+    private Future<?> impatience;
+    private boolean impatient;
+    private Future<?> ticks;
+    private int sessionTimeoutMs;
+    private boolean saidSomething;
+    private int silentTicks;
+    private OracleException closedBecause;
+    private final CompletableFuture<Void> closed = new CompletableFuture<>();
+
+    Pipeline(Transport transport, EventLoop loop, ClientOptions options, Replies<T> replies) {
+        this.transport = transport;
+        this.loop = loop;
+        this.options = options;
+        this.replies = replies;
+        long drawn = RANDOM.nextLong();
+        session = drawn == 0 ? 1 : drawn;
+        reconnectMs = options.reconnectMin().toMillis();
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <T> Slot<T>[] newSlots(int count) {
+        return (Slot<T>[]) new Slot<?>[count];
+    }
+
+    /// Runs something on the pipeline's thread. **Threads:** any may call.
+    public void execute(Runnable work) {
+        loop.execute(work);
+    }
+
+    // ---- requests ---------------------------------------------------------------------------------------------------
+
+    /// Begins a transaction; [Replies#begun] answers.
+    ///
+    /// @throws IllegalStateException if [ClientOptions#outstandingMax] requests are outstanding, as with all
+    ///     requests
+    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed,
+    ///     or has lost patience
+    public void begin(T tag) {
+        Slot<T> slot = take(Protocol.BEGIN, tag, 0);
+        slot.frame.plain(Protocol.BEGIN, slot.id());
+        send(slot);
+    }
+
+    /// Commits a transaction that has written the first `count` of these rows; [Replies#decided] answers. A
+    /// refusal leaves the transaction open.
+    public void commit(T tag, long start, long[] rows, int count) {
+        commit(tag, start, rows, count, NO_ROWS, 0);
+    }
+
+    /// Commits a transaction that is to be serialisable: it has read the first `readCount` of `reads`.
+    public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount) {
+        if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
+            throw new RefusedException(
+                    ErrorCode.TOO_MANY_ROWS,
+                    "a commit has " + Protocol.ROWS_MAX + " rows at most, not " + ((long) writeCount + readCount),
+                    null);
+        }
+        Slot<T> slot = take(Protocol.COMMIT, tag, start);
+        slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount);
+        send(slot);
+    }
+
+    /// Aborts a transaction; [Replies#decided] answers.
+    public void abort(T tag, long start) {
+        sendStart(Protocol.ABORT, tag, start);
+    }
+
+    /// Ends a transaction that has written nothing; [Replies#decided] answers.
+    public void end(T tag, long start) {
+        sendStart(Protocol.END, tag, start);
+    }
+
+    /// Decides a transaction whose client may be dead: it has committed, or aborts. [Replies#decided]
+    /// answers.
+    public void resolve(T tag, long start) {
+        sendStart(Protocol.RESOLVE, tag, start);
+    }
+
+    private void sendStart(byte kind, T tag, long start) {
+        Slot<T> slot = take(kind, tag, start);
+        slot.frame.start(kind, slot.id(), start);
+        send(slot);
+    }
+
+    /// Asks, on behalf of a transaction that began at `reader`, what became of those that began at the first
+    /// `count` of `starts`; [Replies#outcomes] answers.
+    public void status(T tag, long reader, long[] starts, int count) {
+        checkStarts(count);
+        Slot<T> slot = take(Protocol.STATUS, tag, 0);
+        slot.frame.status(slot.id(), reader, starts, count);
+        send(slot);
+    }
+
+    /// Says that nobody will meet rows of the transactions that began at the first `count` of `starts` and
+    /// ask for their outcome; [Replies#number] answers.
+    public void cleaned(T tag, long[] starts, int count) {
+        checkStarts(count);
+        Slot<T> slot = take(Protocol.CLEANED, tag, 0);
+        slot.frame.starts(Protocol.CLEANED, 0, slot.id(), starts, 0, count);
+        send(slot);
+    }
+
+    /// Asks for the low-water mark; [Replies#number] answers.
+    public void lowWaterMark(T tag) {
+        Slot<T> slot = take(Protocol.LOW_WATER, tag, 0);
+        slot.frame.plain(Protocol.LOW_WATER, slot.id());
+        send(slot);
+    }
+
+    /// How many requests were not answered.
+    public int outstanding() {
+        return outstanding;
+    }
+
+    private static void checkStarts(int count) {
+        if (count < 1 || count > Protocol.STARTS_MAX) {
+            throw new RefusedException(
+                    ErrorCode.MALFORMED,
+                    "a question after " + count + " transactions; 1 to " + Protocol.STARTS_MAX + " are possible",
+                    null);
+        }
+    }
+
+    // ---- slots ------------------------------------------------------------------------------------------------------
+
+    private Slot<T> take(byte kind, T tag, long start) {
+        assert loop.inEventLoop() : "a pipeline lives on one thread";
+        if (closedBecause != null) {
+            throw closedBecause;
+        }
+        if (impatient) {
+            throw unavailable();
+        }
+        if (outstanding >= options.outstandingMax()) {
+            throw new IllegalStateException(outstanding + " requests are outstanding");
+        }
+        Slot<T> slot = free.isEmpty() ? makeSlot() : free.pop();
+        slot.kind = kind;
+        slot.tag = tag;
+        slot.start = start;
+        outstanding++;
+        return slot;
+    }
+
+    private Slot<T> makeSlot() {
+        if (slotCount == slots.length) {
+            slots = Arrays.copyOf(slots, 2 * slotCount);
+        }
+        Slot<T> slot = new Slot<>(slotCount);
+        slots[slotCount++] = slot;
+        return slot;
+    }
+
+    private void give(Slot<T> slot) {
+        slot.kind = 0;
+        slot.tag = null;
+        slot.uses++;
+        slot.frame.clear();
+        outstanding--;
+        free.push(slot);
+    }
+
+    /// The slot of an answer; `null` if it answers nothing that was asked.
+    private Slot<T> answered(byte kind) {
+        long id = reader.id();
+        int index = (int) id;
+        if (index < 0 || index >= slotCount) {
+            return null;
+        }
+        Slot<T> slot = slots[index];
+        boolean fits = kind == Protocol.ERROR ? slot.kind != 0 : slot.kind == kind;
+        return fits && slot.id() == id ? slot : null;
+    }
+
+    private void send(Slot<T> slot) {
+        if (line != null) {
+            out.copy(slot.frame.bytes(), 0, slot.frame.length());
+            scheduleFlush();
+        }
+    }
+
+    /// What is sent goes out with one write, behind the reads of the present round of the loop.
+    private void scheduleFlush() {
+        if (!flushIsScheduled) {
+            flushIsScheduled = true;
+            loop.execute(flush);
+        }
+    }
+
+    private void flush() {
+        flushIsScheduled = false;
+        if (line != null && out.length() > 0) {
+            saidSomething = true;
+            line.channel.writeAndFlush(Buffers.take(out, line.channel), line.channel.voidPromise());
+        }
+    }
+
+    // ---- connections ------------------------------------------------------------------------------------------------
+
+    void connect() {
+        if (closedBecause != null) {
+            return;
+        }
+        if (impatience == null) {
+            impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
+        }
+        Line attempt = new Line();
+        ChannelFuture connecting = new Bootstrap()
+                .group(loop)
+                .channel(transport.client())
+                .option(ChannelOption.TCP_NODELAY, true)
+                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int)
+                        options.patience().toMillis())
+                .handler(attempt)
+                .connect(options.server());
+        connecting.addListener(done -> {
+            if (done.isSuccess()) {
+                connected(attempt);
+            } else {
+                reconnectLater();
+            }
+        });
+    }
+
+    private void connected(Line attempt) {
+        if (closedBecause != null || !attempt.channel.isActive()) {
+            attempt.channel.close();
+            reconnectLater();
+            return;
+        }
+        line = attempt;
+        silentTicks = 0;
+        out.clear();
+        out.hello(HELLO_ID, Protocol.VERSION, Protocol.VERSION, session);
+        announce();
+        for (int index = 0; index < slotCount; index++) {
+            if (slots[index].kind != 0) {
+                send(slots[index]);
+            }
+        }
+        scheduleFlush();
+    }
+
+    /// C2.
+    private void announce() {
+        long[] all = open.toArray();
+        int from = 0;
+        int count;
+        do {
+            count = Math.min(all.length - from, Protocol.STARTS_MAX);
+            boolean last = from + count == all.length;
+            out.starts(Protocol.ANNOUNCE, last ? Protocol.FLAG_LAST : 0, ANNOUNCE_ID, all, from, count);
+            from += count;
+        } while (from < all.length);
+    }
+
+    private void lost(Line which) {
+        if (which == line) {
+            line = null;
+            out.clear();
+            reconnectLater();
+        }
+    }
+
+    private void reconnectLater() {
+        if (closedBecause != null) {
+            closed.complete(null);
+            return;
+        }
+        if (impatience == null) {
+            impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
+        }
+        loop.schedule(this::connect, reconnectMs, TimeUnit.MILLISECONDS);
+        reconnectMs = Math.min(2 * reconnectMs, options.reconnectMax().toMillis());
+    }
+
+    /// C3.
+    private void losePatience() {
+        impatient = true;
+        failAll(unavailable());
+    }
+
+    private UnavailableException unavailable() {
+        return new UnavailableException(
+                "the oracle at " + options.server() + " was not to be reached for "
+                        + options.patience().toMillis() + " ms; whether the request was carried out is not known",
+                null);
+    }
+
+    private void failAll(OracleException why) {
+        // Whoever is told may ask again; those slots are not failed.
+        int count = slotCount;
+        int[] uses = new int[count];
+        for (int index = 0; index < count; index++) {
+            uses[index] = slots[index].uses;
+        }
+        for (int index = 0; index < count; index++) {
+            Slot<T> slot = slots[index];
+            if (slot.kind != 0 && slot.uses == uses[index]) {
+                fail(slot, why);
+            }
+        }
+    }
+
+    private void fail(Slot<T> slot, OracleException why) {
+        T tag = slot.tag;
+        boolean internal = slot.kind == Protocol.PING;
+        give(slot);
+        if (!internal) {
+            tell(() -> replies.failed(tag, why));
+        }
+    }
+
+    /// Makes itself heard, and notices a server that is not.
+    private void tick() {
+        if (line == null || closedBecause != null) {
+            return;
+        }
+        if (!saidSomething && outstanding < options.outstandingMax()) {
+            Slot<T> slot = take(Protocol.PING, null, 0);
+            slot.frame.plain(Protocol.PING, slot.id());
+            send(slot);
+        }
+        saidSomething = false;
+        // Ticks of this client, not time that has passed: see the server's.
+        silentTicks = outstanding == 0 ? 0 : silentTicks + 1;
+        if (silentTicks > 2 * TICKS) {
+            line.channel.close();
+        }
+    }
+
+    /// Ends the session: its open transactions abort. Requests that were not answered fail with
+    /// [ClientClosedException]. A second call does nothing.
+    ///
+    /// @return ends when the server has heard it, or did not say so for a second
+    public CompletableFuture<Void> close() {
+        close(new ClientClosedException("the client was closed", null));
+        return closed;
+    }
+
+    private void close(OracleException why) {
+        if (closedBecause != null) {
+            return;
+        }
+        closedBecause = why;
+        if (impatience != null) {
+            impatience.cancel(false);
+        }
+        if (ticks != null) {
+            ticks.cancel(false);
+        }
+        failAll(why);
+        if (line == null) {
+            closed.complete(null);
+            return;
+        }
+        out.plain(Protocol.CLOSE, CLOSE_ID);
+        flush();
+        Channel channel = line.channel;
+        channel.closeFuture().addListener(done -> closed.complete(null));
+        loop.schedule(() -> channel.close(), CLOSE_MS, TimeUnit.MILLISECONDS);
+    }
+
+    // ---- replies ----------------------------------------------------------------------------------------------------
+
+    /// A connection.
+    private final class Line extends ChannelInboundHandlerAdapter {
+        private final Input input = new Input();
+        private Channel channel;
+
+        @Override
+        public void handlerAdded(ChannelHandlerContext context) {
+            channel = context.channel();
+        }
+
+        @Override
+        public void channelRead(ChannelHandlerContext context, Object message) {
+            ByteBuf bytes = (ByteBuf) message;
+            try {
+                if (line == this) {
+                    input.add(bytes);
+                    silentTicks = 0;
+                    read();
+                }
+            } catch (ProtocolException nonsense) {
+                // Perhaps the other end of a wire that was cut, perhaps no oracle at all: whoever is there
+                // next may know better.
+                context.close();
+            } finally {
+                bytes.release();
+            }
+        }
+
+        private void read() throws ProtocolException {
+            while (line == this) {
+                int length = reader.next(input.bytes(), input.from(), input.end());
+                if (length == 0) {
+                    return;
+                }
+                boolean sense = reply();
+                input.skip(length);
+                if (!sense) {
+                    channel.close();
+                    return;
+                }
+            }
+        }
+
+        @Override
+        public void channelInactive(ChannelHandlerContext context) {
+            lost(this);
+        }
+
+        @Override
+        public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            context.close();
+        }
+    }
+
+    /// `false` if the reply makes no sense.
+    private boolean reply() {
+        if (reader.kind() == Protocol.ERROR) {
+            return error();
+        }
+        long id = reader.id();
+        if (id == HELLO_ID) {
+            welcome();
+            return true;
+        }
+        if (id == ANNOUNCE_ID || id == CLOSE_ID) {
+            return true;
+        }
+        Slot<T> slot = answered(reader.request());
+        if (slot == null) {
+            return false;
+        }
+        T tag = slot.tag;
+        long start = slot.start;
+        byte kind = slot.kind;
+        give(slot);
+        try {
+            switch (kind) {
+                case Protocol.BEGIN -> {
+                    open.add(reader.value());
+                    replies.begun(tag, reader.value());
+                }
+                case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                    open.remove(start);
+                    replies.decided(tag, start, reader.value());
+                }
+                case Protocol.STATUS -> {
+                    long[] outcomes = new long[reader.values()];
+                    for (int index = 0; index < outcomes.length; index++) {
+                        outcomes[index] = reader.value(index);
+                    }
+                    replies.outcomes(tag, outcomes);
+                }
+                case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
+                default -> {
+                    // a ping: the server lives
+                }
+            }
+        } catch (RuntimeException theirs) {
+            report(theirs);
+        }
+        return true;
+    }
+
+    private void welcome() {
+        reconnectMs = options.reconnectMin().toMillis();
+        impatient = false;
+        if (impatience != null) {
+            impatience.cancel(false);
+            impatience = null;
+        }
+        if (sessionTimeoutMs != reader.sessionTimeoutMs()) {
+            sessionTimeoutMs = reader.sessionTimeoutMs();
+            if (ticks != null) {
+                ticks.cancel(false);
+            }
+            long tickMs = Math.max(1, sessionTimeoutMs / TICKS);
+            ticks = loop.scheduleWithFixedDelay(this::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
+        }
+    }
+
+    private boolean error() {
+        ErrorCode code = reader.errorCode();
+        String text = reader.errorText();
+        if ((reader.flags() & Protocol.FLAG_CLOSING) != 0) {
+            // An expired session may begin anew. Whatever else the server closes a connection for would
+            // happen again.
+            if (code != ErrorCode.EXPIRED) {
+                close(new ClientClosedException("the oracle refuses this client: " + text, null));
+            }
+            return true;
+        }
+        Slot<T> slot = answered(Protocol.ERROR);
+        if (slot == null) {
+            return false;
+        }
+        fail(slot, new RefusedException(code, text, null));
+        return true;
+    }
+
+    private void tell(Runnable told) {
+        try {
+            told.run();
+        } catch (RuntimeException theirs) {
+            report(theirs);
+        }
+    }
+
+    /// A listener has thrown. That is no reason to treat others worse.
+    private static void report(RuntimeException theirs) {
+        Thread thread = Thread.currentThread();
+        thread.getUncaughtExceptionHandler().uncaughtException(thread, theirs);
+    }
+}

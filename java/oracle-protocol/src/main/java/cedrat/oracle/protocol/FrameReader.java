@@ -1,0 +1,107 @@
+package cedrat.oracle.protocol;
+
+import cedrat.oracle.protocol.Protocol.At;
+
+/// Finds frames in bytes that have arrived so far. What is read stays in the array; nothing is copied,
+/// nothing is made.
+///
+/// - P1  Whatever the bytes are, they are a frame, the beginning of one, or a [ProtocolException]; nothing
+///   outside of the frame is looked at.
+/// - P2  A frame that [#next] returned has a kind, flags and a length that belong together, only row ids that
+///   a row may have, and only timestamps that may be one.
+abstract class FrameReader {
+    byte[] bytes;
+    int at;
+    int length;
+
+    FrameReader() {}
+
+    /// Opens the frame that begins at `from`, of bytes that go up to `end`.
+    ///
+    /// @return its length, behind which the next begins; 0 if not all of it is there yet
+    /// @throws ProtocolException if it is none. [#id] then is that of the frame if the exception is not
+    ///     fatal, or 0
+    public final int next(byte[] bytes, int from, int end) throws ProtocolException {
+        this.bytes = bytes;
+        at = from;
+        length = 0;
+        if (end - from < Integer.BYTES) {
+            return 0;
+        }
+        int behind = Protocol.getInt(bytes, from);
+        if (behind < 0 || behind > Protocol.FRAME_BYTES_MAX - Integer.BYTES) {
+            throw new ProtocolException(
+                    ErrorCode.TOO_LONG,
+                    0,
+                    "a frame of " + Integer.toUnsignedString(behind) + " bytes behind its length; at most "
+                            + (Protocol.FRAME_BYTES_MAX - Integer.BYTES) + " are taken");
+        }
+        if (behind < At.BODY - Integer.BYTES) {
+            throw new ProtocolException(
+                    ErrorCode.MALFORMED,
+                    0,
+                    "a frame of " + behind + " bytes behind its length; it has at" + " least "
+                            + (At.BODY - Integer.BYTES));
+        }
+        if (end - from < Integer.BYTES + behind) {
+            return 0;
+        }
+        length = Integer.BYTES + behind;
+        if (Protocol.getShort(bytes, from + At.ZERO) != 0) {
+            throw refused(ErrorCode.UNSUPPORTED, "bytes that must be zero are not");
+        }
+        check();
+        return length;
+    }
+
+    /// Looks at what is behind the header.
+    abstract void check() throws ProtocolException;
+
+    /// What kind of frame it is.
+    public final byte kind() {
+        return bytes[at + At.KIND];
+    }
+
+    /// Its flags.
+    public final int flags() {
+        return bytes[at + At.FLAGS] & 0xff;
+    }
+
+    /// The number that its request has. Its client has chosen it.
+    public final long id() {
+        return length == 0 ? 0 : Protocol.getLong(bytes, at + At.ID);
+    }
+
+    final ProtocolException refused(ErrorCode code, String message) {
+        return new ProtocolException(code, length, message);
+    }
+
+    final ProtocolException malformed(String message) {
+        return new ProtocolException(ErrorCode.MALFORMED, 0, message);
+    }
+
+    final void checkFlags(int known) throws ProtocolException {
+        if ((flags() & ~known) != 0) {
+            throw refused(ErrorCode.UNSUPPORTED, "flags " + flags() + " with a frame of kind " + (kind() & 0xff));
+        }
+    }
+
+    final void checkLength(int wanted) throws ProtocolException {
+        if (length != wanted) {
+            throw malformed("a frame of kind " + (kind() & 0xff) + " with " + length + " bytes instead of " + wanted);
+        }
+    }
+
+    /// A frame that ends with numbers of eight bytes from `from` on; returns how many.
+    final int checkLongs(int from, int min) throws ProtocolException {
+        int rest = length - from;
+        if (rest < min * Long.BYTES || rest % Long.BYTES != 0) {
+            throw malformed("a frame of kind " + (kind() & 0xff) + " with " + length + " bytes");
+        }
+        return rest / Long.BYTES;
+    }
+
+    final long longAt(int offset) {
+        return Protocol.getLong(bytes, at + offset);
+    }
+}

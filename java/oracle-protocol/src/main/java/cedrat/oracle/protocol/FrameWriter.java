@@ -1,0 +1,178 @@
+package cedrat.oracle.protocol;
+
+import static cedrat.oracle.protocol.Protocol.INT;
+import static cedrat.oracle.protocol.Protocol.LONG;
+import static cedrat.oracle.protocol.Protocol.SHORT;
+
+import cedrat.oracle.protocol.Protocol.At;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/// Puts frames one behind the other into an array that is used again and again. It writes what it is told,
+/// sense or not; readers judge. For one thread at a time.
+public final class FrameWriter {
+    /// Text of an error is cut here, in bytes.
+    private static final int TEXT_BYTES_MAX = 1024;
+
+    /// When it is emptied, an array that has grown beyond this is not kept.
+    private static final int KEPT_BYTES_MAX = 1 << 18;
+
+    private final int first;
+    private byte[] bytes;
+    private int length;
+
+    /// An empty one with room for this many bytes; it grows.
+    public FrameWriter(int bytes) {
+        first = bytes;
+        this.bytes = new byte[bytes];
+    }
+
+    /// The bytes, of which [#length] count. Another array when it has grown.
+    public byte[] bytes() {
+        return bytes;
+    }
+
+    /// How many bytes the frames have.
+    public int length() {
+        return length;
+    }
+
+    /// Empties it.
+    public void clear() {
+        length = 0;
+        if (bytes.length > KEPT_BYTES_MAX) {
+            bytes = new byte[first];
+        }
+    }
+
+    /// Adds frames that were written elsewhere.
+    public void copy(byte[] from, int at, int count) {
+        need(count);
+        System.arraycopy(from, at, bytes, length, count);
+        length += count;
+    }
+
+    // ---- requests ---------------------------------------------------------------------------------------------------
+
+    /// A hello of a client that speaks these versions.
+    public void hello(long id, int lowest, int highest, long session) {
+        int at = begin(Protocol.HELLO, 0, id, At.HELLO_END);
+        LONG.set(bytes, at + At.HELLO_MAGIC, Protocol.MAGIC);
+        SHORT.set(bytes, at + At.HELLO_LOWEST, (short) lowest);
+        SHORT.set(bytes, at + At.HELLO_HIGHEST, (short) highest);
+        INT.set(bytes, at + At.HELLO_ZERO, 0);
+        LONG.set(bytes, at + At.HELLO_SESSION, session);
+    }
+
+    /// A request without a body: begin, ping, low-water mark, close.
+    public void plain(byte kind, long id) {
+        begin(kind, 0, id, At.BODY);
+    }
+
+    /// A request about one transaction: abort, end, resolve.
+    public void start(byte kind, long id, long start) {
+        int at = begin(kind, 0, id, At.START_END);
+        LONG.set(bytes, at + At.START, start);
+    }
+
+    /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first
+    /// `readCount` of `reads` if it is to be serialisable.
+    public void commit(long id, long start, long[] writes, int writeCount, long[] reads, int readCount) {
+        int at = begin(Protocol.COMMIT, 0, id, At.COMMIT_ROWS + (writeCount + readCount) * Long.BYTES);
+        LONG.set(bytes, at + At.START, start);
+        INT.set(bytes, at + At.COMMIT_WRITES, writeCount);
+        INT.set(bytes, at + At.COMMIT_READS, readCount);
+        longs(at + At.COMMIT_ROWS, writes, 0, writeCount);
+        longs(at + At.COMMIT_ROWS + writeCount * Long.BYTES, reads, 0, readCount);
+    }
+
+    /// A question of a reader after transactions.
+    public void status(long id, long reader, long[] starts, int count) {
+        int at = begin(Protocol.STATUS, 0, id, At.STATUS_STARTS + count * Long.BYTES);
+        LONG.set(bytes, at + At.STATUS_READER, reader);
+        longs(at + At.STATUS_STARTS, starts, 0, count);
+    }
+
+    /// A request about several transactions: cleaned, announce.
+    public void starts(byte kind, int flags, long id, long[] starts, int from, int count) {
+        int at = begin(kind, flags, id, At.BODY + count * Long.BYTES);
+        longs(at + At.BODY, starts, from, count);
+    }
+
+    // ---- replies ----------------------------------------------------------------------------------------------------
+
+    /// The reply to a hello.
+    public void welcome(long id, int version, int sessionTimeoutMs, int rowsMax, int outstandingMax) {
+        int at = begin((byte) (Protocol.HELLO | Protocol.REPLY), 0, id, At.WELCOME_END);
+        SHORT.set(bytes, at + At.WELCOME_VERSION, (short) version);
+        SHORT.set(bytes, at + At.WELCOME_ZERO, (short) 0);
+        INT.set(bytes, at + At.WELCOME_TIMEOUT, sessionTimeoutMs);
+        INT.set(bytes, at + At.WELCOME_ROWS, rowsMax);
+        INT.set(bytes, at + At.WELCOME_OUTSTANDING, outstandingMax);
+    }
+
+    /// A reply without a body, to a request of this kind: ping, close.
+    public void done(byte request, long id) {
+        begin((byte) (request | Protocol.REPLY), 0, id, At.BODY);
+    }
+
+    /// A reply of one number, to a request of this kind.
+    public void value(byte request, long id, long value) {
+        int at = begin((byte) (request | Protocol.REPLY), 0, id, At.BODY + Long.BYTES);
+        LONG.set(bytes, at + At.BODY, value);
+    }
+
+    /// A reply of so many numbers, which [#putValue] then puts.
+    ///
+    /// @return what `putValue` wants to be told
+    public int values(byte request, long id, int count) {
+        return begin((byte) (request | Protocol.REPLY), 0, id, At.BODY + count * Long.BYTES) + At.BODY;
+    }
+
+    /// Puts a number of the reply that [#values] began.
+    public void putValue(int values, int index, long value) {
+        LONG.set(bytes, values + index * Long.BYTES, value);
+    }
+
+    /// A refusal. A text that is too long is cut.
+    public void error(long id, int flags, ErrorCode code, String text) {
+        byte[] coded = text.getBytes(StandardCharsets.UTF_8);
+        int count = coded.length;
+        if (count > TEXT_BYTES_MAX) {
+            count = TEXT_BYTES_MAX;
+            while ((coded[count] & 0xc0) == 0x80) {
+                count--; // not within a character
+            }
+        }
+        int at = begin(Protocol.ERROR, flags, id, At.ERROR_TEXT + count);
+        SHORT.set(bytes, at + At.ERROR_CODE, (short) code.number());
+        SHORT.set(bytes, at + At.ERROR_LENGTH, (short) count);
+        System.arraycopy(coded, 0, bytes, at + At.ERROR_TEXT, count);
+    }
+
+    // ---- within -----------------------------------------------------------------------------------------------------
+
+    private int begin(byte kind, int flags, long id, int count) {
+        need(count);
+        int at = length;
+        length += count;
+        INT.set(bytes, at + At.LENGTH, count - Integer.BYTES);
+        bytes[at + At.KIND] = kind;
+        bytes[at + At.FLAGS] = (byte) flags;
+        SHORT.set(bytes, at + At.ZERO, (short) 0);
+        LONG.set(bytes, at + At.ID, id);
+        return at;
+    }
+
+    private void longs(int at, long[] from, int first, int count) {
+        for (int index = 0; index < count; index++) {
+            LONG.set(bytes, at + index * Long.BYTES, from[first + index]);
+        }
+    }
+
+    private void need(int more) {
+        if (bytes.length - length < more) {
+            bytes = Arrays.copyOf(bytes, Math.max(2 * bytes.length, length + more));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+package cedrat.oracle.protocol;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+
+/// The numbers of the protocol, version 1 (drawn in docs/formats/oracle-protocol.md). A number once used
+/// keeps its meaning.
+///
+/// ```text
+/// frame    LENGTH 4 | KIND 1 | FLAGS 1 | 0 2 | ID 8 | body
+/// ```
+public final class Protocol {
+    /// The first eight bytes of the first body on a connection: `CEDRATOR`.
+    public static final long MAGIC = 0x524f_5441_5244_4543L;
+
+    /// The version that this program speaks.
+    public static final int VERSION = 1;
+
+    /// The longest frame, in bytes, its length included.
+    public static final int FRAME_BYTES_MAX = 1 << 20;
+
+    /// Bytes of a frame before its body.
+    public static final int HEADER_BYTES = 16;
+
+    /// The most rows that fit a commit.
+    public static final int ROWS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 16) / Long.BYTES;
+
+    /// The most timestamps that fit a question or an announcement.
+    public static final int STARTS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 8) / Long.BYTES;
+
+    /// Timestamps lie between 1 and this one.
+    public static final long TIMESTAMP_MAX = (1L << 62) - 1;
+
+    /// The least id that no row has. Kept for later versions, as [#ROW_HIGHEST].
+    public static final long ROW_NONE = 0;
+
+    /// The id with all bits set, which no row has.
+    public static final long ROW_HIGHEST = -1;
+
+    /// Opens or resumes a session; the first frame on a connection.
+    public static final byte HELLO = 1;
+    /// Begins a transaction.
+    public static final byte BEGIN = 2;
+    /// Commits a transaction.
+    public static final byte COMMIT = 3;
+    /// Aborts a transaction because its client wants so.
+    public static final byte ABORT = 4;
+    /// Ends a transaction that has written nothing.
+    public static final byte END = 5;
+    /// Asks what became of transactions, on behalf of a reader (the paper's isCommitted).
+    public static final byte STATUS = 6;
+    /// Decides a transaction whose client may be dead.
+    public static final byte RESOLVE = 7;
+    /// Says that no row of some transactions needs cleaning any more.
+    public static final byte CLEANED = 8;
+    /// Asks nothing: the client lives.
+    public static final byte PING = 9;
+    /// Asks for the low-water mark.
+    public static final byte LOW_WATER = 10;
+    /// Says which transactions a resumed session still has.
+    public static final byte ANNOUNCE = 11;
+    /// Closes the session: its open transactions abort.
+    public static final byte CLOSE = 12;
+
+    /// Added to a request's kind: the kind of its reply.
+    public static final int REPLY = 0x80;
+    /// The kind of a reply that refuses.
+    public static final byte ERROR = (byte) 0xff;
+
+    /// With [#ANNOUNCE]: there are no more; what was not announced aborts.
+    public static final int FLAG_LAST = 1;
+    /// With [#ERROR]: the server closes the connection behind it.
+    public static final int FLAG_CLOSING = 1;
+
+    /// Outcome: the transaction has aborted. An outcome above 0 is a commit timestamp.
+    public static final long ABORTED = -1;
+    /// Outcome: nothing is known of the transaction any more.
+    public static final long UNKNOWN = -2;
+    /// Outcome: the transaction is open.
+    public static final long OPEN = -3;
+
+    static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+    static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    static final VarHandle SHORT = MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
+
+    /// Where things are, in bytes from the beginning of a frame.
+    static final class At {
+        static final int LENGTH = 0;
+        static final int KIND = 4;
+        static final int FLAGS = 5;
+        static final int ZERO = 6;
+        static final int ID = 8;
+        static final int BODY = HEADER_BYTES;
+
+        static final int HELLO_MAGIC = BODY;
+        static final int HELLO_LOWEST = BODY + 8;
+        static final int HELLO_HIGHEST = BODY + 10;
+        static final int HELLO_ZERO = BODY + 12;
+        static final int HELLO_SESSION = BODY + 16;
+        static final int HELLO_END = BODY + 24;
+
+        static final int START = BODY;
+        static final int START_END = BODY + 8;
+
+        static final int COMMIT_WRITES = BODY + 8;
+        static final int COMMIT_READS = BODY + 12;
+        static final int COMMIT_ROWS = BODY + 16;
+
+        static final int STATUS_READER = BODY;
+        static final int STATUS_STARTS = BODY + 8;
+
+        static final int WELCOME_VERSION = BODY;
+        static final int WELCOME_ZERO = BODY + 2;
+        static final int WELCOME_TIMEOUT = BODY + 4;
+        static final int WELCOME_ROWS = BODY + 8;
+        static final int WELCOME_OUTSTANDING = BODY + 12;
+        static final int WELCOME_END = BODY + 16;
+
+        static final int ERROR_CODE = BODY;
+        static final int ERROR_LENGTH = BODY + 2;
+        static final int ERROR_TEXT = BODY + 4;
+
+        private At() {}
+    }
+
+    private Protocol() {}
+
+    /// Whether this outcome means: committed before a reader that began at `reader` (Algorithm 4's true).
+    public static boolean isCommittedBefore(long outcome, long reader) {
+        return outcome > 0 && outcome < reader;
+    }
+
+    /// Whether no row may have this id.
+    public static boolean isReservedRow(long row) {
+        return row == ROW_NONE || row == ROW_HIGHEST;
+    }
+
+    static boolean isTimestamp(long number) {
+        return number > 0 && number <= TIMESTAMP_MAX;
+    }
+
+    static long getLong(byte[] bytes, int at) {
+        return (long) LONG.get(bytes, at);
+    }
+
+    static int getInt(byte[] bytes, int at) {
+        return (int) INT.get(bytes, at);
+    }
+
+    static int getShort(byte[] bytes, int at) {
+        return (short) SHORT.get(bytes, at) & 0xffff;
+    }
+}

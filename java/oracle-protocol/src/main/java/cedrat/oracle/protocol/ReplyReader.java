@@ -1,0 +1,111 @@
+package cedrat.oracle.protocol;
+
+import cedrat.oracle.protocol.Protocol.At;
+import java.nio.charset.StandardCharsets;
+
+/// Reads replies, as a client does. For one thread at a time.
+public final class ReplyReader extends FrameReader {
+    /// A reader of no reply.
+    public ReplyReader() {}
+
+    @Override
+    void check() throws ProtocolException {
+        if (kind() == Protocol.ERROR) {
+            if (length < At.ERROR_TEXT) {
+                throw malformed("an error of " + length + " bytes");
+            }
+            checkLength(At.ERROR_TEXT + Protocol.getShort(bytes, at + At.ERROR_LENGTH));
+            return;
+        }
+        checkFlags(0);
+        switch (request()) {
+            case Protocol.HELLO -> {
+                checkLength(At.WELCOME_END);
+                if (sessionTimeoutMs() <= 0 || rowsMax() <= 0 || outstandingMax() <= 0) {
+                    throw malformed("a reply to a hello with limits that are none");
+                }
+            }
+            case Protocol.BEGIN, Protocol.LOW_WATER -> {
+                checkLength(At.START_END);
+                if (!Protocol.isTimestamp(value())) {
+                    throw malformed(Long.toUnsignedString(value()) + " instead of a timestamp");
+                }
+            }
+            case Protocol.CLEANED -> checkLength(At.START_END);
+            case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                checkLength(At.START_END);
+                checkOutcome(value());
+            }
+            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+                int count = checkLongs(At.BODY, 0);
+                for (int index = 0; index < count; index++) {
+                    checkOutcome(value(index));
+                }
+            }
+            case Protocol.PING, Protocol.CLOSE -> checkLength(At.BODY);
+            default -> throw malformed("a reply of kind " + (kind() & 0xff));
+        }
+    }
+
+    private void checkOutcome(long number) throws ProtocolException {
+        if (!Protocol.isTimestamp(number) && (number < Protocol.OPEN || number >= 0)) {
+            throw malformed(Long.toUnsignedString(number) + " instead of an outcome");
+        }
+    }
+
+    /// The kind of the request that is answered; 0 if the server could not tell, or refuses.
+    public byte request() {
+        return kind() == Protocol.ERROR || kind() >= 0 ? 0 : (byte) (kind() & ~Protocol.REPLY);
+    }
+
+    /// Of a hello's reply: the version that is spoken from now on.
+    public int version() {
+        return Protocol.getShort(bytes, at + At.WELCOME_VERSION);
+    }
+
+    /// Of a hello's reply: after so many milliseconds of silence the session expires.
+    public int sessionTimeoutMs() {
+        return Protocol.getInt(bytes, at + At.WELCOME_TIMEOUT);
+    }
+
+    /// Of a hello's reply: how many rows a commit may have.
+    public int rowsMax() {
+        return Protocol.getInt(bytes, at + At.WELCOME_ROWS);
+    }
+
+    /// Of a hello's reply: with so many requests unanswered the server stops reading from the connection.
+    public int outstandingMax() {
+        return Protocol.getInt(bytes, at + At.WELCOME_OUTSTANDING);
+    }
+
+    /// The number that is the reply.
+    public long value() {
+        return longAt(At.BODY);
+    }
+
+    /// How many numbers are the reply.
+    public int values() {
+        return (length - At.BODY) / Long.BYTES;
+    }
+
+    /// One of the numbers that are the reply.
+    public long value(int index) {
+        return longAt(At.BODY + index * Long.BYTES);
+    }
+
+    /// Of a refusal: why, or `null` if this program does not know the code [#errorNumber].
+    public ErrorCode errorCode() {
+        return ErrorCode.of(errorNumber());
+    }
+
+    /// Of a refusal: the number of its code.
+    public int errorNumber() {
+        return Protocol.getShort(bytes, at + At.ERROR_CODE);
+    }
+
+    /// Of a refusal: its text. Makes a string.
+    public String errorText() {
+        return new String(
+                bytes, at + At.ERROR_TEXT, Protocol.getShort(bytes, at + At.ERROR_LENGTH), StandardCharsets.UTF_8);
+    }
+}

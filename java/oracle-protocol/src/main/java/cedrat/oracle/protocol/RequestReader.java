@@ -1,0 +1,153 @@
+package cedrat.oracle.protocol;
+
+import cedrat.oracle.protocol.Protocol.At;
+
+/// Reads requests, as a server does. For one thread at a time.
+public final class RequestReader extends FrameReader {
+    private final int rowsMax;
+    private int startsAt;
+    private int starts;
+
+    /// A reader that takes so many rows with one commit, at most [Protocol#ROWS_MAX].
+    public RequestReader(int rowsMax) {
+        this.rowsMax = rowsMax;
+    }
+
+    @Override
+    void check() throws ProtocolException {
+        switch (kind()) {
+            case Protocol.HELLO -> checkHello();
+            case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> {
+                checkFlags(0);
+                checkLength(At.BODY);
+            }
+            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                checkFlags(0);
+                checkLength(At.START_END);
+                checkTimestamp(start());
+            }
+            case Protocol.COMMIT -> checkCommit();
+            case Protocol.STATUS -> {
+                checkFlags(0);
+                checkStarts(At.STATUS_STARTS, 1);
+                checkTimestamp(reader());
+            }
+            case Protocol.CLEANED -> {
+                checkFlags(0);
+                checkStarts(At.BODY, 1);
+            }
+            case Protocol.ANNOUNCE -> {
+                checkFlags(Protocol.FLAG_LAST);
+                checkStarts(At.BODY, 0);
+            }
+            default -> throw refused(ErrorCode.UNSUPPORTED, "a request of kind " + (kind() & 0xff));
+        }
+    }
+
+    private void checkHello() throws ProtocolException {
+        // The shape of a hello is the same in every version: a later client must be told which version is
+        // spoken here.
+        if (length < At.HELLO_END || longAt(At.HELLO_MAGIC) != Protocol.MAGIC) {
+            throw malformed("a hello that does not begin as one of this protocol");
+        }
+        if (versionLowest() > versionHighest()) {
+            throw malformed("a hello with versions from " + versionLowest() + " to " + versionHighest());
+        }
+        if (versionLowest() > Protocol.VERSION || versionHighest() < Protocol.VERSION) {
+            throw new ProtocolException(
+                    ErrorCode.VERSION,
+                    0,
+                    "the client speaks versions " + versionLowest() + " to " + versionHighest()
+                            + " of the protocol, the server version " + Protocol.VERSION);
+        }
+        if (session() == 0) {
+            throw malformed("a hello of session 0; a session has another number");
+        }
+    }
+
+    private void checkCommit() throws ProtocolException {
+        checkFlags(0);
+        if (length < At.COMMIT_ROWS) {
+            throw malformed("a commit of " + length + " bytes");
+        }
+        long all = Integer.toUnsignedLong(writes()) + Integer.toUnsignedLong(reads());
+        if (At.COMMIT_ROWS + all * Long.BYTES != length) {
+            throw malformed("a commit of " + all + " rows with " + length + " bytes");
+        }
+        if (all > rowsMax) {
+            throw refused(ErrorCode.TOO_MANY_ROWS, "a commit of " + all + " rows; this server takes " + rowsMax);
+        }
+        checkTimestamp(start());
+        for (int row = 0; row < all; row++) {
+            if (Protocol.isReservedRow(row(row))) {
+                throw refused(
+                        ErrorCode.RESERVED_ROW,
+                        "row " + row + " of a commit has the id " + Long.toHexString(row(row)) + ", which no row has");
+            }
+        }
+    }
+
+    private void checkStarts(int from, int min) throws ProtocolException {
+        startsAt = from;
+        starts = checkLongs(from, min);
+        for (int index = 0; index < starts; index++) {
+            checkTimestamp(start(index));
+        }
+    }
+
+    private void checkTimestamp(long number) throws ProtocolException {
+        if (!Protocol.isTimestamp(number)) {
+            throw refused(ErrorCode.TIMESTAMP, Long.toUnsignedString(number) + " is no timestamp");
+        }
+    }
+
+    /// Of a hello: the oldest version that the client speaks.
+    public int versionLowest() {
+        return Protocol.getShort(bytes, at + At.HELLO_LOWEST);
+    }
+
+    /// Of a hello: the newest version that the client speaks.
+    public int versionHighest() {
+        return Protocol.getShort(bytes, at + At.HELLO_HIGHEST);
+    }
+
+    /// Of a hello: the number of the session, which the client has drawn at random.
+    public long session() {
+        return longAt(At.HELLO_SESSION);
+    }
+
+    /// Of a request about one transaction: its start timestamp.
+    public long start() {
+        return longAt(At.START);
+    }
+
+    /// Of a commit: how many rows were written.
+    public int writes() {
+        return Protocol.getInt(bytes, at + At.COMMIT_WRITES);
+    }
+
+    /// Of a commit: how many rows were read, if the transaction is to be serialisable.
+    public int reads() {
+        return Protocol.getInt(bytes, at + At.COMMIT_READS);
+    }
+
+    /// Of a commit: the id of a row; those written come first, then those read.
+    public long row(int index) {
+        return longAt(At.COMMIT_ROWS + index * Long.BYTES);
+    }
+
+    /// Of a question: the start timestamp of who asks.
+    public long reader() {
+        return longAt(At.STATUS_READER);
+    }
+
+    /// Of a request about several transactions: how many.
+    public int starts() {
+        return starts;
+    }
+
+    /// Of a request about several transactions: the start timestamp of one.
+    public long start(int index) {
+        return longAt(startsAt + index * Long.BYTES);
+    }
+}

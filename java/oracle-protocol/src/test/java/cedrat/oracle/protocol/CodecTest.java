@@ -1,0 +1,280 @@
+package cedrat.oracle.protocol;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Arrays;
+import java.util.SplittableRandom;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.LongRange;
+import net.jqwik.api.constraints.Size;
+import org.junit.jupiter.api.Test;
+
+class CodecTest {
+    private static final int ROWS_MAX = 100;
+
+    private static long timestamp(SplittableRandom random) {
+        return random.nextLong(1, 1L << random.nextInt(1, 63));
+    }
+
+    private static long[] timestamps(SplittableRandom random, int count) {
+        return random.longs(count)
+                .map(drawn -> (drawn & Protocol.TIMESTAMP_MAX) | 1)
+                .toArray();
+    }
+
+    private static long[] rows(SplittableRandom random, int count) {
+        return random.longs(count)
+                .map(drawn -> Protocol.isReservedRow(drawn) ? 1 : drawn)
+                .toArray();
+    }
+
+    /// Frames of all kinds, as a client writes them; what is read of them, piece by piece, is what was
+    /// written.
+    @Property(tries = 300)
+    void requestsAreReadAsTheyWereWritten(@ForAll @LongRange(min = 1) long seed) throws ProtocolException {
+        SplittableRandom random = new SplittableRandom(seed);
+        FrameWriter out = new FrameWriter(16);
+        RequestReader in = new RequestReader(ROWS_MAX);
+        long id = random.nextLong();
+        long start = timestamp(random);
+        long[] starts = timestamps(random, random.nextInt(1, 20));
+        long[] writes = rows(random, random.nextInt(50));
+        long[] reads = rows(random, random.nextInt(50));
+        byte kind = (byte) random.nextInt(1, 13);
+        switch (kind) {
+            case Protocol.HELLO -> out.hello(id, 0, random.nextInt(1, 65_536), start);
+            case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> out.plain(kind, id);
+            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> out.start(kind, id, start);
+            case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
+            case Protocol.STATUS -> out.status(id, start, starts, starts.length);
+            default -> out.starts(kind, 0, id, starts, 0, starts.length);
+        }
+        int length = out.length();
+        out.plain(Protocol.PING, 1); // what follows does not matter
+        int from = random.nextInt(10);
+        byte[] bytes = new byte[from + out.length()];
+        System.arraycopy(out.bytes(), 0, bytes, from, out.length());
+        for (int cut = 0; cut < length; cut++) {
+            assertEquals(0, in.next(bytes, from, from + cut), "P1: all of it is not there");
+        }
+        assertEquals(length, in.next(bytes, from, bytes.length));
+        assertEquals(kind, in.kind());
+        assertEquals(id, in.id());
+        switch (kind) {
+            case Protocol.HELLO -> assertEquals(start, in.session());
+            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertEquals(start, in.start());
+            case Protocol.COMMIT -> {
+                assertEquals(start, in.start());
+                assertEquals(writes.length, in.writes());
+                assertEquals(reads.length, in.reads());
+                for (int row = 0; row < writes.length; row++) {
+                    assertEquals(writes[row], in.row(row));
+                }
+                for (int row = 0; row < reads.length; row++) {
+                    assertEquals(reads[row], in.row(writes.length + row));
+                }
+            }
+            case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
+                assertEquals(starts.length, in.starts());
+                for (int index = 0; index < starts.length; index++) {
+                    assertEquals(starts[index], in.start(index));
+                }
+                assertTrue(kind != Protocol.STATUS || in.reader() == start);
+            }
+            default -> {
+                // nothing else to read
+            }
+        }
+    }
+
+    @Property(tries = 300)
+    void repliesAreReadAsTheyWereWritten(@ForAll @LongRange(min = 1) long seed) throws ProtocolException {
+        SplittableRandom random = new SplittableRandom(seed);
+        FrameWriter out = new FrameWriter(16);
+        ReplyReader in = new ReplyReader();
+        long id = random.nextLong();
+        long value = random.nextInt(4) == 0 ? -random.nextLong(1, 4) : timestamp(random);
+        int count = random.nextInt(20);
+        byte kind = (byte) random.nextInt(0, 13);
+        switch (kind) {
+            case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
+            case Protocol.HELLO -> out.welcome(id, 1, 2, 3, 4);
+            case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
+            case Protocol.PING, Protocol.CLOSE -> out.done(kind, id);
+            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+                int values = out.values(kind, id, count);
+                for (int index = 0; index < count; index++) {
+                    out.putValue(values, index, value);
+                }
+            }
+            default -> out.value(kind, id, value);
+        }
+        for (int cut = 0; cut < out.length(); cut++) {
+            assertEquals(0, in.next(out.bytes(), 0, cut), "P1: all of it is not there");
+        }
+        assertEquals(out.length(), in.next(out.bytes(), 0, out.length()));
+        assertEquals(id, in.id());
+        assertEquals(kind, in.request());
+        switch (kind) {
+            case 0 -> {
+                assertEquals(ErrorCode.EXPIRED, in.errorCode());
+                assertTrue("späť".repeat(400).startsWith(in.errorText()));
+            }
+            case Protocol.HELLO -> assertEquals(3, in.rowsMax());
+            case Protocol.PING, Protocol.CLOSE -> assertEquals(0, in.values());
+            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+                assertEquals(count, in.values());
+                assertTrue(count == 0 || in.value(count - 1) == value);
+            }
+            default -> assertEquals(Math.abs(value), Math.abs(in.value()));
+        }
+    }
+
+    /// P1 and P2, for bytes that are nearly frames: a true one with some bytes turned, or none at all.
+    @Property(tries = 20_000)
+    void whateverTheBytesAre(
+            @ForAll @Size(max = 120) byte[] bytes,
+            @ForAll @IntRange(max = 13) int kind,
+            @ForAll @LongRange(min = 1) long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        if (bytes.length >= Protocol.HEADER_BYTES) {
+            boolean isReply = random.nextBoolean();
+            bytes[4] = (byte) (isReply ? kind | Protocol.REPLY : kind);
+            if (random.nextInt(4) != 0) {
+                Protocol.INT.set(bytes, 0, bytes.length - 4 - random.nextInt(3) / 2);
+                Arrays.fill(bytes, 5, 8, (byte) 0);
+            }
+            if (kind == Protocol.HELLO && bytes.length >= 24 && random.nextBoolean()) {
+                Protocol.LONG.set(bytes, 16, Protocol.MAGIC);
+            }
+            if (kind == Protocol.COMMIT && bytes.length >= 32 && random.nextBoolean()) {
+                Protocol.INT.set(bytes, 24, (bytes.length - 32) / 8 + random.nextInt(2));
+                Protocol.INT.set(bytes, 28, -random.nextInt(2));
+            }
+        }
+        RequestReader requests = new RequestReader(4);
+        try {
+            int length = requests.next(bytes, 0, bytes.length);
+            assertTrue(length <= bytes.length);
+            if (length > 0) {
+                touch(requests);
+            }
+        } catch (ProtocolException refused) {
+            assertTrue(refused.skip() <= bytes.length && refused.skip() >= 0);
+            assertEquals(refused.isFatal(), refused.skip() == 0);
+            requests.id();
+        }
+        ReplyReader replies = new ReplyReader();
+        try {
+            int length = replies.next(bytes, 0, bytes.length);
+            assertTrue(length <= bytes.length);
+            if (length > 0 && replies.kind() == Protocol.ERROR) {
+                replies.errorText();
+            }
+            if (length > 0 && replies.kind() != Protocol.ERROR) {
+                for (int index = 0; index < replies.values(); index++) {
+                    replies.value(index);
+                }
+            }
+        } catch (ProtocolException refused) {
+            assertTrue(refused.skip() <= bytes.length);
+        }
+    }
+
+    /// Everything that a server would read of it can be read, and is what P2 says.
+    private static void touch(RequestReader request) {
+        switch (request.kind()) {
+            case Protocol.COMMIT -> {
+                assertTrue(request.writes() >= 0 && request.reads() >= 0 && request.writes() + request.reads() <= 4);
+                for (int row = 0; row < request.writes() + request.reads(); row++) {
+                    assertFalse(Protocol.isReservedRow(request.row(row)), "P2");
+                }
+                assertTrue(Protocol.isTimestamp(request.start()), "P2");
+            }
+            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE ->
+                assertTrue(Protocol.isTimestamp(request.start()), "P2");
+            case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
+                for (int index = 0; index < request.starts(); index++) {
+                    assertTrue(Protocol.isTimestamp(request.start(index)), "P2");
+                }
+            }
+            default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.CLOSE);
+        }
+    }
+
+    private static ProtocolException refused(FrameWriter frames) {
+        RequestReader reader = new RequestReader(4);
+        return assertThrows(ProtocolException.class, () -> reader.next(frames.bytes(), 0, frames.length()));
+    }
+
+    @Test
+    void whatIsRefusedAndWhy() {
+        FrameWriter out = new FrameWriter(16);
+        for (long row : new long[] {Protocol.ROW_NONE, Protocol.ROW_HIGHEST}) {
+            out.clear();
+            out.commit(1, 1, new long[] {1}, 1, new long[] {row}, 1);
+            assertEquals(ErrorCode.RESERVED_ROW, refused(out).code());
+            assertEquals(out.length(), refused(out).skip(), "the connection goes on");
+        }
+        for (long start : new long[] {0, -1, Protocol.ABORTED, Protocol.OPEN, Protocol.TIMESTAMP_MAX + 1}) {
+            out.clear();
+            out.start(Protocol.RESOLVE, 1, start);
+            assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
+            out.clear();
+            out.status(1, 1, new long[] {1, start}, 2);
+            assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
+            out.clear();
+            out.status(1, start, new long[] {1}, 1);
+            assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
+        }
+        out.clear();
+        out.commit(1, 1, new long[] {1, 2, 3}, 3, new long[] {4, 5}, 2);
+        assertEquals(ErrorCode.TOO_MANY_ROWS, refused(out).code());
+        assertFalse(refused(out).isFatal());
+        out.clear();
+        out.hello(1, 2, 3, 4);
+        assertEquals(ErrorCode.VERSION, refused(out).code());
+        assertTrue(refused(out).isFatal());
+        out.clear();
+        out.hello(1, 0, 0, 4);
+        assertEquals(ErrorCode.VERSION, refused(out).code());
+        out.clear();
+        out.hello(1, 1, 1, 0);
+        assertEquals(ErrorCode.MALFORMED, refused(out).code());
+        out.clear();
+        out.plain((byte) 13, 1);
+        assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
+        assertFalse(refused(out).isFatal());
+        out.clear();
+        out.starts(Protocol.ANNOUNCE, 2, 1, new long[0], 0, 0);
+        assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
+        out.clear();
+        out.plain(Protocol.PING, 1);
+        Protocol.INT.set(out.bytes(), 0, Protocol.FRAME_BYTES_MAX - 3);
+        assertEquals(ErrorCode.TOO_LONG, refused(out).code());
+        Protocol.INT.set(out.bytes(), 0, -1);
+        assertEquals(ErrorCode.TOO_LONG, refused(out).code());
+        Protocol.INT.set(out.bytes(), 0, 11);
+        assertEquals(ErrorCode.MALFORMED, refused(out).code());
+    }
+
+    /// A longer hello is one of a later version that speaks this one too.
+    @Test
+    void aHelloMayGrow() throws ProtocolException {
+        FrameWriter out = new FrameWriter(64);
+        out.hello(1, 1, 9, 4);
+        int length = out.length() + 8;
+        byte[] longer = Arrays.copyOf(out.bytes(), length);
+        Protocol.INT.set(longer, 0, length - 4);
+        RequestReader reader = new RequestReader(4);
+        assertEquals(length, reader.next(longer, 0, length));
+        assertEquals(9, reader.versionHighest());
+        assertNull(ErrorCode.of(999));
+    }
+}

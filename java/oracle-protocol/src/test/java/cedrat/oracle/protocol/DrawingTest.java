@@ -1,0 +1,162 @@
+package cedrat.oracle.protocol;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cedrat.oracle.protocol.Protocol.At;
+import java.io.IOException;
+import java.lang.reflect.Field;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+
+/// What docs/formats/oracle-protocol.md says is what the code does.
+class DrawingTest {
+    private static final Path PAGE = Path.of("../../docs/formats/oracle-protocol.md");
+
+    /// Rows of tables whose first cell is a number and whose cell with this index is a name in capitals: name
+    /// to number.
+    private static Map<String, Integer> drawn(int nameCell, String heading) throws IOException {
+        Map<String, Integer> rows = new TreeMap<>();
+        boolean within = false;
+        for (String line : Files.readAllLines(PAGE)) {
+            if (line.startsWith("|")) {
+                within |= line.startsWith(heading);
+            } else {
+                within = false;
+            }
+            String[] cells = line.split("\\|");
+            if (within && cells.length > nameCell && cells[1].strip().matches("\\d+")) {
+                rows.put(cells[nameCell].strip(), Integer.parseInt(cells[1].strip()));
+            }
+        }
+        return rows;
+    }
+
+    @Test
+    void offsets() throws IOException, IllegalAccessException {
+        Map<String, Integer> constants = new TreeMap<>();
+        for (Field field : At.class.getDeclaredFields()) {
+            boolean isElsewhere =
+                    field.getName().endsWith("_END") || field.getName().startsWith("STATUS_");
+            if (!isElsewhere) {
+                constants.put(field.getName(), field.getInt(null));
+            }
+        }
+        assertEquals(drawn(3, "| offset"), constants);
+    }
+
+    @Test
+    void kinds() throws IOException {
+        Map<String, Integer> kinds = new TreeMap<>(Map.of(
+                "HELLO",
+                (int) Protocol.HELLO,
+                "BEGIN",
+                (int) Protocol.BEGIN,
+                "COMMIT",
+                (int) Protocol.COMMIT,
+                "ABORT",
+                (int) Protocol.ABORT,
+                "END",
+                (int) Protocol.END));
+        kinds.putAll(Map.of(
+                "STATUS",
+                (int) Protocol.STATUS,
+                "RESOLVE",
+                (int) Protocol.RESOLVE,
+                "CLEANED",
+                (int) Protocol.CLEANED,
+                "PING",
+                (int) Protocol.PING,
+                "LOW_WATER",
+                (int) Protocol.LOW_WATER,
+                "ANNOUNCE",
+                (int) Protocol.ANNOUNCE,
+                "CLOSE",
+                (int) Protocol.CLOSE));
+        assertEquals(drawn(2, "| kind"), kinds);
+    }
+
+    @Test
+    void codes() throws IOException {
+        Map<String, Integer> codes = new TreeMap<>();
+        for (ErrorCode code : ErrorCode.values()) {
+            codes.put(code.name(), code.number());
+            assertEquals(code, ErrorCode.of(code.number()));
+        }
+        assertEquals(drawn(2, "| code"), codes);
+    }
+
+    /// The frames of the example, each under its direction and name.
+    private static Map<String, String> example() throws IOException {
+        Map<String, String> frames = new LinkedHashMap<>();
+        String name = null;
+        boolean within = false;
+        for (String line : Files.readAllLines(PAGE)) {
+            if (line.startsWith("```")) {
+                within = line.equals("```hex");
+            } else if (within) {
+                if (!line.startsWith(" ")) {
+                    name = line.substring(0, 13).strip();
+                }
+                frames.merge(name, line.substring(13).strip(), (before, more) -> before + " " + more);
+            }
+        }
+        return frames;
+    }
+
+    private static String hex(FrameWriter frames) {
+        String hex = HexFormat.ofDelimiter(" ").formatHex(frames.bytes(), 0, frames.length());
+        frames.clear();
+        return hex;
+    }
+
+    @Test
+    void theExampleIsWhatIsWrittenAndRead() throws IOException, ProtocolException {
+        FrameWriter out = new FrameWriter(1);
+        Map<String, String> written = new LinkedHashMap<>();
+        out.hello(-1, 1, 1, 0x0102030405060708L);
+        written.put("> hello", hex(out));
+        out.welcome(-1, 1, 30_000, Protocol.ROWS_MAX, 16_384);
+        written.put("< hello", hex(out));
+        out.starts(Protocol.ANNOUNCE, Protocol.FLAG_LAST, -2, new long[0], 0, 0);
+        written.put("> announce", hex(out));
+        out.values(Protocol.ANNOUNCE, -2, 0);
+        written.put("< announce", hex(out));
+        out.plain(Protocol.BEGIN, 1);
+        written.put("> begin", hex(out));
+        out.value(Protocol.BEGIN, 1, 7);
+        written.put("< begin", hex(out));
+        out.commit(2, 7, new long[] {0x1122334455667788L}, 1, new long[] {5}, 1);
+        written.put("> commit", hex(out));
+        out.value(Protocol.COMMIT, 2, 9);
+        written.put("< commit", hex(out));
+        out.status(3, 10, new long[] {7, 8}, 2);
+        written.put("> status", hex(out));
+        int values = out.values(Protocol.STATUS, 3, 2);
+        out.putValue(values, 0, 9);
+        out.putValue(values, 1, Protocol.OPEN);
+        written.put("< status", hex(out));
+        out.error(4, 0, ErrorCode.RESERVED_ROW, "row");
+        written.put("< refusal", hex(out));
+        assertEquals(lines(example()), lines(written));
+
+        for (Map.Entry<String, String> frame : written.entrySet()) {
+            byte[] bytes = HexFormat.ofDelimiter(" ").parseHex(frame.getValue());
+            FrameReader reader =
+                    frame.getKey().startsWith(">") ? new RequestReader(Protocol.ROWS_MAX) : new ReplyReader();
+            assertEquals(bytes.length, reader.next(bytes, 0, bytes.length), frame.getKey());
+        }
+    }
+
+    private static List<String> lines(Map<String, String> frames) {
+        List<String> lines = new ArrayList<>();
+        frames.forEach((name, hex) -> lines.add(name + "  " + hex));
+        return lines;
+    }
+}

@@ -1,0 +1,43 @@
+package cedrat.oracle.server;
+
+import io.netty.buffer.ByteBuf;
+import java.util.Arrays;
+
+/// The replies that one entry of the log releases. Used again and again.
+final class Batch {
+    /// The number of the entry.
+    long number;
+    /// How many requests were answered.
+    int requests;
+    /// How many connections have replies, and what each has.
+    int size;
+    Connection[] connections = new Connection[16];
+    ByteBuf[] replies = new ByteBuf[16];
+    int[] counts = new int[16];
+    boolean[] closing = new boolean[16];
+
+    void add(Connection connection) {
+        if (size == connections.length) {
+            connections = Arrays.copyOf(connections, 2 * size);
+            replies = Arrays.copyOf(replies, 2 * size);
+            counts = Arrays.copyOf(counts, 2 * size);
+            closing = Arrays.copyOf(closing, 2 * size);
+        }
+        connections[size++] = connection;
+    }
+
+    void clear() {
+        Arrays.fill(connections, 0, size, null);
+        Arrays.fill(replies, 0, size, null);
+        size = 0;
+        requests = 0;
+    }
+
+    /// Gives back replies that will not be sent.
+    void drop() {
+        for (int at = 0; at < size; at++) {
+            replies[at].release();
+        }
+        clear();
+    }
+}

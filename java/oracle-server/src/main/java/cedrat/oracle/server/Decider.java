@@ -1,0 +1,371 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.RequestReader;
+import cedrat.oracle.state.Rows;
+import cedrat.oracle.state.StatusOracle;
+import cedrat.oracle.transport.Buffers;
+import io.netty.buffer.ByteBuf;
+import io.netty.channel.EventLoop;
+import java.util.ArrayDeque;
+import java.util.concurrent.CompletableFuture;
+
+/// Decides requests.
+///
+/// ```text
+/// receive            decide                  persist                    reply
+/// bytes of a ──────▶ the open batch ───────▶ batches in flight ───────▶ one write for each
+/// connection         entry and replies       in the order of the log    connection of the batch
+/// ```
+///
+/// - D3  What one connection may have outstanding is bounded, and so is the open batch. Where there is no
+///   room, bytes stay where they are, and the connection is not read from: the sender's kernel makes it wait.
+///
+/// The other sentences are [Persister]'s. Lives on one event loop, the "decide" thread; nothing here is
+/// synchronized. Connections may live on the same loop, or on others: Netty then carries bytes here and
+/// replies there.
+final class Decider {
+    private final EventLoop loop;
+    private final ServerOptions options;
+    private final StatusOracle oracle;
+    private final Persister persister;
+    private final Sessions sessions;
+    private final Fault fault;
+
+    private final RequestReader request;
+    private final Rows writes = new Rows();
+    private final Rows reads = new Rows();
+
+    /// Connections with input, but without room for the answers.
+    private final ArrayDeque<Connection> waiting = new ArrayDeque<>();
+    private boolean resumeIsScheduled;
+    private final Runnable resume;
+    /// No request is decided any more.
+    private boolean ending;
+
+    /// A decider of an oracle whose decisions `persister` appends.
+    Decider(EventLoop loop, ServerOptions options, StatusOracle oracle, Persister persister, Fault fault) {
+        this.loop = loop;
+        this.options = options;
+        this.oracle = oracle;
+        this.persister = persister;
+        this.fault = fault;
+        sessions = new Sessions(oracle);
+        request = new RequestReader(options.rowsMax());
+        resume = () -> persister.guard(this::resume);
+    }
+
+    /// The log was replayed: requests may come.
+    void begin() {
+        sessions.begin();
+        persister.begin(() -> {
+            if (!waiting.isEmpty()) {
+                scheduleResume();
+            }
+        });
+    }
+
+    // ---- receive ----------------------------------------------------------------------------------------------------
+
+    /// Bytes have arrived. The buffer is the decider's from now on.
+    void receive(Connection connection, ByteBuf bytes) {
+        try {
+            if (!isEnding() && !connection.finished) {
+                connection.input.add(bytes);
+                if (!connection.waiting) {
+                    decide(connection);
+                }
+            }
+        } catch (RuntimeException | Error broken) {
+            persister.fail(broken);
+        } finally {
+            bytes.release();
+        }
+    }
+
+    /// The client has read enough of its replies that more can be sent.
+    void writable(Connection connection) {
+        if (connection.waiting) {
+            scheduleResume();
+        }
+    }
+
+    /// The connection is gone.
+    void closed(Connection connection) {
+        connection.finished = true;
+        connection.input.clear();
+        sessions.closed(connection);
+    }
+
+    private boolean isEnding() {
+        return ending || persister.isStopped();
+    }
+
+    private boolean mayDecide(Connection connection) {
+        return connection.outstanding < options.outstandingMax() && persister.hasRoom();
+    }
+
+    private void hold(Connection connection) {
+        connection.waiting = true;
+        connection.setReading(false);
+        waiting.add(connection);
+    }
+
+    private void scheduleResume() {
+        if (!resumeIsScheduled) {
+            resumeIsScheduled = true;
+            loop.execute(resume);
+        }
+    }
+
+    private void resume() {
+        resumeIsScheduled = false;
+        for (int count = waiting.size(); count > 0; count--) {
+            Connection connection = waiting.poll();
+            connection.waiting = false;
+            decide(connection);
+            if (!connection.waiting) {
+                connection.setReading(true);
+            }
+        }
+    }
+
+    // ---- decide -----------------------------------------------------------------------------------------------------
+
+    private void decide(Connection connection) {
+        assert loop.inEventLoop() : "only the decide thread decides";
+        if (!connection.channel.isWritable()) {
+            hold(connection);
+            return;
+        }
+        while (!connection.finished && !isEnding()) {
+            if (!mayDecide(connection)) {
+                hold(connection);
+                return;
+            }
+            try {
+                int length = request.next(connection.input.bytes(), connection.input.from(), connection.input.end());
+                if (length == 0) {
+                    return;
+                }
+                answer(connection);
+                connection.input.skip(length);
+            } catch (ProtocolException refused) {
+                if (refused.isFatal()) {
+                    refuse(connection, request.id(), refused.code(), refused.getMessage());
+                } else {
+                    error(connection, refused.code(), refused.getMessage());
+                    connection.input.skip(refused.skip());
+                }
+            }
+        }
+        connection.input.clear();
+    }
+
+    private void answer(Connection connection) {
+        long id = request.id();
+        byte kind = request.kind();
+        Session session = connection.session;
+        if (kind == Protocol.HELLO || session == null) {
+            hello(connection);
+            return;
+        }
+        session.silentTicks = 0;
+        switch (kind) {
+            case Protocol.BEGIN -> {
+                connection.replies.value(kind, id, oracle.begin(session.number));
+                persister.replied(connection);
+                if (fault == Fault.STARTS_BEFORE_THE_LOG) {
+                    connection.channel.writeAndFlush(Buffers.take(connection.replies, connection.channel));
+                }
+            }
+            case Protocol.COMMIT -> {
+                if (isGivenOut(connection, request.start())) {
+                    readRows();
+                    value(connection, oracle.commit(request.start(), writes, reads));
+                }
+            }
+            case Protocol.END -> {
+                if (isGivenOut(connection, request.start())) {
+                    writes.clear();
+                    reads.clear();
+                    value(connection, oracle.commit(request.start(), writes, reads));
+                }
+            }
+            case Protocol.ABORT -> {
+                if (isGivenOut(connection, request.start())) {
+                    value(connection, oracle.abort(request.start()));
+                }
+            }
+            case Protocol.RESOLVE -> {
+                if (isGivenOut(connection, request.start())) {
+                    value(connection, oracle.resolve(request.start()));
+                }
+            }
+            case Protocol.STATUS -> {
+                if (isGivenOut(connection, request.reader()) && areGivenOut(connection)) {
+                    status(connection);
+                }
+            }
+            case Protocol.CLEANED -> {
+                if (areGivenOut(connection)) {
+                    cleaned(connection);
+                }
+            }
+            case Protocol.ANNOUNCE -> {
+                if (areGivenOut(connection)) {
+                    announce(connection);
+                }
+            }
+            case Protocol.LOW_WATER -> value(connection, oracle.lowWaterMark());
+            case Protocol.PING -> {
+                connection.replies.done(kind, id);
+                persister.replied(connection);
+            }
+            case Protocol.CLOSE -> {
+                connection.replies.done(kind, id);
+                persister.replied(connection);
+                finish(connection);
+                sessions.expire(session);
+            }
+            default -> throw new AssertionError("a request of kind " + kind + " passed the reader");
+        }
+    }
+
+    /// Looks a timestamp up that a client claims to know. A transaction that never began cannot be asked
+    /// about: nothing that is said of it now would hold when it begins.
+    private boolean isGivenOut(Connection connection, long timestamp) {
+        if (timestamp <= oracle.newest()) {
+            return true;
+        }
+        error(connection, ErrorCode.TIMESTAMP, "timestamp " + timestamp + " was not given out yet");
+        return false;
+    }
+
+    private boolean areGivenOut(Connection connection) {
+        for (int index = 0; index < request.starts(); index++) {
+            if (!isGivenOut(connection, request.start(index))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void readRows() {
+        writes.clear();
+        reads.clear();
+        int writeCount = request.writes();
+        for (int index = 0; index < writeCount; index++) {
+            writes.add(request.row(index));
+        }
+        int all = writeCount + request.reads();
+        for (int index = writeCount; index < all; index++) {
+            reads.add(request.row(index));
+        }
+    }
+
+    private void status(Connection connection) {
+        int count = request.starts();
+        int values = connection.replies.values(Protocol.STATUS, request.id(), count);
+        for (int index = 0; index < count; index++) {
+            connection.replies.putValue(values, index, oracle.status(request.start(index)));
+        }
+        persister.replied(connection);
+    }
+
+    private void cleaned(Connection connection) {
+        long forgotten = 0;
+        for (int index = 0; index < request.starts(); index++) {
+            forgotten += oracle.cleaned(request.start(index)) ? 1 : 0;
+        }
+        value(connection, forgotten);
+    }
+
+    private void value(Connection connection, long value) {
+        connection.replies.value(request.kind(), request.id(), value);
+        persister.replied(connection);
+    }
+
+    private void error(Connection connection, ErrorCode code, String text) {
+        connection.replies.error(request.id(), 0, code, text);
+        persister.replied(connection);
+    }
+
+    /// Refuses the connection itself: behind this reply it is closed.
+    private void refuse(Connection connection, long id, ErrorCode code, String text) {
+        connection.replies.error(id, Protocol.FLAG_CLOSING, code, text);
+        persister.replied(connection);
+        finish(connection);
+    }
+
+    private static void finish(Connection connection) {
+        connection.finished = true;
+        connection.closing = true;
+    }
+
+    // ---- sessions ---------------------------------------------------------------------------------------------------
+
+    private void hello(Connection connection) {
+        if (connection.session != null || request.kind() != Protocol.HELLO) {
+            refuse(connection, request.id(), ErrorCode.HELLO, "a connection begins with one hello");
+            return;
+        }
+        Connection before = sessions.hello(request.session(), connection);
+        if (before != null) {
+            refuse(before, 0, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
+        }
+        connection.replies.welcome(
+                request.id(),
+                Protocol.VERSION,
+                (int) options.sessionTimeout().toMillis(),
+                options.rowsMax(),
+                options.outstandingMax());
+        persister.replied(connection);
+    }
+
+    private void announce(Connection connection) {
+        int count = request.starts();
+        int values = connection.replies.values(Protocol.ANNOUNCE, request.id(), count);
+        for (int index = 0; index < count; index++) {
+            connection.replies.putValue(values, index, sessions.announce(connection.session, request.start(index)));
+        }
+        persister.replied(connection);
+        if ((request.flags() & Protocol.FLAG_LAST) != 0) {
+            sessions.announcedAll(connection.session);
+        }
+    }
+
+    /// A part of the time-out of sessions has passed.
+    void tick() {
+        persister.guard(this::age);
+    }
+
+    private void age() {
+        if (isEnding() || persister.isFull()) {
+            return; // nobody could make itself heard
+        }
+        sessions.age(silent -> refuse(
+                silent,
+                0,
+                ErrorCode.EXPIRED,
+                "nothing was heard of the session for "
+                        + options.sessionTimeout().toMillis()
+                        + " ms: it has expired, and its open transactions have aborted"));
+        persister.scheduleClose();
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------------
+
+    /// Decides nothing more, and has appended what was decided; then the log may be closed.
+    void flush() {
+        ending = true;
+        persister.flush();
+    }
+
+    /// Runs something on the decide thread. **Threads:** any may call.
+    CompletableFuture<Void> run(Runnable work) {
+        return CompletableFuture.runAsync(work, loop);
+    }
+}

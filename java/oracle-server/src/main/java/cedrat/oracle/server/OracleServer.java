@@ -1,0 +1,196 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.EntryWriter;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.OracleReplay;
+import cedrat.oracle.state.StatusOracle;
+import cedrat.oracle.transport.Transport;
+import io.netty.bootstrap.ServerBootstrap;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFuture;
+import io.netty.channel.ChannelInitializer;
+import io.netty.channel.ChannelOption;
+import io.netty.channel.EventLoop;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.WriteBufferWaterMark;
+import io.netty.channel.group.ChannelGroup;
+import io.netty.channel.group.DefaultChannelGroup;
+import io.netty.channel.socket.SocketChannel;
+import io.netty.util.concurrent.GlobalEventExecutor;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/// A status oracle that listens.
+///
+/// ```text
+/// start ──▶ Serving ──close──▶ Closed
+///              │                 ▲
+///              └─the log fails─▶ Stopped ──close
+/// ```
+///
+/// Serving: requests are decided, persisted and answered. Stopped: connections are closed, nothing is
+/// answered; [#stopped] says why. Closed: the threads have ended.
+///
+/// **Threads:** its methods may be called by any thread, but not by the log's.
+public final class OracleServer implements AutoCloseable {
+    /// Above so many unsent bytes of replies a connection is not read from, until they are fewer than a
+    /// quarter.
+    private static final int UNSENT_BYTES_MAX = 1 << 20;
+
+    private static final int BACKLOG = 1024;
+
+    private final Log log;
+    private final EventLoopGroup decide;
+    private final EventLoopGroup network;
+    private final ChannelGroup connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE, true);
+    private final CompletableFuture<Void> stopped = new CompletableFuture<>();
+    private final Persister persister;
+    private final Decider decider;
+    private final Channel listening;
+
+    /// Opens the log, replays it, and listens.
+    ///
+    /// @throws IOException if the log does not open, or the address is not to be had
+    /// @throws DamagedEntryException if the log is damaged
+    public static OracleServer start(ServerOptions options, Log log) throws IOException, DamagedEntryException {
+        return start(options, log, Fault.NONE);
+    }
+
+    static OracleServer start(ServerOptions options, Log log, Fault fault) throws IOException, DamagedEntryException {
+        return new OracleServer(options, log, fault);
+    }
+
+    private OracleServer(ServerOptions options, Log log, Fault fault) throws IOException, DamagedEntryException {
+        this.log = log;
+        EntryWriter entry = new EntryWriter();
+        StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry);
+        Transport transport = Transport.best();
+        decide = transport.loops(1, "decide");
+        network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
+        EventLoop loop = decide.next();
+        persister = new Persister(loop, oracle, entry, log, this::stop, fault);
+        decider = new Decider(loop, options, oracle, persister, fault);
+        boolean isListening = false;
+        try {
+            log.open(new OracleReplay(oracle), persister);
+            decider.begin();
+            listening = listen(options, transport, loop);
+            isListening = true;
+        } finally {
+            if (!isListening) {
+                shutDown();
+                log.close();
+            }
+        }
+        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
+        loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
+    }
+
+    private Channel listen(ServerOptions options, Transport transport, EventLoop loop) throws IOException {
+        ServerBootstrap bootstrap = new ServerBootstrap()
+                .group(decide, network)
+                .channel(transport.server())
+                .option(ChannelOption.SO_BACKLOG, BACKLOG)
+                .option(ChannelOption.SO_REUSEADDR, true)
+                .childOption(ChannelOption.TCP_NODELAY, true)
+                .childOption(
+                        ChannelOption.WRITE_BUFFER_WATER_MARK,
+                        new WriteBufferWaterMark(UNSENT_BYTES_MAX / 4, UNSENT_BYTES_MAX))
+                .childHandler(new ChannelInitializer<SocketChannel>() {
+                    @Override
+                    protected void initChannel(SocketChannel channel) {
+                        connections.add(channel);
+                        channel.pipeline().addLast(new Receiver(decider, loop));
+                    }
+                });
+        ChannelFuture bound = bootstrap.bind(options.listen()).awaitUninterruptibly();
+        if (!bound.isSuccess()) {
+            throw new IOException(
+                    "cannot listen on " + options.listen() + ": "
+                            + bound.cause().getMessage(),
+                    bound.cause());
+        }
+        return bound.channel();
+    }
+
+    /// Where it listens.
+    public InetSocketAddress address() {
+        return (InetSocketAddress) listening.localAddress();
+    }
+
+    /// Ends when the server was closed; fails, with the cause, when it has stopped by itself: because its log
+    /// has failed. Which of the requests that were not answered have been decided, only the next opening of
+    /// the log tells.
+    public CompletionStage<Void> stopped() {
+        return stopped.minimalCompletionStage();
+    }
+
+    private void stop(Throwable cause) {
+        stopped.completeExceptionally(cause);
+        if (listening != null) {
+            listening.close();
+        }
+        connections.close();
+    }
+
+    /// Takes no more requests, waits until the log has acknowledged the decisions on those there are, answers
+    /// them, and ends. A second call does nothing.
+    ///
+    /// @throws IOException if the log does not close; the server is closed nevertheless
+    @Override
+    public void close() throws IOException {
+        if (decide.isShuttingDown()) {
+            return;
+        }
+        listening.close().awaitUninterruptibly();
+        decider.run(decider::flush).join();
+        try {
+            log.close();
+        } finally {
+            decider.run(persister::end).join();
+            connections.close().awaitUninterruptibly();
+            shutDown();
+            stopped.complete(null);
+        }
+    }
+
+    private void shutDown() {
+        network.shutdownGracefully(0, 1, TimeUnit.SECONDS);
+        decide.shutdownGracefully(0, 1, TimeUnit.SECONDS).awaitUninterruptibly();
+    }
+
+    // ---- for tests --------------------------------------------------------------------------------------------------
+
+    /// A part of the time-out of sessions passes.
+    void tick() {
+        decider.run(decider::tick).join();
+    }
+
+    /// Waits until everything that the server had begun is done, and everything written that it had to write.
+    void settle() {
+        for (int round = 0; round < 3; round++) {
+            decider.run(() -> {}).join();
+            network.forEach(loop -> loop.submit(() -> {}).syncUninterruptibly());
+        }
+    }
+
+    /// How many requests were decided and not answered.
+    int outstanding() {
+        AtomicInteger count = new AtomicInteger();
+        decider.run(() -> count.set(persister.outstanding())).join();
+        return count.get();
+    }
+
+    /// Waits until so many requests are in the batch that is open.
+    void awaitDecided(int count) {
+        AtomicInteger decided = new AtomicInteger();
+        while (decided.get() < count) {
+            decider.run(() -> decided.set(persister.decided())).join();
+        }
+    }
+}

@@ -1,0 +1,74 @@
+package cedrat.oracle.server;
+
+import io.netty.buffer.ByteBuf;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.channel.EventLoop;
+
+/// Carries what happens on a connection to the decide thread: by a call if that is the thread of the
+/// connection too.
+final class Receiver extends ChannelInboundHandlerAdapter {
+    /// So many bytes may be on their way to the decide thread before a network thread stops reading.
+    private static final int HANDED_OVER_MAX = 1 << 20;
+
+    private final Decider decider;
+    private final EventLoop decides;
+    private Connection connection;
+
+    Receiver(Decider decider, EventLoop decides) {
+        this.decider = decider;
+        this.decides = decides;
+    }
+
+    @Override
+    public void handlerAdded(ChannelHandlerContext context) {
+        connection = new Connection(context.channel());
+    }
+
+    @Override
+    public void channelRead(ChannelHandlerContext context, Object message) {
+        ByteBuf bytes = (ByteBuf) message;
+        if (decides.inEventLoop()) {
+            decider.receive(connection, bytes);
+            return;
+        }
+        int count = bytes.readableBytes();
+        if (connection.handedOver.addAndGet(count) >= HANDED_OVER_MAX) {
+            context.channel().config().setAutoRead(false);
+        }
+        decides.execute(() -> {
+            decider.receive(connection, bytes);
+            int before = connection.handedOver.getAndAdd(-count);
+            if (before >= HANDED_OVER_MAX && before - count < HANDED_OVER_MAX && !connection.waiting) {
+                connection.setReading(true);
+            }
+        });
+    }
+
+    @Override
+    public void channelWritabilityChanged(ChannelHandlerContext context) {
+        if (context.channel().isWritable()) {
+            run(() -> decider.writable(connection));
+        }
+    }
+
+    @Override
+    public void channelInactive(ChannelHandlerContext context) {
+        run(() -> decider.closed(connection));
+    }
+
+    /// The peer, or the network, has closed the connection in its own way: nothing that the server has done
+    /// wrong.
+    @Override
+    public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+        context.close();
+    }
+
+    private void run(Runnable work) {
+        if (decides.inEventLoop()) {
+            work.run();
+        } else {
+            decides.execute(work);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.Protocol;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.Objects;
+
+/// How a server is to run.
+///
+/// @param listen where it listens; port 0 for any
+/// @param rowsLog2 the newest 15/16 of two to this power of committed rows are kept in memory, at 16 bytes
+///     each
+/// @param sessionTimeout a session that is silent for so long expires, and its open transactions abort
+/// @param rowsMax so many rows, written and read together, may a transaction commit
+/// @param outstandingMax with so many requests of a connection unanswered the server stops reading from it
+/// @param networkThreads so many threads read and write beside the one that decides; with 0 that one does it
+///     all, which takes the least time of processors for a request
+public record ServerOptions(
+        InetSocketAddress listen,
+        int rowsLog2,
+        Duration sessionTimeout,
+        int rowsMax,
+        int outstandingMax,
+        int networkThreads) {
+    /// The port that servers listen on unless they are told another.
+    public static final int PORT = 7270;
+
+    private static final Duration TIMEOUT_MIN = Duration.ofMillis(100);
+    private static final Duration TIMEOUT_MAX = Duration.ofDays(1);
+
+    /// A server on the loopback, for a million rows.
+    public static final ServerOptions DEFAULTS = new ServerOptions(
+            new InetSocketAddress("127.0.0.1", PORT), 20, Duration.ofSeconds(30), Protocol.ROWS_MAX, 1 << 14, 0);
+
+    /// Checks them.
+    public ServerOptions {
+        Objects.requireNonNull(listen);
+        check(
+                sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
+                "a session times out after 100 ms at least and a day at most, not " + sessionTimeout);
+        check(
+                rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,
+                "a commit has 1 to " + Protocol.ROWS_MAX + " rows at most, not " + rowsMax);
+        check(outstandingMax > 0, "some request must be allowed to be outstanding");
+        check(networkThreads >= 0, "the number of network threads is negative");
+    }
+
+    private static void check(boolean holds, String otherwise) {
+        if (!holds) {
+            throw new IllegalArgumentException(otherwise);
+        }
+    }
+
+    /// The same, listening there.
+    public ServerOptions withListen(InetSocketAddress there) {
+        return new ServerOptions(there, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads);
+    }
+
+    /// The same, with another size of the map of rows.
+    public ServerOptions withRowsLog2(int log2) {
+        return new ServerOptions(listen, log2, sessionTimeout, rowsMax, outstandingMax, networkThreads);
+    }
+
+    /// The same, with another time-out of sessions.
+    public ServerOptions withSessionTimeout(Duration timeout) {
+        return new ServerOptions(listen, rowsLog2, timeout, rowsMax, outstandingMax, networkThreads);
+    }
+
+    /// The same, with another limit of rows.
+    public ServerOptions withRowsMax(int max) {
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, max, outstandingMax, networkThreads);
+    }
+
+    /// The same, with another limit of outstanding requests.
+    public ServerOptions withOutstandingMax(int max) {
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads);
+    }
+
+    /// The same, with other threads.
+    public ServerOptions withNetworkThreads(int threads) {
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, threads);
+    }
+}

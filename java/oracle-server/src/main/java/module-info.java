@@ -1,0 +1,16 @@
+/// The status oracle as a server: receive → decide → persist → reply.
+module cedrat.oracle.server {
+    requires transitive cedrat.oracle.log;
+    requires cedrat.oracle.protocol;
+    requires cedrat.oracle.state;
+    requires cedrat.oracle.transport;
+    requires info.picocli;
+    requires io.netty.buffer;
+    requires io.netty.common;
+    requires io.netty.transport;
+
+    exports cedrat.oracle.server;
+
+    opens cedrat.oracle.server to
+            info.picocli;
+}

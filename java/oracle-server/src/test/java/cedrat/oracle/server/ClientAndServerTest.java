@@ -1,0 +1,412 @@
+package cedrat.oracle.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientClosedException;
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.CommitTimestamp;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.Outcome.Aborted;
+import cedrat.oracle.client.Outcome.Committed;
+import cedrat.oracle.client.Outcome.Unknown;
+import cedrat.oracle.client.Outcome.Visibility;
+import cedrat.oracle.client.RefusedException;
+import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.client.UnavailableException;
+import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.Protocol;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// Clients and a server over the loopback, in one process.
+@Timeout(300)
+class ClientAndServerTest {
+    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
+            .withListen(new InetSocketAddress("127.0.0.1", 0))
+            .withRowsLog2(12)
+            .withSessionTimeout(Duration.ofDays(1));
+
+    /// Nothing of a test depends on these times; they only make it quick.
+    private static OracleClient connect(InetSocketAddress address) {
+        return OracleClient.open(ClientOptions.of(address)
+                .withPatience(Duration.ofMinutes(2))
+                .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)));
+    }
+
+    @Test
+    void transactionsBeginCommitAndAbort() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
+                OracleClient one = connect(server.address());
+                OracleClient other = connect(server.address())) {
+            StartTimestamp first = one.begin();
+            StartTimestamp second = other.begin();
+            assertEquals(first, one.lowWaterMark());
+            CommitTimestamp at =
+                    assertInstanceOf(Committed.class, one.commit(first, 5, 6)).at();
+            assertInstanceOf(Aborted.class, other.commit(second, 6, 7));
+            StartTimestamp third = other.begin();
+            assertEquals(Visibility.FALSE, other.isCommitted(second, first));
+            assertEquals(Visibility.TRUE, other.isCommitted(third, first));
+            assertEquals(Visibility.FALSE, other.isCommitted(third, second));
+            assertEquals(
+                    List.of(new Committed(at), new Aborted(), new Outcome.Open()),
+                    one.status(third, List.of(first, second, third)));
+            assertEquals(2, one.cleaned(List.of(first, second)));
+            assertEquals(Visibility.RETRY, other.isCommitted(third, first));
+            assertInstanceOf(Unknown.class, one.resolve(first));
+            assertInstanceOf(Aborted.class, one.resolve(third));
+            assertInstanceOf(Aborted.class, other.commit(third, 8));
+
+            StartTimestamp readOnly = one.begin();
+            assertEquals(new Committed(new CommitTimestamp(readOnly.value())), one.end(readOnly));
+            StartTimestamp given = one.begin();
+            assertInstanceOf(Aborted.class, one.abort(given));
+            StartTimestamp serialisable = one.begin();
+            StartTimestamp writer = one.begin();
+            assertInstanceOf(Committed.class, one.commit(writer, 100));
+            assertInstanceOf(Aborted.class, one.commitSerialisable(serialisable, new long[] {101}, new long[] {100}));
+        }
+    }
+
+    @Test
+    void whatTheServerRefusesIsSaid() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS.withRowsMax(2), new VolatileLog());
+                OracleClient client = connect(server.address())) {
+            StartTimestamp start = client.begin();
+            RefusedException why = assertThrows(RefusedException.class, () -> client.commit(start, Protocol.ROW_NONE));
+            assertEquals(ErrorCode.RESERVED_ROW, why.code());
+            why = assertThrows(RefusedException.class, () -> client.commit(start, 1, 2, 3));
+            assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
+            why = assertThrows(RefusedException.class, () -> client.resolve(new StartTimestamp(99)));
+            assertEquals(ErrorCode.TIMESTAMP, why.code());
+            why = assertThrows(RefusedException.class, () -> client.resolve(new StartTimestamp(-1)));
+            assertEquals(ErrorCode.TIMESTAMP, why.code());
+            why = assertThrows(RefusedException.class, () -> client.commit(start, new long[Protocol.ROWS_MAX + 1]));
+            assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
+            assertInstanceOf(Committed.class, client.commit(start, 1, 2));
+        }
+    }
+
+    /// O3 and C1: the network is cut between the decision and its reply.
+    @Test
+    void aCommitWhoseReplyWasLostIsSentAgain() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = connect(proxy.address())) {
+            for (int round = 0; round < 20; round++) {
+                StartTimestamp start = client.begin();
+                log.hold();
+                long before = log.appends();
+                CompletableFuture<Outcome> commit = client.commitAsync(start, 5);
+                log.awaitAppends(before + 1);
+                proxy.cut();
+                log.go();
+                CommitTimestamp at =
+                        assertInstanceOf(Committed.class, commit.join()).at();
+                assertEquals(new Committed(at), client.resolve(start));
+                assertEquals(start.value() + 1, at.value(), "decided once");
+            }
+        }
+    }
+
+    /// C2: the transaction whose begin was answered into a cut network holds nothing back.
+    @Test
+    void aBeginWhoseReplyWasLostLeavesNothingOpen() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = connect(proxy.address())) {
+            StartTimestamp known = client.begin();
+            log.hold();
+            long before = log.appends();
+            CompletableFuture<StartTimestamp> begin = client.beginAsync();
+            log.awaitAppends(before + 1);
+            proxy.cut();
+            log.go();
+            StartTimestamp start = begin.join();
+            assertEquals(known.value() + 2, start.value(), "another one");
+            assertEquals(known, client.lowWaterMark());
+            assertInstanceOf(Committed.class, client.commit(known, 1));
+            assertEquals(start, client.lowWaterMark());
+            client.end(start);
+            assertEquals(start.value() + 1, client.lowWaterMark().value() - 1);
+        }
+    }
+
+    /// The server is replaced by one that has its log: open transactions commit there, and a lost reply is
+    /// heard there.
+    @Test
+    void transactionsGoOnWithTheNextServer() throws Exception {
+        HeldLog log = new HeldLog();
+        HeldLog next;
+        CompletableFuture<Outcome> commit;
+        StartTimestamp open;
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = connect(proxy.address())) {
+            open = client.begin();
+            StartTimestamp start = client.begin();
+            log.hold();
+            long before = log.appends();
+            commit = client.commitAsync(start, 5);
+            log.awaitAppends(before + 1);
+            next = new HeldLog(1, log.all());
+            proxy.refuse(true);
+            proxy.cut();
+            log.go();
+            try (OracleServer successor = OracleServer.start(OPTIONS, next)) {
+                proxy.leadTo(successor.address());
+                proxy.refuse(false);
+                CommitTimestamp at =
+                        assertInstanceOf(Committed.class, commit.join()).at();
+                assertEquals(new Committed(at), client.resolve(start));
+                for (int tick = 0; tick < 3 * Sessions.TICKS; tick++) {
+                    successor.tick();
+                    client.lowWaterMark();
+                }
+                assertTrue(assertInstanceOf(Committed.class, client.commit(open, 6))
+                                .at()
+                                .compareTo(at)
+                        > 0);
+            }
+        }
+    }
+
+    /// C3: nobody guesses.
+    @Test
+    void patienceEnds() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
+                        .withPatience(Duration.ofMillis(500))
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp start = untilAnswered(client::begin);
+            log.hold();
+            long before = log.appends();
+            CompletableFuture<Outcome> commit = client.commitAsync(start, 5);
+            log.awaitAppends(before + 1);
+            proxy.refuse(true);
+            proxy.cut();
+            ExecutionException failed = assertThrows(ExecutionException.class, () -> commit.get(200, TimeUnit.SECONDS));
+            assertInstanceOf(UnavailableException.class, failed.getCause());
+            assertThrows(UnavailableException.class, client::begin);
+            log.go();
+            proxy.refuse(false);
+            assertInstanceOf(Committed.class, untilAnswered(() -> client.resolve(start)));
+        }
+    }
+
+    private static <T> T untilAnswered(java.util.function.Supplier<T> request) {
+        while (true) {
+            try {
+                return request.get();
+            } catch (UnavailableException again) {
+                // the machine is busy, or the client has not noticed yet
+            }
+        }
+    }
+
+    /// A client that was thrown out for its silence hears so of its transactions, and begins others.
+    @Test
+    void anExpiredClientGoesOn() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                OracleClient client = connect(server.address())) {
+            StartTimestamp start = client.begin();
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
+                server.tick();
+            }
+            assertInstanceOf(Aborted.class, client.commit(start, 5));
+            assertInstanceOf(Committed.class, client.commit(client.begin(), 5));
+        }
+    }
+
+    /// A client that asks for nothing makes itself heard by itself.
+    @Test
+    void aClientPings() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofSeconds(2)), log);
+                OracleClient client = connect(server.address())) {
+            StartTimestamp start = client.begin();
+            log.awaitAppends(log.appends() + 3); // pings, or what an expiry appends
+            assertInstanceOf(Committed.class, client.commit(start, 5));
+        }
+    }
+
+    @Test
+    void closingFailsWhatIsOutstandingAndAbortsWhatIsOpen() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                OracleClient witness = connect(server.address())) {
+            OracleClient client = connect(server.address());
+            StartTimestamp open = client.begin();
+            StartTimestamp start = client.begin();
+            log.hold();
+            long before = log.appends();
+            CompletableFuture<Outcome> commit = client.commitAsync(start, 5);
+            log.awaitAppends(before + 1);
+            Thread closing = Thread.ofPlatform().start(client::close);
+            ExecutionException failed = assertThrows(ExecutionException.class, () -> commit.get(200, TimeUnit.SECONDS));
+            assertInstanceOf(ClientClosedException.class, failed.getCause());
+            log.go();
+            closing.join();
+            assertInstanceOf(
+                    ClientClosedException.class,
+                    assertThrows(ExecutionException.class, () -> client.beginAsync()
+                                    .get())
+                            .getCause());
+            StartTimestamp reader = witness.begin();
+            assertInstanceOf(
+                    Aborted.class, witness.status(reader, List.of(open)).getFirst());
+            assertInstanceOf(
+                    Committed.class, witness.status(reader, List.of(start)).getFirst());
+        }
+    }
+
+    // ---- histories --------------------------------------------------------------------------------------------------
+
+    /// Rows in memory: whose versions there are of each. A version is there before its transaction commits.
+    private static final class Table {
+        final Map<Long, Queue<Long>> rows = new ConcurrentHashMap<>();
+
+        Queue<Long> versions(long row) {
+            return rows.computeIfAbsent(row, none -> new ConcurrentLinkedQueue<>());
+        }
+
+        /// Whose version a transaction sees: that with the newest commit before it began.
+        long read(OracleClient oracle, StartTimestamp reader, long row) {
+            while (true) {
+                List<StartTimestamp> writers =
+                        versions(row).stream().map(StartTimestamp::new).toList();
+                if (writers.isEmpty()) {
+                    return History.NOTHING;
+                }
+                long seen = History.NOTHING;
+                long newest = 0;
+                boolean retry = false;
+                List<Outcome> outcomes = oracle.status(reader, writers);
+                for (int index = 0; index < writers.size(); index++) {
+                    retry |= outcomes.get(index) instanceof Unknown;
+                    if (outcomes.get(index) instanceof Committed(CommitTimestamp at)
+                            && at.isBefore(reader)
+                            && at.value() > newest) {
+                        newest = at.value();
+                        seen = writers.get(index).value();
+                    }
+                }
+                if (!retry) {
+                    return seen;
+                }
+            }
+        }
+    }
+
+    /// Clients read and write few rows side by side, while the network is cut now and then; what they have
+    /// seen is snapshot isolation.
+    @Test
+    void whatClientsSeeIsSnapshotIsolation() throws Exception {
+        for (int networkThreads = 0; networkThreads < 2; networkThreads++) {
+            HeldLog log = new HeldLog(2, List.of());
+            History history = new History();
+            Table table = new Table();
+            try (OracleServer server = OracleServer.start(OPTIONS.withNetworkThreads(networkThreads), log);
+                    Proxy proxy = new Proxy(server.address())) {
+                List<Thread> threads = new ArrayList<>();
+                List<Throwable> failures = new ArrayList<>();
+                for (int number = 0; number < 6; number++) {
+                    SplittableRandom random = new SplittableRandom(number);
+                    Thread thread = new Thread(() -> run(proxy.address(), table, history, random));
+                    thread.setUncaughtExceptionHandler((which, failure) -> {
+                        synchronized (failures) {
+                            failures.add(failure);
+                        }
+                    });
+                    thread.start();
+                    threads.add(thread);
+                }
+                // Cut by what has happened, not by time.
+                for (long cutAt = 300; cutAt <= 1200; cutAt += 300) {
+                    log.awaitAppends(cutAt);
+                    proxy.cut();
+                }
+                for (Thread thread : threads) {
+                    thread.join();
+                }
+                assertEquals(List.of(), failures);
+            }
+            history.check();
+            assertTrue(
+                    history.committed() > 200 && history.aborted() > 50,
+                    history.committed() + " committed, " + history.aborted() + " aborted");
+        }
+    }
+
+    private static void run(InetSocketAddress address, Table table, History history, SplittableRandom random) {
+        try (OracleClient oracle = connect(address)) {
+            for (int count = 0; count < 150; count++) {
+                StartTimestamp start = oracle.begin();
+                Map<Long, Long> reads = new HashMap<>();
+                Set<Long> writes = new HashSet<>();
+                for (int read = random.nextInt(3); read > 0; read--) {
+                    long row = 1 + random.nextLong(12);
+                    reads.put(row, table.read(oracle, start, row));
+                }
+                for (int write = random.nextInt(3); write > 0; write--) {
+                    writes.add(1 + random.nextLong(12));
+                }
+                writes.forEach(row -> table.versions(row).add(start.value()));
+                Outcome outcome = random.nextInt(8) == 0
+                        ? oracle.abort(start)
+                        : oracle.commit(
+                                start,
+                                writes.stream().mapToLong(Long::longValue).toArray());
+                long commit = outcome instanceof Committed(CommitTimestamp at) ? at.value() : 0;
+                if (commit == 0) {
+                    writes.forEach(row -> table.versions(row).remove(start.value()));
+                    oracle.cleaned(List.of(start));
+                }
+                history.add(new History.Transaction(start.value(), commit, writes, reads));
+            }
+        }
+    }
+
+    /// The checker would have noticed.
+    @Test
+    void historiesThatAreNotSnapshotIsolationAreFound() {
+        History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 1), History.transaction(5, 0, 7, 3))
+                .check();
+        List<History> wrong = List.of(
+                History.of(History.transaction(1, 3, 7, 0), History.transaction(2, 4, 7, 0)), // a lost update
+                History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 0)), // not the newest
+                History.of(
+                        History.transaction(1, 2, 7, 0),
+                        History.transaction(3, 0, 7, 5),
+                        History.transaction(5, 6, 7, 1)), // from the future
+                History.of(History.transaction(1, 0, 7, 0), History.transaction(2, 3, 7, 1)), // of what aborted
+                History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 2, 8, 0))); // a timestamp twice
+        for (History history : wrong) {
+            assertThrows(AssertionError.class, history::check);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package cedrat.oracle.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/// What clients have seen of transactions, and whether snapshot isolation allows it. **Threads:** any may
+/// record.
+final class History {
+    /// A transaction that read nothing committed.
+    static final long NOTHING = 0;
+
+    /// A transaction that has ended. `commit` is 0 if it aborted; `reads` is, for each row, the start of
+    /// whose version it saw.
+    record Transaction(long start, long commit, Set<Long> writes, Map<Long, Long> reads) {}
+
+    private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
+
+    void add(Transaction transaction) {
+        all.add(transaction);
+    }
+
+    long committed() {
+        return all.stream().filter(each -> each.commit > 0).count();
+    }
+
+    long aborted() {
+        return all.size() - committed();
+    }
+
+    /// Fails if what was recorded is not snapshot isolation.
+    void check() {
+        Set<Long> timestamps = new HashSet<>();
+        Map<Long, TreeMap<Long, Transaction>> writers = new HashMap<>();
+        for (Transaction transaction : all) {
+            assertTrue(timestamps.add(transaction.start), "a timestamp was given out twice");
+            if (transaction.commit > 0 && !transaction.writes.isEmpty()) {
+                assertTrue(timestamps.add(transaction.commit), "a timestamp was given out twice");
+                assertTrue(transaction.commit > transaction.start, "committed before it began");
+                for (long row : transaction.writes) {
+                    writers.computeIfAbsent(row, none -> new TreeMap<>()).put(transaction.commit, transaction);
+                }
+            }
+        }
+        writers.forEach((row, commits) -> {
+            long before = 0;
+            for (Transaction transaction : commits.values()) {
+                assertTrue(transaction.start > before, "two transactions that overlap have written row " + row);
+                before = transaction.commit;
+            }
+        });
+        for (Transaction transaction : all) {
+            transaction.reads.forEach((row, seen) -> {
+                Map.Entry<Long, Transaction> newest =
+                        writers.getOrDefault(row, new TreeMap<>()).lowerEntry(transaction.start);
+                long expected = newest == null ? NOTHING : newest.getValue().start;
+                assertEquals(
+                        expected, seen, "the transaction that began at " + transaction.start + " reads row " + row);
+            });
+        }
+    }
+
+    /// Of a transaction that has written one row and seen another's version of it.
+    static Transaction transaction(long start, long commit, long row, long seen) {
+        return new Transaction(start, commit, Set.of(row), Map.of(row, seen));
+    }
+
+    static History of(Transaction... transactions) {
+        History history = new History();
+        history.all.addAll(List.of(transactions));
+        return history;
+    }
+}

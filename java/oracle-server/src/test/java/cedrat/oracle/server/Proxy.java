@@ -1,0 +1,90 @@
+package cedrat.oracle.server;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.ArrayList;
+import java.util.List;
+
+/// A network between clients and a server that can be cut. **Threads:** any may call.
+final class Proxy implements AutoCloseable {
+    private final ServerSocket listening;
+    private final List<Socket> sockets = new ArrayList<>();
+    private volatile InetSocketAddress server;
+    private volatile boolean refuses;
+
+    Proxy(InetSocketAddress server) throws IOException {
+        this.server = server;
+        listening = new ServerSocket(0, 100, InetAddress.getLoopbackAddress());
+        Thread.ofPlatform().daemon().name("proxy").start(this::accept);
+    }
+
+    InetSocketAddress address() {
+        return new InetSocketAddress(listening.getInetAddress(), listening.getLocalPort());
+    }
+
+    /// Where connections lead from now on.
+    void leadTo(InetSocketAddress other) {
+        server = other;
+    }
+
+    /// Cuts all connections, with what is on its way in either direction.
+    synchronized void cut() throws IOException {
+        for (Socket socket : sockets) {
+            socket.close();
+        }
+        sockets.clear();
+    }
+
+    /// Whether new connections are cut at once.
+    void refuse(boolean whether) {
+        refuses = whether;
+    }
+
+    private void accept() {
+        while (!listening.isClosed()) {
+            try {
+                Socket client = listening.accept();
+                if (refuses) {
+                    client.close();
+                    continue;
+                }
+                Socket there = new Socket(server.getAddress(), server.getPort());
+                there.setTcpNoDelay(true);
+                client.setTcpNoDelay(true);
+                synchronized (this) {
+                    sockets.add(client);
+                    sockets.add(there);
+                }
+                Thread.ofPlatform().daemon().name("proxy-there").start(() -> pass(client, there));
+                Thread.ofPlatform().daemon().name("proxy-back").start(() -> pass(there, client));
+            } catch (IOException closed) {
+                // this, or the server
+            }
+        }
+    }
+
+    private static void pass(Socket one, Socket other) {
+        byte[] bytes = new byte[1 << 16];
+        try (one;
+                other) {
+            InputStream in = one.getInputStream();
+            OutputStream out = other.getOutputStream();
+            for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
+                out.write(bytes, 0, count);
+            }
+        } catch (IOException cut) {
+            // both ends will notice
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        listening.close();
+        cut();
+    }
+}
