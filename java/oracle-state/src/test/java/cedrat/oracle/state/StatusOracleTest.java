@@ -290,6 +290,76 @@ class StatusOracleTest {
         assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
     }
 
+    /// O8: nor does it take memory, with a thousand open at a time.
+    @Test
+    void theMemoryOfTransactionsThatOnlyReadIsConstant() {
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
+            @Override
+            public void ended(long start) {}
+        });
+        long atFirst = 0;
+        for (int count = 0; count < 20_000_000; count++) {
+            long start = oracle.begin(1);
+            if (start > 1_000) {
+                assertTrue(oracle.end(start - 1_000));
+            }
+            atFirst = count == 200_000 ? oracle.transactionBytes() : atFirst;
+        }
+        assertEquals(1_000, oracle.open());
+        assertEquals(atFirst, oracle.transactionBytes());
+        assertTrue(atFirst < 1 << 20, "it takes " + atFirst + " bytes");
+    }
+
+    /// What is told in parts is what is told at once, however little is left of how many transactions.
+    @Test
+    void whatIsRememberedIsToldInParts() {
+        StatusOracle oracle = oracle();
+        List<String> expected = new ArrayList<>();
+        for (int count = 0; count < 3_000_000; count++) {
+            long start = oracle.begin(1);
+            if (count % 50_000 == 7 || count < 10) {
+                oracle.resolve(start);
+                expected.add("aborted " + start);
+            } else {
+                oracle.end(start);
+            }
+        }
+        long open = oracle.begin(1);
+        expected.add("open " + open + " at 0");
+        long from = 1;
+        List<String> told = new ArrayList<>();
+        int parts = 0;
+        for (; from <= oracle.newest(); parts++) {
+            int before = told.size();
+            from = oracle.tell(from, oracle.newest(), 3, remembering(told));
+            assertTrue(told.size() <= before + 3);
+        }
+        assertEquals(expected, told);
+        assertEquals(oracle.newest() + 1, from);
+        assertTrue(parts > expected.size() / 3 && parts < 100, parts + " parts");
+        assertEquals(open, oracle.tell(open - 5, open - 1, 3, remembering(told)));
+        assertEquals(expected, told);
+    }
+
+    private static Remembered remembering(List<String> told) {
+        return new Remembered() {
+            @Override
+            public void open(long start, long position) {
+                told.add("open " + start + " at " + position);
+            }
+
+            @Override
+            public void committed(long start, long commit) {
+                told.add("committed " + start + " at " + commit);
+            }
+
+            @Override
+            public void aborted(long start) {
+                told.add("aborted " + start);
+            }
+        };
+    }
+
     /// O1 and O3: a commit that is sent again hears the same, and does not conflict with itself.
     @Test
     void aCommitThatIsSentAgainHearsTheSame() {
