@@ -22,7 +22,7 @@ final class Transactions {
     private static final int PAGE_SIZE = 1 << PAGE_SHIFT;
 
     /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not there.
-    private static final int PART_STEPS_MAX = 1 << 14;
+    private static final int PART_STEPS_MAX = 1 << 11;
 
     private static final int PAGE_STEPS = 1 << 8;
 
