@@ -344,6 +344,34 @@ class StatusOracleTest {
         assertEquals(expected, told);
     }
 
+    /// O5: the oracle went on while the parts were written, and so what is young is known before what is old.
+    @Test
+    void whatIsOldIsRestoredBehindWhatIsYoung() {
+        StatusOracle oracle = oracle();
+        long newest = 1_000_000;
+        Remembered restored = oracle.restore(newest, 0, 0);
+        oracle.restored(5);
+        oracle.replay().aborted(7); // its part comes later, and knows
+        oracle.replayGivenOut(newest + 10);
+        assertEquals(newest + 1, oracle.lowWaterMark());
+        for (long start = 7; start <= newest; start += 30_000) {
+            restored.aborted(start);
+            restored.open(start + 1, 0);
+        }
+        oracle.restored(newest + 1);
+        assertEquals(8, oracle.lowWaterMark());
+        assertEquals(34, oracle.halfAborted());
+        assertEquals(44, oracle.open());
+        for (long start = 7; start <= newest; start += 30_000) {
+            assertEquals(StatusOracle.ABORTED, oracle.status(start));
+            assertEquals(StatusOracle.OPEN, oracle.status(start + 1));
+            assertEquals(StatusOracle.UNKNOWN, oracle.status(start + 2));
+        }
+        for (long start = newest + 1; start <= newest + 10; start++) {
+            assertEquals(StatusOracle.OPEN, oracle.status(start));
+        }
+    }
+
     private static Remembered remembering(List<String> told) {
         return new Remembered() {
             @Override
