@@ -70,7 +70,7 @@ class EntryTest {
         writer.forgotten(300);
         writer.close(305);
         String page = Files.readString(Path.of("../../docs/formats/oracle-log.md"));
-        String expected = page.substring(page.indexOf("## An example"))
+        String expected = page.substring(page.indexOf("## An example"), page.indexOf("## Snapshots"))
                 .lines()
                 .filter(line -> line.startsWith("| `"))
                 .map(line -> line.split("`")[1].replace(" ", ""))

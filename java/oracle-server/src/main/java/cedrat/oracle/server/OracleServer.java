@@ -77,7 +77,9 @@ public final class OracleServer implements AutoCloseable {
         decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
         try {
-            log.open(new OracleReplay(oracle), persister);
+            OracleReplay replay = new OracleReplay(oracle);
+            log.open(replay, persister);
+            replay.end();
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;

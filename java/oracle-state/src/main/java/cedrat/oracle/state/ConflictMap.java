@@ -129,14 +129,23 @@ final class ConflictMap {
         long words = BYTES_PER_ROW * window / Long.BYTES - samples.length - ALIGNMENT;
         lines = (int) (words / LINE);
         table = new long[ALIGNMENT + lines * LINE];
-        first = 2 * slots; // so that position 0, which all entries begin with, lies before the window
-        next = first;
-        forgottenBefore = first;
+        first = 2 * slots; // so that what lies before the window has a position as well
+        restart(0, 0);
+    }
+
+    /// Begins anew, as if so many rows had been put and forgotten, the newest of them with a commit at `timestamp`.
+    void restart(long rows, long timestamp) {
+        next = first + rows;
+        forgottenBefore = next;
+        newestTimestamp = timestamp;
+        sample(next - 1);
+        long old = next - 2 * window;
         for (int line = ALIGNMENT; line < table.length; line += LINE) {
             for (int slot = 0; slot < ENTRIES; slot++) {
                 // With keys of their own, so that no two of a line have the same (M5).
-                table[line + slot] = (long) (slot + 1) << keyShift | slot;
+                table[line + slot] = (long) (slot + 1) << keyShift | old << SLOT_BITS & ageMask | slot;
             }
+            table[line + MARK] = old & MARK_POSITION;
         }
     }
 
@@ -170,6 +179,16 @@ final class ConflictMap {
         return next;
     }
 
+    /// The position of the first row that was ever put.
+    long first() {
+        return first;
+    }
+
+    /// When the newest row was committed; 0 if none was put.
+    long newestTimestamp() {
+        return newestTimestamp;
+    }
+
     /// Above the position of every row that was forgotten.
     long forgottenBefore() {
         return forgottenBefore;
@@ -183,6 +202,11 @@ final class ConflictMap {
         }
         long sample = forgottenBefore - 1 + STRIDE - 1 >> STRIDE_SHIFT;
         return sample << STRIDE_SHIFT < next ? samples[(int) sample & samples.length - 1] : newestTimestamp;
+    }
+
+    /// Remembers that the newest commit has put the last position up to this one that is a multiple of [#STRIDE].
+    private void sample(long position) {
+        samples[(int) (position >> STRIDE_SHIFT) & samples.length - 1] = newestTimestamp;
     }
 
     // ---- looking ----
@@ -306,7 +330,7 @@ final class ConflictMap {
             long newest = next - 1;
             put(rows, from, Math.min(count, from + STRIDE));
             if ((newest ^ next - 1) >>> STRIDE_SHIFT != 0) {
-                samples[(int) (next - 1 >> STRIDE_SHIFT) & samples.length - 1] = timestamp;
+                sample(next - 1);
                 walk();
             }
         }

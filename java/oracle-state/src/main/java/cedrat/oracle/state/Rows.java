@@ -19,7 +19,6 @@ public final class Rows {
     /// Empties it.
     public void clear() {
         count = 0;
-        hashedBy = null;
     }
 
     /// Adds an id.

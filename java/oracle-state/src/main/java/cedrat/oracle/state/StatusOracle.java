@@ -51,11 +51,14 @@ public final class StatusOracle {
     }
 
     private final ConflictMap rows;
-    private final Transactions transactions;
+    private Transactions transactions;
     private final Decisions decisions;
     private final Fault fault;
 
     private long newest;
+    /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to `unknownTo`.
+    private long unknownFrom = 1;
+    private long unknownTo;
 
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in memory.
     public StatusOracle(int rowsLog2, Decisions decisions) {
@@ -195,8 +198,8 @@ public final class StatusOracle {
 
     // ---- replay ----
 
-    /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it
-    /// again.
+    /// What [Decisions] was told, told back in the same order to an oracle that was just made, or restored from a
+    /// snapshot. Nobody is told of it again. What cannot be is refused with an [IllegalArgumentException].
     public Decisions replay() {
         return new Replay();
     }
@@ -212,27 +215,113 @@ public final class StatusOracle {
         @Override
         public void committed(long start, long commit, Rows writes) {
             replayGivenOut(commit - 1);
+            check(newest < commit, start);
             newest = commit;
             rows.look(writes);
             rows.put(writes, commit);
-            transactions.decide(start, commit);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.decide(start, commit);
+            }
         }
 
         @Override
         public void aborted(long start) {
             replayGivenOut(start);
-            transactions.decide(start, Transactions.ABORTED);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.decide(start, Transactions.ABORTED);
+            }
         }
 
         @Override
         public void ended(long start) {
             replayGivenOut(start);
-            transactions.end(start);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.end(start);
+            }
         }
 
         @Override
         public void forgotten(long start) {
-            transactions.forget(start);
+            if (isKnown(start)) {
+                check(transactions.state(start) > 0, start);
+                transactions.forget(start);
+            }
+        }
+
+        /// What was decided before the snapshot's part was written is in the part.
+        private boolean isKnown(long start) {
+            return start < unknownFrom || start > unknownTo;
+        }
+
+        private static void check(boolean holds, long start) {
+            if (!holds) {
+                throw new IllegalArgumentException("a decision on transaction " + start + ", which cannot be its next");
+            }
+        }
+    }
+
+    // ---- snapshots ----
+
+    /// Tells what is remembered of the transactions that began from `from` up to `upTo`, in this order; of at most
+    /// `countMax`. Returns the start timestamp from which to go on, `upTo + 1` when all were told.
+    ///
+    /// All transactions up to some moment, told in parts between which the oracle goes on deciding, are a
+    /// *snapshot* (O5). A part holds what had become of its transactions when it was told. So what is decided in
+    /// between of transactions that were told must be kept beside the parts, and of those that were not need not;
+    /// the rows of all commits since the first part must.
+    ///
+    /// It may tell of none and still not be at the end: how long a part takes is bounded also where little is
+    /// left of many transactions.
+    public long tell(long from, long upTo, int countMax, Remembered to) {
+        long base = rows.first();
+        return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
+            if (Transactions.isOpen(state)) {
+                to.open(start, Transactions.positionAtStart(state) - base);
+            } else if (state == Transactions.ABORTED) {
+                to.aborted(start);
+            } else {
+                to.committed(start, state);
+            }
+        });
+    }
+
+    /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and [#newestCommit] were
+    /// these. What the snapshot's parts hold is told to what this returns, with [#restored] behind each part, and
+    /// what was decided from its first part on to [#replay], in the order of the log.
+    ///
+    /// No row is restored: all that were put before are forgotten. When as many were put since as are kept
+    /// ([#window]), that makes no difference any more, and T_max is what it was.
+    public Remembered restore(long newest, long position, long newestCommit) {
+        this.newest = newest;
+        transactions = new Transactions(1);
+        rows.restart(position, newestCommit);
+        unknownFrom = 1;
+        unknownTo = newest;
+        return new Restoring();
+    }
+
+    /// The parts so far have told of all transactions that began below `end`.
+    public void restored(long end) {
+        unknownFrom = end;
+    }
+
+    private final class Restoring implements Remembered {
+        @Override
+        public void open(long start, long position) {
+            transactions.restore(start, -(rows.first() + position));
+        }
+
+        @Override
+        public void committed(long start, long commit) {
+            transactions.restore(start, commit);
+        }
+
+        @Override
+        public void aborted(long start) {
+            transactions.restore(start, Transactions.ABORTED);
         }
     }
 
@@ -241,6 +330,16 @@ public final class StatusOracle {
     /// The newest timestamp that was given out; 0 before the first.
     public long newest() {
         return newest;
+    }
+
+    /// How many rows were committed, each time counted again.
+    public long position() {
+        return rows.next() - rows.first();
+    }
+
+    /// The newest commit timestamp; 0 before the first.
+    public long newestCommit() {
+        return rows.newestTimestamp();
     }
 
     /// T_max: no row that was forgotten was committed later. It may lie a little above the newest of them.
@@ -271,6 +370,11 @@ public final class StatusOracle {
     /// How many of the newest committed rows are kept.
     public long window() {
         return rows.window();
+    }
+
+    /// The memory of what is remembered of transactions, in bytes.
+    public long transactionBytes() {
+        return transactions.bytes();
     }
 
     /// The memory of the rows, in bytes.

@@ -181,4 +181,56 @@ class ConflictMapTest {
         assertThrows(IllegalArgumentException.class, () -> new ConflictMap(ConflictMap.ROWS_LOG2_MIN - 1));
         assertThrows(IllegalArgumentException.class, () -> new ConflictMap(ConflictMap.ROWS_LOG2_MAX + 1));
     }
+
+    /// Rows that were expected, and then became others, or are looked for in another map, are looked for anew.
+    @Test
+    void whatWasExpectedMayChange() {
+        ConflictMap map = new ConflictMap(8);
+        ConflictMap other = new ConflictMap(12);
+        put(map, 1, 4);
+        put(map, 2, 5);
+        put(other, 1, 5);
+        Rows rows = rows(4);
+        map.expect(rows);
+        rows.add(5);
+        map.look(rows);
+        assertTrue(!map.isOneAbsent(), "a row was added");
+        rows.clear();
+        rows.add(6);
+        map.look(rows);
+        assertTrue(map.isOneAbsent(), "they are others");
+        rows.clear();
+        rows.add(5);
+        map.expect(rows);
+        other.look(rows);
+        assertTrue(!other.isOneAbsent(), "it is another map");
+    }
+
+    /// As if it had put the rows before: what is put then is found, and else everything is forgotten.
+    @Property(tries = 100)
+    void aMapThatBeginsAnewIsOneThatHasForgottenAll(@ForAll @LongRange(min = 1) long seed) {
+        SplittableRandom random = new SplittableRandom(seed);
+        ConflictMap map = new ConflictMap(8);
+        for (int row = 0; row < 2_000; row++) {
+            put(map, row + 1, random.nextInt(300));
+        }
+        long position = random.nextInt(5) == 0 ? 0 : random.nextLong(1L << 40);
+        map.restart(position, position == 0 ? 0 : 7);
+        map.check();
+        assertEquals(map.next(), map.forgottenBefore());
+        assertEquals(position == 0 ? 0 : 7, map.forgottenTimestamp());
+        Map<Integer, Long> model = new HashMap<>();
+        for (int timestamp = 8; timestamp < 3_000; timestamp++) {
+            int row = random.nextInt(300);
+            long expected = model.getOrDefault(row, ABSENT);
+            long found = find(map, row);
+            if (found == ABSENT) {
+                assertTrue(expected < map.forgottenBefore(), "M2");
+            } else {
+                assertEquals(expected, found, "M1");
+            }
+            model.put(row, map.next());
+            put(map, timestamp, row);
+        }
+    }
 }

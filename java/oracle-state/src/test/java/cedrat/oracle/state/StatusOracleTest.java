@@ -290,6 +290,110 @@ class StatusOracleTest {
         assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
     }
 
+    /// O8: nor does it take memory, with a thousand open at a time.
+    @Test
+    void theMemoryOfTransactionsThatOnlyReadIsConstant() {
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
+            @Override
+            public void ended(long start) {}
+        });
+        long atFirst = 0;
+        for (int count = 0; count < 20_000_000; count++) {
+            long start = oracle.begin(1);
+            if (start > 1_000) {
+                assertTrue(oracle.end(start - 1_000));
+            }
+            atFirst = count == 200_000 ? oracle.transactionBytes() : atFirst;
+        }
+        assertEquals(1_000, oracle.open());
+        assertEquals(atFirst, oracle.transactionBytes());
+        assertTrue(atFirst < 1 << 20, "it takes " + atFirst + " bytes");
+    }
+
+    /// What is told in parts is what is told at once, however little is left of how many transactions.
+    @Test
+    void whatIsRememberedIsToldInParts() {
+        StatusOracle oracle = oracle();
+        List<String> expected = new ArrayList<>();
+        for (int count = 0; count < 3_000_000; count++) {
+            long start = oracle.begin(1);
+            if (count % 50_000 == 7 || count < 10) {
+                oracle.resolve(start);
+                expected.add("aborted " + start);
+            } else {
+                oracle.end(start);
+            }
+        }
+        long open = oracle.begin(1);
+        expected.add("open " + open + " at 0");
+        long from = 1;
+        List<String> told = new ArrayList<>();
+        int parts = 0;
+        for (; from <= oracle.newest(); parts++) {
+            int before = told.size();
+            from = oracle.tell(from, oracle.newest(), 3, remembering(told));
+            assertTrue(told.size() <= before + 3);
+            assertTrue(parts > 0 || told.size() == 3, "the first ten are neighbours");
+        }
+        assertEquals(expected, told);
+        assertEquals(oracle.newest() + 1, from);
+        assertTrue(parts < 100, parts + " parts");
+        long part = oracle.tell(1, oracle.newest(), 1_000, remembering(new ArrayList<>()));
+        assertTrue(part < oracle.newest() / 4, "a part looks at " + part);
+        assertEquals(open, oracle.tell(open - 5, open - 1, 3, remembering(told)));
+        assertEquals(expected, told);
+    }
+
+    /// O5: the oracle went on while the parts were written, and so what is young is known before what is old.
+    @Test
+    void whatIsOldIsRestoredBehindWhatIsYoung() {
+        StatusOracle oracle = oracle();
+        long newest = 1_000_000;
+        Remembered restored = oracle.restore(newest, 0, 0);
+        oracle.restored(5);
+        oracle.replay().aborted(7); // its part comes later, and knows
+        oracle.replayGivenOut(newest + 10);
+        assertEquals(newest + 1, oracle.lowWaterMark());
+        for (long start = 7; start <= newest; start += 30_000) {
+            restored.aborted(start);
+            restored.open(start + 1, 0);
+        }
+        oracle.restored(newest + 1);
+        assertEquals(8, oracle.lowWaterMark());
+        assertEquals(34, oracle.halfAborted());
+        assertEquals(44, oracle.open());
+        for (long start = 7; start <= newest; start += 30_000) {
+            assertEquals(StatusOracle.ABORTED, oracle.status(start));
+            assertEquals(StatusOracle.OPEN, oracle.status(start + 1));
+        }
+        long known = LongStream.rangeClosed(1, newest + 10)
+                .filter(start -> oracle.status(start) != StatusOracle.UNKNOWN)
+                .count();
+        assertEquals(34 * 2 + 10, known, "pages are not mixed up");
+        for (long start = newest + 1; start <= newest + 10; start++) {
+            assertEquals(StatusOracle.OPEN, oracle.status(start));
+        }
+    }
+
+    private static Remembered remembering(List<String> told) {
+        return new Remembered() {
+            @Override
+            public void open(long start, long position) {
+                told.add("open " + start + " at " + position);
+            }
+
+            @Override
+            public void committed(long start, long commit) {
+                told.add("committed " + start + " at " + commit);
+            }
+
+            @Override
+            public void aborted(long start) {
+                told.add("aborted " + start);
+            }
+        };
+    }
+
     /// O1 and O3: a commit that is sent again hears the same, and does not conflict with itself.
     @Test
     void aCommitThatIsSentAgainHearsTheSame() {
