@@ -68,6 +68,8 @@ public final class Transaction implements AutoCloseable {
     private CommitTimestamp commit;
     /// A write may be done later, or was it and nobody knows (W3).
     private boolean isInDoubt;
+    /// Some row may be in the store.
+    private boolean hasWritten;
 
     Transaction(TransactionManager manager, StartTimestamp start, Isolation isolation) {
         this.manager = manager;
@@ -211,6 +213,7 @@ public final class Transaction implements AutoCloseable {
 
     /// Writes the rows: the first half of a commit (W1).
     void write() {
+        hasWritten = true;
         List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
                 .mutate(write.row(), Mutations.write(start.value(), write.cells())));
         if (failures.isEmpty()) {
@@ -253,9 +256,14 @@ public final class Transaction implements AutoCloseable {
             return;
         }
         requireOpen();
-        // Nothing was written to the store yet: there is nothing to be cleaned, nor to be asked about.
         state = State.ABORTED;
-        oracle.endAsync(start);
+        if (hasWritten) { // something was thrown out of a write that the store does not throw
+            isInDoubt = true;
+            oracle.abort(start);
+            manager.cleanUp(this::cleanUp);
+        } else { // there is nothing to be cleaned, nor to be asked about
+            oracle.endAsync(start);
+        }
     }
 
     /// Aborts if it is open. Does not throw when it has ended.

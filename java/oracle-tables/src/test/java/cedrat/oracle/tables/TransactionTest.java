@@ -267,6 +267,24 @@ class TransactionTest {
         assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(transaction.start()));
     }
 
+    /// An error that no store throws ends a commit half-way.
+    @Test
+    void aTransactionThatWasTornOutOfItsWritesIsCleanedUp() {
+        world.hook = (point, table, row, mutation) -> {
+            if (point == MemoryTables.Point.AFTER_MUTATE) {
+                throw new StackOverflowError();
+            }
+        };
+        StartTimestamp[] start = new StartTimestamp[1];
+        assertThrows(StackOverflowError.class, () -> manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            start[0] = transaction.start();
+            transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+            return null;
+        }));
+        assertEquals(0, world.tables.versions() + world.tables.pending());
+        assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(start[0]), "a write may still come");
+    }
+
     /// O4. A write fails, and arrives when all is over.
     private Outcome lateWrite(Fault fault) {
         Transaction transaction = world.manager(fault).begin(Isolation.SNAPSHOT);
