@@ -10,7 +10,8 @@ import java.util.function.Consumer;
 final class Calls {
     private Calls() {}
 
-    /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under way any more.
+    /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under way
+    /// any more.
     static <T> List<RuntimeException> forEach(List<T> items, int callsMax, Consumer<T> call) {
         ConcurrentLinkedQueue<RuntimeException> failures = new ConcurrentLinkedQueue<>();
         AtomicInteger next = new AtomicInteger();
@@ -25,22 +26,36 @@ final class Calls {
         };
         List<Thread> threads = new ArrayList<>();
         for (int count = Math.min(callsMax, items.size()); count > 1; count--) {
-            threads.add(Thread.startVirtualThread(some));
+            threads.add(Thread.startVirtualThread(() -> {
+                try {
+                    some.run();
+                } catch (Error broken) {
+                    failures.add(new IllegalStateException(broken)); // or the call would count as one that has returned
+                }
+            }));
         }
-        some.run();
+        try {
+            some.run();
+        } finally {
+            join(threads);
+        }
+        return List.copyOf(failures);
+    }
+
+    /// Whoever is interrupted waits nevertheless: no call may be under way when the transaction goes on.
+    private static void join(List<Thread> threads) {
         boolean isInterrupted = false;
         for (Thread thread : threads) {
             while (thread.isAlive()) {
                 try {
                     thread.join();
                 } catch (InterruptedException later) {
-                    isInterrupted = true; // what is under way must end first: see W3 of Transaction
+                    isInterrupted = true;
                 }
             }
         }
         if (isInterrupted) {
             Thread.currentThread().interrupt();
         }
-        return List.copyOf(failures);
     }
 }

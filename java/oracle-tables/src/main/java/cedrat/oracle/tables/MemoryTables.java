@@ -15,7 +15,8 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
 
-/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and for tests.
+/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and for
+/// tests.
 ///
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {

@@ -21,26 +21,28 @@ import java.util.Set;
 ///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
 /// ```
 ///
-/// It reads what was committed when it began, and what it has written itself. What it writes stays here until the commit; so a
-/// program that changes its mind leaves no trace in the store, and one read of a row shows all that a transaction has written there.
+/// It reads what was committed when it began, and what it has written itself. What it writes stays here until the
+/// commit; so a program that changes its mind leaves no trace in the store, and one read of a row shows all that a
+/// transaction has written there.
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
-/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome: else it would forget a
-///   transaction of which a row may yet appear, or still has to be asked about.
-/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them, and others may have
-///   pruned what that left.
+/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome: else
+///   it would forget a transaction of which a row may yet appear, or still has to be asked about.
+/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them, and
+///   others may have pruned what that left.
 ///
-/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is wrong: readers ask the oracle,
-/// and a [Cleaner] will come.
+/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is wrong:
+/// readers ask the oracle, and a [Cleaner] will come.
 ///
-/// Its methods wait. There are none with futures: a transaction decides by what it has read what it reads and writes next, and a
-/// waiting virtual thread costs no more than a future does, and keeps its stack.
+/// Its methods wait. There are none with futures: a transaction decides by what it has read what it reads and
+/// writes next, and a waiting virtual thread costs no more than a future does, and keeps its stack.
 ///
 /// **Threads:** one at a time.
 ///
-/// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does; the transaction stays open,
-/// and they may be called again. All methods throw [IllegalStateException] when the transaction has ended, where nothing else is said.
+/// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does; the
+/// transaction stays open, and they may be called again. All methods throw [IllegalStateException] when the
+/// transaction has ended, where nothing else is said.
 public final class Transaction implements AutoCloseable {
     /// How far a transaction has got.
     public enum State {
@@ -95,7 +97,8 @@ public final class Transaction implements AutoCloseable {
         return state;
     }
 
-    // ---- reads ------------------------------------------------------------------------------------------------------
+    // ---- reads
+    // ------------------------------------------------------------------------------------------------------
 
     /// The value of a cell.
     public Optional<Bytes> get(Table table, Bytes row, Column column) {
@@ -104,8 +107,8 @@ public final class Transaction implements AutoCloseable {
 
     /// A whole row; empty if there is none.
     ///
-    /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells conflict: which columns others
-    ///     may have added cannot be told to the oracle. Name the columns
+    /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells conflict:
+    ///     which columns others may have added cannot be told to the oracle. Name the columns
     public Row get(Table table, Bytes row) {
         return get(table, row, Set.of());
     }
@@ -125,8 +128,8 @@ public final class Transaction implements AutoCloseable {
 
     /// Rows in the order of their keys. What is written after this is not seen by it.
     ///
-    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is no row in between, and
-    ///     ranges of keys cannot be told to the oracle yet
+    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is no
+    ///     row in between, and ranges of keys cannot be told to the oracle yet
     public Rows scan(Table table, Scan scan) {
         requireOpen();
         if (isolation == Isolation.SERIALISABLE) {
@@ -159,7 +162,8 @@ public final class Transaction implements AutoCloseable {
         columns.forEach(column -> reads.add(Granularity.CELL.id(name, row, column)));
     }
 
-    // ---- writes -----------------------------------------------------------------------------------------------------
+    // ---- writes
+    // -----------------------------------------------------------------------------------------------------
 
     /// Writes a cell. Others see it when the transaction has committed.
     public void put(Table table, Bytes row, Column column, Bytes value) {
@@ -173,8 +177,8 @@ public final class Transaction implements AutoCloseable {
         writes.put(table, row, column, Values.DELETED);
     }
 
-    /// Deletes the cells of a row that this transaction sees: it reads them first. Where cells conflict, a column that another adds
-    /// meanwhile stays.
+    /// Deletes the cells of a row that this transaction sees: it reads them first. Where cells conflict, a column
+    /// that another adds meanwhile stays.
     ///
     /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
     public void delete(Table table, Bytes row) {
@@ -183,15 +187,18 @@ public final class Transaction implements AutoCloseable {
         List.copyOf(writes.of(table, row).keySet()).forEach(column -> delete(table, row, column));
     }
 
-    // ---- the end ----------------------------------------------------------------------------------------------------
+    // ---- the end
+    // ----------------------------------------------------------------------------------------------------
 
-    /// Commits. Transactions that begin after this has returned see what it wrote. One that wrote nothing commits when it began.
+    /// Commits. Transactions that begin after this has returned see what it wrote. One that wrote nothing commits
+    /// when it began.
     ///
     /// @return when
     /// @throws AbortedException if it has aborted; nothing was kept, run it again
     /// @throws OutcomeUnknownException if the oracle was not to be reached: [#resolve] tells later
     /// @throws TableException if a write has failed; the transaction has aborted
-    /// @throws RefusedException if the oracle does not take it: there are too many rows; the transaction has aborted
+    /// @throws RefusedException if the oracle does not take it: there are too many rows; the transaction has
+    ///     aborted
     public CommitTimestamp commit() {
         requireOpen();
         if (writes.isEmpty()) {
@@ -228,8 +235,8 @@ public final class Transaction implements AutoCloseable {
         throw first;
     }
 
-    /// Asks again what an [OutcomeUnknownException] could not say. If the transaction is undecided still, it aborts: a commit that is
-    /// under way then comes too late.
+    /// Asks again what an [OutcomeUnknownException] could not say. If the transaction is undecided still, it
+    /// aborts: a commit that is under way then comes too late.
     ///
     /// @return [State#COMMITTED] or [State#ABORTED]
     /// @throws OutcomeUnknownException if that is not to be had still
@@ -248,7 +255,8 @@ public final class Transaction implements AutoCloseable {
         return state;
     }
 
-    /// Aborts. Does nothing if it has aborted already.
+    /// Aborts. Does nothing if it has aborted already. Where an error, such as a lack of memory, was thrown out of
+    /// a commit, it may have committed: [#state] tells.
     ///
     /// @throws IllegalStateException if it has ended otherwise
     public void abort() {
@@ -256,13 +264,25 @@ public final class Transaction implements AutoCloseable {
             return;
         }
         requireOpen();
-        state = State.ABORTED;
-        if (hasWritten) { // something was thrown out of a write that the store does not throw
-            isInDoubt = true;
-            oracle.abort(start);
-            manager.cleanUp(this::cleanUp);
-        } else { // there is nothing to be cleaned, nor to be asked about
+        if (!hasWritten) { // there is nothing to be cleaned, nor to be asked about
+            state = State.ABORTED;
             oracle.endAsync(start);
+            return;
+        }
+        // Something that neither the store nor the oracle throws has ended a commit half-way.
+        isInDoubt = true;
+        state = State.UNKNOWN;
+        switch (oracle.abort(start)) {
+            case Outcome.Committed(CommitTimestamp at) -> {
+                state = State.COMMITTED;
+                commit = at;
+                manager.cleanUp(this::cleanUp);
+            }
+            case Outcome.Aborted _ -> {
+                state = State.ABORTED;
+                manager.cleanUp(this::cleanUp);
+            }
+            case Outcome.Open _, Outcome.Unknown _ -> throw new OutcomeUnknownException(start, null);
         }
     }
 
@@ -278,8 +298,8 @@ public final class Transaction implements AutoCloseable {
         Outcome answer();
     }
 
-    /// A commit whose answer does not come is sent again by the client, which is patient. If it has lost its patience, the question
-    /// that *decides* is put once; nobody guesses.
+    /// A commit whose answer does not come is sent again by the client, which is patient. If it has lost its
+    /// patience, the question that *decides* is put once; nobody guesses.
     private Outcome ask(Question question) {
         try {
             return question.answer();
@@ -318,7 +338,8 @@ public final class Transaction implements AutoCloseable {
                         + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
                         + ", or nothing was heard of its client for too long");
             }
-            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended, its rows would have told.
+            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended, its
+            // rows would have told.
             case Outcome.Open _, Outcome.Unknown _ -> {
                 state = State.UNKNOWN;
                 throw new OutcomeUnknownException(start, null);

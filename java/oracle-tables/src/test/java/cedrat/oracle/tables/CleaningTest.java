@@ -79,7 +79,8 @@ class CleaningTest {
         open.abort();
     }
 
-    /// One row is passed while its transaction is open, the next when it has aborted: the first still needs the oracle's answer.
+    /// One row is passed while its transaction is open, the next when it has aborted: the first still needs the
+    /// oracle's answer.
     @Test
     void aTransactionThatEndsUnderTheSweepIsNotForgotten() {
         Transaction transaction = manager.begin(Isolation.SNAPSHOT);

@@ -18,7 +18,8 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
-/// Clients side by side, some of which die, with cleaners and a pruner among them; what they have seen is judged afterwards.
+/// Clients side by side, some of which die, with cleaners and a pruner among them; what they have seen is judged
+/// afterwards.
 class HistoryTest {
     private static final int CLIENTS = 4;
     private static final int TRANSACTIONS = 400;
@@ -34,7 +35,7 @@ class HistoryTest {
                 oracle = world.client(); // the other is not heard of again, and leaves what it has left
             }
             boolean isCareless = random.nextInt(4) == 0;
-            TransactionManager manager = new TransactionManager(oracle, world.tables,
+            TransactionManager manager = new TransactionManager(oracle, number % 2 == 0 ? world.tables : world.sideBySide(),
                     TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run), fault);
             long begunAt = history.now();
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);

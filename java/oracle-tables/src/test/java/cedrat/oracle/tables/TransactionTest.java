@@ -118,7 +118,8 @@ class TransactionTest {
         });
     }
 
-    /// A scan meets own writes, pending versions of committed, open and aborted transactions; filter and limit count what is seen.
+    /// A scan meets own writes, pending versions of committed, open and aborted transactions; filter and limit
+    /// count what is seen.
     @Test
     void aScanSeesWhatIsVisible() {
         for (int number = 0; number < 300; number++) {
@@ -285,6 +286,19 @@ class TransactionTest {
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(start[0]), "a write may still come");
     }
 
+    /// The commit was sent, and something was thrown before the answer came.
+    @Test
+    void anAbortThatComesTooLateSaysSo() {
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+        transaction.write();
+        world.oracle.commit(transaction.start(), 1);
+        transaction.close();
+        assertEquals(Transaction.State.COMMITTED, transaction.state());
+        assertEquals(0, world.tables.pending());
+        assertEquals("x", see(manager, rows, "a"));
+    }
+
     /// O4. A write fails, and arrives when all is over.
     private Outcome lateWrite(Fault fault) {
         Transaction transaction = world.manager(fault).begin(Isolation.SNAPSHOT);
@@ -368,7 +382,8 @@ class TransactionTest {
         assertEquals("after", readBetween(Fault.START_FOR_COMMIT), "would be noticed");
     }
 
-    /// Two writers of a row that the oracle was told different ids of: the last to commit is seen, not the last to begin.
+    /// Two writers of a row that the oracle was told different ids of: the last to commit is seen, not the last to
+    /// begin.
     @Test
     void theLargestCommitTimestampIsSeen() {
         StartTimestamp first = world.oracle.begin();

@@ -49,6 +49,26 @@ final class World implements AutoCloseable {
         return client;
     }
 
+    /// The tables, as a store of which several rows are better written at a time.
+    Tables sideBySide() {
+        return new Tables() {
+            @Override
+            public Table table(String name) {
+                return tables.table(name);
+            }
+
+            @Override
+            public List<Table> all() {
+                return tables.all();
+            }
+
+            @Override
+            public int callsMax() {
+                return 3;
+            }
+        };
+    }
+
     TransactionManager manager() {
         return manager(Fault.NONE);
     }

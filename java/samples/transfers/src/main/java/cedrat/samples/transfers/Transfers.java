@@ -62,7 +62,8 @@ final class Transfers {
         seeds = new SplittableRandom(seed);
     }
 
-    // ---- the application --------------------------------------------------------------------------------------------
+    // ---- the application
+    // --------------------------------------------------------------------------------------------
 
     /// Moves money from one table to the other, if there is so much.
     private void transfer(Transaction transaction, Table from, Bytes payer, Table to, Bytes payee, long amount) {
@@ -91,7 +92,8 @@ final class Transfers {
         return total;
     }
 
-    // ---- those who use it -------------------------------------------------------------------------------------------
+    // ---- those who use it
+    // -------------------------------------------------------------------------------------------
 
     Report run() throws InterruptedException {
         try (OracleClient oracle = OracleClient.open(ClientOptions.of(server))) {
