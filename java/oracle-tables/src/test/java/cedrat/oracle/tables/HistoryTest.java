@@ -135,7 +135,7 @@ class HistoryTest {
                 history(first, transaction(3, 4, 3, 4, 0)), // not the newest
                 history(first, transaction(3, 4, 3, 0, 5), transaction(5, 6, 5, 6, 1)), // from the future
                 history(transaction(1, 2, 1, 0, 0), transaction(3, 4, 2, 3, 1)), // of what aborted
-                history(transaction(1, 2, 8, 9, 0), transaction(3, 4, 3, 4, 0))); // after an acknowledged commit, and below it
+                history(transaction(1, 2, 8, 9, 3), transaction(3, 4, 3, 4, 0))); // after an acknowledged commit, and below it
         for (History history : wrong) {
             assertThrows(AssertionError.class, history::check);
         }

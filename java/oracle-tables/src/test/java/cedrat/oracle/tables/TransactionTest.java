@@ -14,7 +14,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.log.VolatileLog;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -410,5 +412,37 @@ class TransactionTest {
         assertThrows(OutcomeUnknownException.class, transaction::resolve);
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(transaction.start()));
         assertNull(see(manager, rows, "a"));
+    }
+
+    @Test
+    void whatTheOracleRefusesLeavesNothing() {
+        try (World small = new World(2, new VolatileLog())) {
+            Transaction transaction = small.manager().begin(Isolation.SNAPSHOT);
+            for (String row : List.of("a", "b", "c")) {
+                transaction.put(small.rows, Bytes.of(row), VALUE, Bytes.of("x"));
+            }
+            assertThrows(RefusedException.class, transaction::commit);
+            assertEquals(Transaction.State.ABORTED, transaction.state());
+            assertEquals(0, small.tables.rows());
+        }
+    }
+
+    /// No answer comes to the commit, nor to the question after it; later one does.
+    @Test
+    void anOutcomeThatWasLostIsAskedForAgain() {
+        HeldLog log = new HeldLog();
+        try (World silent = new World(10, log)) {
+            Transaction transaction = new TransactionManager(silent.client(Duration.ofSeconds(2)), silent.tables)
+                    .begin(Isolation.SNAPSHOT);
+            transaction.put(silent.rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+            log.hold();
+            assertThrows(OutcomeUnknownException.class, transaction::commit);
+            assertEquals(Transaction.State.UNKNOWN, transaction.state());
+            assertEquals(1, silent.tables.pending(), "nobody guesses");
+            log.go();
+            assertEquals(Transaction.State.COMMITTED, transaction.resolve());
+            assertEquals(0, silent.tables.pending());
+            assertEquals("x", see(silent.manager(), silent.rows, "a"));
+        }
     }
 }

@@ -2,7 +2,9 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.log.Log;
 import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
 import java.io.IOException;
@@ -30,12 +32,18 @@ final class World implements AutoCloseable {
     private final List<OracleClient> clients = new ArrayList<>();
 
     World() {
+        this(Protocol.ROWS_MAX, new VolatileLog());
+    }
+
+    /// With an oracle that takes so many rows of a transaction, and keeps its decisions there.
+    World(int rowsMax, Log log) {
         try {
             server = OracleServer.start(
                     ServerOptions.DEFAULTS
                             .withListen(new InetSocketAddress("127.0.0.1", 0))
-                            .withRowsLog2(16),
-                    new VolatileLog());
+                            .withRowsLog2(16)
+                            .withRowsMax(rowsMax),
+                    log);
         } catch (Exception impossible) {
             throw new AssertionError(impossible);
         }
@@ -43,8 +51,11 @@ final class World implements AutoCloseable {
     }
 
     OracleClient client() {
-        OracleClient client =
-                OracleClient.open(ClientOptions.of(server.address()).withPatience(Duration.ofSeconds(60)));
+        return client(Duration.ofSeconds(60));
+    }
+
+    OracleClient client(Duration patience) {
+        OracleClient client = OracleClient.open(ClientOptions.of(server.address()).withPatience(patience));
         clients.add(client);
         return client;
     }
