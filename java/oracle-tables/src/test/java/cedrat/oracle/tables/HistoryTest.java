@@ -121,8 +121,15 @@ class HistoryTest {
     @Test
     void plantedFaultsAreFound() throws Exception {
         for (Fault fault : List.of(Fault.CLEAN_OPEN, Fault.START_FOR_COMMIT, Fault.PRUNE_ABOVE_THE_MARK)) {
-            History history = record(fault);
-            assertThrows(AssertionError.class, history::check, fault.name());
+            boolean isFound = false;
+            for (int attempt = 0; attempt < 5 && !isFound; attempt++) { // whether a fault meets its moment is chance
+                try {
+                    record(fault).check();
+                } catch (AssertionError found) {
+                    isFound = true;
+                }
+            }
+            assertTrue(isFound, fault.name());
         }
     }
 

@@ -116,10 +116,10 @@ final class Transfers {
                 threads.add(start(failures, () -> pay(random, dies, halfWay)));
             }
             Thread reader = start(failures, () -> {
-                while (!isOver.get()) {
+                do {
                     check(manager);
                     new Pruner(oracle, tables).prune();
-                }
+                } while (!isOver.get());
             });
             for (Thread thread : threads) {
                 thread.join();
