@@ -5,5 +5,5 @@ module cedrat.samples.transfers {
     requires info.picocli;
 
     opens cedrat.samples.transfers to
-        info.picocli;
+            info.picocli;
 }

@@ -10,8 +10,8 @@ import java.util.function.Consumer;
 final class Calls {
     private Calls() {}
 
-    /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under way
-    /// any more.
+    /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under
+    /// way any more.
     static <T> List<RuntimeException> forEach(List<T> items, int callsMax, Consumer<T> call) {
         ConcurrentLinkedQueue<RuntimeException> failures = new ConcurrentLinkedQueue<>();
         AtomicInteger next = new AtomicInteger();

@@ -13,15 +13,16 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.function.Predicate;
 
-/// Cleans rows whose writers did not: of committed transactions the versions get their commit timestamp, of aborted
-/// ones they go. Open transactions are left alone: when their client is gone, the oracle aborts them with its
-/// session.
+/// Cleans rows whose writers did not: of committed transactions the versions get their commit timestamp, of
+/// aborted ones they go. Open transactions are left alone: when their client is gone, the oracle aborts them
+/// with its session.
 ///
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
-/// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held up
-///   for however long cannot bring back what others have cleaned and pruned.
-/// - K3  The oracle is told `cleaned` for no transaction whose client may be alive, or may have a write under way.
-///   The oracle's answers do not tell that: they know of sessions, not of writes that a network still carries.
+/// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
+///   up for however long cannot bring back what others have cleaned and pruned.
+/// - K3  The oracle is told `cleaned` for no transaction whose client may be alive, or may have a write under
+///   way. The oracle's answers do not tell that: they know of sessions, not of writes that a network still
+///   carries.
 ///
 /// Any number of cleaners, pruners, readers and writers may be there at a time.
 ///
@@ -61,12 +62,12 @@ public final class Cleaner {
         return sweep(start -> false);
     }
 
-    /// Goes once over all tables, and has the oracle forget those of the transactions it meets that have ended and
-    /// whose client is dead.
+    /// Goes once over all tables, and has the oracle forget those of the transactions it meets that have
+    /// ended and whose client is dead.
     ///
-    /// @param isDead says of a transaction that its client is gone for good: its process has ended, and so long ago
-    ///     that no write of it can arrive any more (K3). What is said wrongly here makes readers miss or invent
-    ///     rows
+    /// @param isDead says of a transaction that its client is gone for good: its process has ended, and so
+    ///     long ago that no write of it can arrive any more (K3). What is said wrongly here makes readers
+    ///     miss or invent rows
     /// @throws TableException as [#sweep()]
     /// @throws OracleException as [#sweep()]
     public Sweep sweep(Predicate<StartTimestamp> isDead) {
@@ -103,8 +104,8 @@ public final class Cleaner {
         long committed;
         long aborted;
         long open;
-        /// Had ended when some row of theirs was met: each such row was cleaned. Rows that the sweep had passed
-        /// before and that had no marker then can have got one only from a client that was alive.
+        /// Had ended when some row of theirs was met: each such row was cleaned. Rows that the sweep had
+        /// passed before and that had no marker then can have got one only from a client that was alive.
         final Set<Long> settled = new HashSet<>();
         /// Were open when some row of theirs was met: that row may still need cleaning.
         final Set<Long> left = new HashSet<>();
@@ -134,8 +135,8 @@ public final class Cleaner {
             return outcomes;
         }
 
-        /// The row was read before the oracle was asked. That does no harm: a transaction writes a row once, marker
-        /// and all, so what was read with the marker is all there is.
+        /// The row was read before the oracle was asked. That does no harm: a transaction writes a row once,
+        /// marker and all, so what was read with the marker is all there is.
         private void clean(Table table, StoredRow row, long start, Outcome outcome) {
             Map<Column, Bytes> cells = Mutations.cells(row, start);
             switch (outcome) {
@@ -147,8 +148,8 @@ public final class Cleaner {
                     aborted += change(table, row.key(), start, Mutations.erase(start, cells));
                     settled.add(start);
                 }
-                // Clean already, or else aborted: the writes of a committed one had all been stamped when it was
-                // forgotten, and where there is no marker nothing happens.
+                // Clean already, or else aborted: the writes of a committed one had all been stamped when it
+                // was forgotten, and where there is no marker nothing happens.
                 case Outcome.Unknown _ -> aborted += change(table, row.key(), start, Mutations.erase(start, cells));
                 case Outcome.Open _ -> {
                     open++;

@@ -2,8 +2,8 @@ package cedrat.oracle.tables;
 
 import java.util.Objects;
 
-/// A column: a family, which a table has few of and knows beforehand, and a qualifier, of which there may be any
-/// number.
+/// A column: a family, which a table has few of and knows beforehand, and a qualifier, of which there may be
+/// any number.
 public record Column(Bytes family, Bytes qualifier) implements Comparable<Column> {
     /// Checks them.
     public Column {

@@ -3,8 +3,8 @@ package cedrat.oracle.tables;
 import cedrat.oracle.client.RowIds;
 import java.nio.ByteBuffer;
 
-/// What two transactions must both write to be in conflict. All who use a table must take the same, or conflicts
-/// are missed.
+/// What two transactions must both write to be in conflict. All who use a table must take the same, or
+/// conflicts are missed.
 public enum Granularity {
     /// The row.
     ROW {
@@ -13,8 +13,8 @@ public enum Granularity {
             return RowIds.of(table, row.raw());
         }
     },
-    /// A column of the row. Two transactions may then change different columns of a row side by side; each written
-    /// cell is one row more to the oracle.
+    /// A column of the row. Two transactions may then change different columns of a row side by side; each
+    /// written cell is one row more to the oracle.
     CELL {
         @Override
         long id(byte[] table, Bytes row, Column column) {

@@ -15,8 +15,8 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
 
-/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and for
-/// tests.
+/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and
+/// for tests.
 ///
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
@@ -36,7 +36,8 @@ public final class MemoryTables implements Tables {
         AFTER_MUTATE_IF_MARKED
     }
 
-    /// Told of every call, on the thread of who calls; it may wait, to delay the call, or throw, to make it fail.
+    /// Told of every call, on the thread of who calls; it may wait, to delay the call, or throw, to make it
+    /// fail.
     @FunctionalInterface
     public interface Hook {
         /// `mutation` is `null` where a row is read.

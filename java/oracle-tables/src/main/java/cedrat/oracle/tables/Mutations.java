@@ -32,7 +32,8 @@ final class Mutations {
     /// What a transaction has written into a row.
     static Map<Column, Bytes> cells(StoredRow row, long start) {
         Map<Column, Bytes> cells = new TreeMap<>();
-        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column : row.versions().entrySet()) {
+        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
+                row.versions().entrySet()) {
             Bytes value = column.getValue().get(start);
             if (value != null) {
                 cells.put(column.getKey(), value);
@@ -42,6 +43,8 @@ final class Mutations {
     }
 
     private static List<Mutation.CellVersion> versions(long start, Map<Column, Bytes> cells) {
-        return cells.keySet().stream().map(column -> new Mutation.CellVersion(column, start)).toList();
+        return cells.keySet().stream()
+                .map(column -> new Mutation.CellVersion(column, start))
+                .toList();
     }
 }

@@ -2,8 +2,8 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.StartTimestamp;
 
-/// The oracle was not to be reached: the transaction has committed or not. [Transaction#resolve] tells, once the
-/// oracle answers.
+/// The oracle was not to be reached: the transaction has committed or not. [Transaction#resolve] tells, once
+/// the oracle answers.
 public final class OutcomeUnknownException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

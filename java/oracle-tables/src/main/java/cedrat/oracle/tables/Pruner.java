@@ -11,22 +11,22 @@ import java.util.Set;
 
 /// Removes versions that no transaction can read any more.
 ///
-/// The oracle's low-water mark is a timestamp below which no transaction is open, nor will be. Of the versions of a
-/// cell that were committed below it, readers see the newest, if any.
+/// The oracle's low-water mark is a timestamp below which no transaction is open, nor will be. Of the
+/// versions of a cell that were committed below it, readers see the newest, if any.
 ///
-/// - P1  A version that was committed at the mark or later stays; of those below it, the newest that has its commit
-///   timestamp stays.
+/// - P1  A version that was committed at the mark or later stays; of those below it, the newest that has its
+///   commit timestamp stays.
 /// - P2  A version with a marker stays, and is not counted as newest: only the oracle knows its place.
-/// - P3  A deleted cell's version goes, too, if it is the newest below the mark and the row has no marker below the
-///   mark: nothing older can come back then. Markers that appear later are of transactions that commit above the
-///   mark, or not.
+/// - P3  A deleted cell's version goes, too, if it is the newest below the mark and the row has no marker
+///   below the mark: nothing older can come back then. Markers that appear later are of transactions that
+///   commit above the mark, or not.
 ///
-/// A row that has changed since it was read does no harm: versions are removed by name, what was the newest below
-/// the mark remains so, and timestamps are not used again. So any number of pruners, cleaners, readers and writers
-/// may be there at a time.
+/// A row that has changed since it was read does no harm: versions are removed by name, what was the newest
+/// below the mark remains so, and timestamps are not used again. So any number of pruners, cleaners, readers
+/// and writers may be there at a time.
 ///
-/// A transaction whose session has expired no longer holds the mark. What it reads after that may have gaps; it
-/// cannot commit.
+/// A transaction whose session has expired no longer holds the mark. What it reads after that may have gaps;
+/// it cannot commit.
 ///
 /// **Threads:** any may call.
 public final class Pruner {
@@ -57,7 +57,9 @@ public final class Pruner {
     /// @throws TableException if the store fails; what was removed is removed, and it may be called again
     /// @throws OracleException if the oracle does not answer
     public Pruned prune() {
-        long mark = fault == Fault.PRUNE_ABOVE_THE_MARK ? Long.MAX_VALUE : oracle.lowWaterMark().value();
+        long mark = fault == Fault.PRUNE_ABOVE_THE_MARK
+                ? Long.MAX_VALUE
+                : oracle.lowWaterMark().value();
         long rowCount = 0;
         long versions = 0;
         for (Table table : tables.all()) {
@@ -80,13 +82,16 @@ public final class Pruner {
     /// What may go of a row that was read below the mark.
     private static List<Mutation.CellVersion> old(StoredRow row) {
         List<Mutation.CellVersion> old = new ArrayList<>();
-        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column : row.versions().entrySet()) {
+        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
+                row.versions().entrySet()) {
             boolean hasNewest = false;
-            for (Map.Entry<Long, Bytes> version : column.getValue().descendingMap().entrySet()) {
+            for (Map.Entry<Long, Bytes> version :
+                    column.getValue().descendingMap().entrySet()) {
                 if (row.pending().contains(version.getKey())) {
                     continue;
                 }
-                boolean isGone = Values.isDeleted(version.getValue()) && row.pending().isEmpty();
+                boolean isGone =
+                        Values.isDeleted(version.getValue()) && row.pending().isEmpty();
                 if (hasNewest || isGone) {
                     old.add(new Mutation.CellVersion(column.getKey(), version.getKey()));
                 }

@@ -10,8 +10,8 @@ import java.util.NoSuchElementException;
 import java.util.TreeMap;
 import java.util.function.BooleanSupplier;
 
-/// The rows of a scan, in the order of their keys: what was committed when the transaction began, and what it had
-/// written itself when the scan began. For the thread of its transaction, while that is open.
+/// The rows of a scan, in the order of their keys: what was committed when the transaction began, and what it
+/// had written itself when the scan began. For the thread of its transaction, while that is open.
 public final class Rows implements Iterator<Row>, AutoCloseable {
     /// So many rows are read before the oracle is asked for all of them together.
     private static final int BATCH_ROWS = 64;

@@ -7,8 +7,8 @@ import java.util.function.Predicate;
 /// Which rows a scan returns.
 ///
 /// @param range their keys
-/// @param columns the columns that are read; with none named, all. A row without a value in any of them is not
-///     returned
+/// @param columns the columns that are read; with none named, all. A row without a value in any of them is
+///     not returned
 /// @param filter says of each row, as the transaction sees it, whether it is returned
 /// @param limit so many rows are returned at most
 public record Scan(KeyRange range, Set<Column> columns, Predicate<Row> filter, long limit) {

@@ -14,18 +14,19 @@ import java.util.TreeSet;
 
 /// What was committed when a transaction began (ReTSO §2.2 and Algorithm 4).
 ///
-/// A version without a marker has its commit timestamp. One with a marker has its start timestamp, and the oracle
-/// is asked for the other. Of all that were committed before, the one with the largest *commit* timestamp is seen.
-/// As long as all writers of a cell conflict, start timestamps have the same order; but that is the oracle's
-/// promise about ids that clients choose, and reading does not lean on it.
+/// A version without a marker has its commit timestamp. One with a marker has its start timestamp, and the
+/// oracle is asked for the other. Of all that were committed before, the one with the largest *commit*
+/// timestamp is seen. As long as all writers of a cell conflict, start timestamps have the same order; but
+/// that is the oracle's promise about ids that clients choose, and reading does not lean on it.
 ///
-/// All versions that count lie below the reader's start timestamp, whichever of the two timestamps they have: who
-/// commits before a reader begins has begun before.
+/// All versions that count lie below the reader's start timestamp, whichever of the two timestamps they have:
+/// who commits before a reader begins has begun before.
 ///
 /// For one thread at a time.
 final class Snapshot {
-    /// An outcome that makes a version invisible to this reader for good: its transaction has aborted, or was open
-    /// when the oracle was asked, and then commits above all start timestamps there were (S4 of the oracle).
+    /// An outcome that makes a version invisible to this reader for good: its transaction has aborted, or was
+    /// open when the oracle was asked, and then commits above all start timestamps there were (S4 of the
+    /// oracle).
     private static final long INVISIBLE = Long.MAX_VALUE;
 
     private static final int REMEMBERED_MAX = 1 << 16;
@@ -88,8 +89,8 @@ final class Snapshot {
     /// What is seen of a row that was read.
     ///
     /// A transaction that the oracle has forgotten was cleaned up. If the row was read before the answer, its
-    /// cleaning may have come in between: the row is read again. If the marker is still there, it belongs to an
-    /// aborted transaction whose write came late: those of a committed one had all returned before it was
+    /// cleaning may have come in between: the row is read again. If the marker is still there, it belongs to
+    /// an aborted transaction whose write came late: those of a committed one had all returned before it was
     /// committed, and were stamped before it was forgotten.
     NavigableMap<Column, Bytes> see(Table table, Dated first, Set<Column> columns) {
         Dated dated = first;
@@ -99,7 +100,8 @@ final class Snapshot {
             learn(List.of(dated));
         }
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
-        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column : dated.row.versions().entrySet()) {
+        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
+                dated.row.versions().entrySet()) {
             Bytes newest = newest(column.getValue(), dated.row.pending());
             if (newest != null) {
                 seen.put(column.getKey(), newest);

@@ -21,28 +21,28 @@ import java.util.Set;
 ///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
 /// ```
 ///
-/// It reads what was committed when it began, and what it has written itself. What it writes stays here until the
-/// commit; so a program that changes its mind leaves no trace in the store, and one read of a row shows all that a
-/// transaction has written there.
+/// It reads what was committed when it began, and what it has written itself. What it writes stays here until
+/// the commit; so a program that changes its mind leaves no trace in the store, and one read of a row shows
+/// all that a transaction has written there.
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
-/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome: else
-///   it would forget a transaction of which a row may yet appear, or still has to be asked about.
-/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them, and
-///   others may have pruned what that left.
+/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome:
+///   else it would forget a transaction of which a row may yet appear, or still has to be asked about.
+/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them,
+///   and others may have pruned what that left.
 ///
-/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is wrong:
-/// readers ask the oracle, and a [Cleaner] will come.
+/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is
+/// wrong: readers ask the oracle, and a [Cleaner] will come.
 ///
 /// Its methods wait. There are none with futures: a transaction decides by what it has read what it reads and
 /// writes next, and a waiting virtual thread costs no more than a future does, and keeps its stack.
 ///
 /// **Threads:** one at a time.
 ///
-/// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does; the
-/// transaction stays open, and they may be called again. All methods throw [IllegalStateException] when the
-/// transaction has ended, where nothing else is said.
+/// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does;
+/// the transaction stays open, and they may be called again. All methods throw [IllegalStateException] when
+/// the transaction has ended, where nothing else is said.
 public final class Transaction implements AutoCloseable {
     /// How far a transaction has got.
     public enum State {
@@ -107,8 +107,8 @@ public final class Transaction implements AutoCloseable {
 
     /// A whole row; empty if there is none.
     ///
-    /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells conflict:
-    ///     which columns others may have added cannot be told to the oracle. Name the columns
+    /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells
+    ///     conflict: which columns others may have added cannot be told to the oracle. Name the columns
     public Row get(Table table, Bytes row) {
         return get(table, row, Set.of());
     }
@@ -128,13 +128,14 @@ public final class Transaction implements AutoCloseable {
 
     /// Rows in the order of their keys. What is written after this is not seen by it.
     ///
-    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is no
-    ///     row in between, and ranges of keys cannot be told to the oracle yet
+    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is
+    ///     no row in between, and ranges of keys cannot be told to the oracle yet
     public Rows scan(Table table, Scan scan) {
         requireOpen();
         if (isolation == Isolation.SERIALISABLE) {
-            throw new UnsupportedOperationException("a serialisable transaction cannot scan " + table.name()
-                    + ": the oracle does not check ranges of keys yet; read rows one by one, or use snapshot isolation");
+            throw new UnsupportedOperationException(
+                    "a serialisable transaction cannot scan " + table.name()
+                            + ": the oracle does not check ranges of keys yet; read rows one by one, or use snapshot isolation");
         }
         return new Rows(
                 table,
@@ -156,8 +157,8 @@ public final class Transaction implements AutoCloseable {
             return;
         }
         if (columns.isEmpty()) {
-            throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of " + table.name()
-                    + ", where cells conflict: name the columns");
+            throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of "
+                    + table.name() + ", where cells conflict: name the columns");
         }
         columns.forEach(column -> reads.add(Granularity.CELL.id(name, row, column)));
     }
@@ -177,8 +178,8 @@ public final class Transaction implements AutoCloseable {
         writes.put(table, row, column, Values.DELETED);
     }
 
-    /// Deletes the cells of a row that this transaction sees: it reads them first. Where cells conflict, a column
-    /// that another adds meanwhile stays.
+    /// Deletes the cells of a row that this transaction sees: it reads them first. Where cells conflict, a
+    /// column that another adds meanwhile stays.
     ///
     /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
     public void delete(Table table, Bytes row) {
@@ -190,8 +191,8 @@ public final class Transaction implements AutoCloseable {
     // ---- the end
     // ----------------------------------------------------------------------------------------------------
 
-    /// Commits. Transactions that begin after this has returned see what it wrote. One that wrote nothing commits
-    /// when it began.
+    /// Commits. Transactions that begin after this has returned see what it wrote. One that wrote nothing
+    /// commits when it began.
     ///
     /// @return when
     /// @throws AbortedException if it has aborted; nothing was kept, run it again
@@ -209,7 +210,10 @@ public final class Transaction implements AutoCloseable {
         Outcome outcome;
         try {
             outcome = ask(() -> isolation == Isolation.SERIALISABLE
-                    ? oracle.commitSerialisable(start, ids, reads.stream().mapToLong(Long::longValue).toArray())
+                    ? oracle.commitSerialisable(
+                            start,
+                            ids,
+                            reads.stream().mapToLong(Long::longValue).toArray())
                     : oracle.commit(start, ids));
         } catch (RefusedException refused) {
             rollBack(refused);
@@ -255,8 +259,8 @@ public final class Transaction implements AutoCloseable {
         return state;
     }
 
-    /// Aborts. Does nothing if it has aborted already. Where an error, such as a lack of memory, was thrown out of
-    /// a commit, it may have committed: [#state] tells.
+    /// Aborts. Does nothing if it has aborted already. Where an error, such as a lack of memory, was thrown
+    /// out of a commit, it may have committed: [#state] tells.
     ///
     /// @throws IllegalStateException if it has ended otherwise
     public void abort() {
@@ -334,12 +338,13 @@ public final class Transaction implements AutoCloseable {
                 if (!writes.isEmpty()) {
                     manager.cleanUp(this::cleanUp);
                 }
-                throw new AbortedException("transaction " + start.value() + " has aborted: another has committed what it "
-                        + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
-                        + ", or nothing was heard of its client for too long");
+                throw new AbortedException(
+                        "transaction " + start.value() + " has aborted: another has committed what it "
+                                + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
+                                + ", or nothing was heard of its client for too long");
             }
-            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended, its
-            // rows would have told.
+            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended,
+            // its rows would have told.
             case Outcome.Open _, Outcome.Unknown _ -> {
                 state = State.UNKNOWN;
                 throw new OutcomeUnknownException(start, null);
@@ -363,9 +368,12 @@ public final class Transaction implements AutoCloseable {
     private void cleanUp() {
         long name = start.value();
         List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
-                .mutateIfMarked(write.row(), name, state == State.COMMITTED
-                        ? Mutations.restamp(name, commit.value(), write.cells())
-                        : Mutations.erase(name, write.cells())));
+                .mutateIfMarked(
+                        write.row(),
+                        name,
+                        state == State.COMMITTED
+                                ? Mutations.restamp(name, commit.value(), write.cells())
+                                : Mutations.erase(name, write.cells())));
         if (failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT) {
             // Nothing depends on the answer. If it is lost, the oracle remembers one transaction too long.
             oracle.cleanedAsync(List.of(start));

@@ -21,22 +21,23 @@ import java.util.concurrent.atomic.AtomicLong;
 /// });
 /// ```
 ///
-/// It owns neither the client nor the store. The oracle's session is the client's: when the client is closed, or
-/// dies, what it has open aborts.
+/// It owns neither the client nor the store. The oracle's session is the client's: when the client is closed,
+/// or dies, what it has open aborts.
 ///
 /// **Threads:** any may call.
 public final class TransactionManager {
     /// How transactions are run.
     ///
     /// @param attempts so often does [#runInTransaction] run what has aborted
-    /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so on; how
-    ///     long in between is left to chance, so that two which have met do not meet again
+    /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
+    ///     on; how long in between is left to chance, so that two which have met do not meet again
     /// @param backOffMax but never longer
-    /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a question
-    ///     to the oracle. Where it is not the thread that commits, that thread waits less
+    /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a
+    ///     question to the oracle. Where it is not the thread that commits, that thread waits less
     public record Options(int attempts, Duration backOffMin, Duration backOffMax, Executor cleanUp) {
         /// A hundred attempts, 1 ms to 1 s apart; the thread that commits cleans up.
-        public static final Options DEFAULTS = new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Runnable::run);
+        public static final Options DEFAULTS =
+                new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Runnable::run);
 
         /// Checks them.
         public Options {
@@ -68,8 +69,8 @@ public final class TransactionManager {
     /// What is done in a transaction.
     @FunctionalInterface
     public interface Work<T> {
-        /// Reads and writes. Run again after an abort: should touch nothing but the transaction, and keep nothing
-        /// of what it has read.
+        /// Reads and writes. Run again after an abort: should touch nothing but the transaction, and keep
+        /// nothing of what it has read.
         T run(Transaction transaction);
     }
 
@@ -96,22 +97,23 @@ public final class TransactionManager {
         this.fault = fault;
     }
 
-    /// Begins a transaction. Who begins it ends it, or [Transaction#close]s it: while one is open, no version that
-    /// it could read is pruned.
+    /// Begins a transaction. Who begins it ends it, or [Transaction#close]s it: while one is open, no version
+    /// that it could read is pruned.
     ///
     /// @throws OracleException if the oracle does not answer
     public Transaction begin(Isolation isolation) {
         return new Transaction(this, oracle.begin(), Objects.requireNonNull(isolation));
     }
 
-    /// Runs `work` in a transaction, commits, and returns its result; runs it again if the transaction has aborted.
+    /// Runs `work` in a transaction, commits, and returns its result; runs it again if the transaction has
+    /// aborted.
     ///
-    /// **Promise:** when this returns, the transaction has committed, and whoever begins later sees it. When `work`
-    /// throws, the transaction has aborted. `work` may itself end the transaction: if it commits, that is all; if
-    /// it aborts, its result is returned.
+    /// **Promise:** when this returns, the transaction has committed, and whoever begins later sees it. When
+    /// `work` throws, the transaction has aborted. `work` may itself end the transaction: if it commits, that
+    /// is all; if it aborts, its result is returned.
     ///
-    /// @throws AbortedException after [Options#attempts], or when interrupted in between; nothing was kept, later
-    ///     may succeed
+    /// @throws AbortedException after [Options#attempts], or when interrupted in between; nothing was kept,
+    ///     later may succeed
     /// @throws OutcomeUnknownException as [Transaction#commit]: it is not run again, it may have committed
     /// @throws TableException if the store fails; the transaction has aborted
     /// @throws OracleException if the oracle does not answer; the transaction has aborted, or will
@@ -137,8 +139,8 @@ public final class TransactionManager {
         long doubled = min << Math.min(attempt - 1, 30);
         long bound = doubled < min ? Long.MAX_VALUE : doubled;
         try {
-            Thread.sleep(Duration.ofNanos(
-                    ThreadLocalRandom.current().nextLong(1 + Math.min(bound, options.backOffMax().toNanos()))));
+            Thread.sleep(Duration.ofNanos(ThreadLocalRandom.current()
+                    .nextLong(1 + Math.min(bound, options.backOffMax().toNanos()))));
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new AbortedException("interrupted before another attempt", last);

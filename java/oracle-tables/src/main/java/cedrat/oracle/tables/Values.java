@@ -2,11 +2,11 @@ package cedrat.oracle.tables;
 
 import java.util.Arrays;
 
-/// How values are stored: behind a byte that says what they are, so that every value is possible, the empty one
-/// too.
+/// How values are stored: behind a byte that says what they are, so that every value is possible, the empty
+/// one too.
 ///
-/// A transactional delete is a value like any other: it is invisible until its transaction commits, conflicts, and
-/// is pruned. A delete of the store's would be none of these.
+/// A transactional delete is a value like any other: it is invisible until its transaction commits,
+/// conflicts, and is pruned. A delete of the store's would be none of these.
 final class Values {
     /// The cell was deleted.
     static final Bytes DELETED = Bytes.of(new byte[] {0});

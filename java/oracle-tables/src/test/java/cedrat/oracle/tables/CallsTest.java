@@ -50,7 +50,8 @@ class CallsTest {
         }
     }
 
-    /// An error on another thread is a failure; one on the caller's comes out, when the other calls have ended.
+    /// An error on another thread is a failure; one on the caller's comes out, when the other calls have
+    /// ended.
     @Test
     void errorsAreNotLost() {
         Thread caller = Thread.currentThread();
@@ -65,22 +66,24 @@ class CallsTest {
 
         CountDownLatch callerHasThrown = new CountDownLatch(1);
         AtomicBoolean otherHasEnded = new AtomicBoolean();
-        assertThrows(StackOverflowError.class, () -> Calls.forEach(List.of(1, 2), 2, item -> {
-            meet(both);
-            if (Thread.currentThread() == caller) {
-                callerHasThrown.countDown();
-                throw new StackOverflowError();
-            }
-            try {
-                callerHasThrown.await();
-            } catch (InterruptedException nobodyDoes) {
-                throw new AssertionError(nobodyDoes);
-            }
-            for (int round = 0; round < 1000; round++) {
-                Thread.yield();
-            }
-            otherHasEnded.set(true);
-        }));
+        assertThrows(
+                StackOverflowError.class,
+                () -> Calls.forEach(List.of(1, 2), 2, item -> {
+                    meet(both);
+                    if (Thread.currentThread() == caller) {
+                        callerHasThrown.countDown();
+                        throw new StackOverflowError();
+                    }
+                    try {
+                        callerHasThrown.await();
+                    } catch (InterruptedException nobodyDoes) {
+                        throw new AssertionError(nobodyDoes);
+                    }
+                    for (int round = 0; round < 1000; round++) {
+                        Thread.yield();
+                    }
+                    otherHasEnded.set(true);
+                }));
         assertTrue(otherHasEnded.get());
     }
 

@@ -40,7 +40,8 @@ class CleaningTest {
     void aClientDiesBetweenWriteAndCommit() {
         put(manager, rows, "a", "old");
         OracleClient dying = world.client();
-        StartTimestamp start = written(new TransactionManager(dying, world.tables), "a", "new").start();
+        StartTimestamp start =
+                written(new TransactionManager(dying, world.tables), "a", "new").start();
         Cleaner cleaner = new Cleaner(world.oracle, world.tables);
         assertEquals(new Cleaner.Sweep(1, 0, 0, 1), cleaner.sweep(), "as long as it may be alive");
         assertEquals("old", see(manager, rows, "a"));
@@ -49,14 +50,15 @@ class CleaningTest {
         assertEquals("newer", see(manager, rows, "a"));
         assertEquals(new Cleaner.Sweep(1, 0, 1, 0), cleaner.sweep());
         assertEquals(2, world.tables.versions());
-        assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(start), "known until somebody says that it is dead");
+        assertInstanceOf(
+                Outcome.Aborted.class, world.oracle.resolve(start), "known until somebody says that it is dead");
     }
 
     @Test
     void aClientDiesBetweenCommitAndCleanUp() {
         OracleClient dying = world.client();
-        TransactionManager careless = new TransactionManager(
-                dying, world.tables, TransactionManager.Options.DEFAULTS.withCleanUp(NEVER));
+        TransactionManager careless =
+                new TransactionManager(dying, world.tables, TransactionManager.Options.DEFAULTS.withCleanUp(NEVER));
         put(careless, rows, "a", "new");
         dying.close();
         assertEquals("new", see(manager, rows, "a"));
@@ -79,8 +81,8 @@ class CleaningTest {
         open.abort();
     }
 
-    /// One row is passed while its transaction is open, the next when it has aborted: the first still needs the
-    /// oracle's answer.
+    /// One row is passed while its transaction is open, the next when it has aborted: the first still needs
+    /// the oracle's answer.
     @Test
     void aTransactionThatEndsUnderTheSweepIsNotForgotten() {
         Transaction transaction = manager.begin(Isolation.SNAPSHOT);
@@ -209,7 +211,9 @@ class CleaningTest {
             if (done % 10_000 == 0) {
                 most = Math.max(most, world.tables.versions());
                 pruner.prune();
-                assertTrue(world.tables.versions() <= rowCount, world.tables.versions() + " versions of " + rowCount + " cells");
+                assertTrue(
+                        world.tables.versions() <= rowCount,
+                        world.tables.versions() + " versions of " + rowCount + " cells");
             }
         }
         assertTrue(most <= rowCount + 10_000, most + " versions");

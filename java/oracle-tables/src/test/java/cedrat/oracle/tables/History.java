@@ -25,7 +25,8 @@ final class History {
     /// @param endedAt when its commit was acknowledged
     /// @param commit 0 if it aborted
     /// @param reads for each row the start of whose version it saw
-    record Transaction(long begunAt, long endedAt, long start, long commit, Set<String> writes, Map<String, Long> reads) {}
+    record Transaction(
+            long begunAt, long endedAt, long start, long commit, Set<String> writes, Map<String, Long> reads) {}
 
     private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
     private final AtomicLong clock = new AtomicLong();
@@ -56,7 +57,8 @@ final class History {
             if (each.commit > 0 && !each.writes.isEmpty()) {
                 assertTrue(timestamps.add(each.commit), "a timestamp was given out twice");
                 assertTrue(each.commit > each.start);
-                each.writes.forEach(row -> writers.computeIfAbsent(row, none -> new TreeMap<>()).put(each.commit, each));
+                each.writes.forEach(row ->
+                        writers.computeIfAbsent(row, none -> new TreeMap<>()).put(each.commit, each));
             }
         }
         writers.forEach((row, commits) -> {
@@ -69,7 +71,8 @@ final class History {
         for (Transaction each : all) {
             each.reads.forEach((row, seen) -> {
                 var newest = writers.getOrDefault(row, new TreeMap<>()).lowerEntry(each.start);
-                assertEquals(newest == null ? NOTHING : newest.getValue().start, seen, () -> "row " + row + " of " + each);
+                assertEquals(
+                        newest == null ? NOTHING : newest.getValue().start, seen, () -> "row " + row + " of " + each);
             });
         }
         checkTime();

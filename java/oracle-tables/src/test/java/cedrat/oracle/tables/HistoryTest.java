@@ -18,8 +18,8 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
-/// Clients side by side, some of which die, with cleaners and a pruner among them; what they have seen is judged
-/// afterwards.
+/// Clients side by side, some of which die, with cleaners and a pruner among them; what they have seen is
+/// judged afterwards.
 class HistoryTest {
     private static final int CLIENTS = 4;
     private static final int TRANSACTIONS = 400;
@@ -35,8 +35,11 @@ class HistoryTest {
                 oracle = world.client(); // the other is not heard of again, and leaves what it has left
             }
             boolean isCareless = random.nextInt(4) == 0;
-            TransactionManager manager = new TransactionManager(oracle, number % 2 == 0 ? world.tables : world.sideBySide(),
-                    TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run), fault);
+            TransactionManager manager = new TransactionManager(
+                    oracle,
+                    number % 2 == 0 ? world.tables : world.sideBySide(),
+                    TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run),
+                    fault);
             long begunAt = history.now();
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);
             Map<String, Long> reads = new HashMap<>();
@@ -44,7 +47,12 @@ class HistoryTest {
             for (int read = random.nextInt(4); read > 0; read--) {
                 Table table = tables.get(random.nextInt(2));
                 String row = "" + random.nextInt(KEYS);
-                reads.put(table + "/" + row, transaction.get(table, Bytes.of(row), VALUE).map(Bytes::toLong).orElse(History.NOTHING));
+                reads.put(
+                        table + "/" + row,
+                        transaction
+                                .get(table, Bytes.of(row), VALUE)
+                                .map(Bytes::toLong)
+                                .orElse(History.NOTHING));
             }
             if (random.nextInt(4) == 0) {
                 Table table = tables.get(random.nextInt(2));
@@ -52,13 +60,19 @@ class HistoryTest {
                     reads.put(table + "/" + row, History.NOTHING);
                 }
                 try (Rows rows = transaction.scan(table, Scan.ALL)) {
-                    rows.forEachRemaining(row -> reads.put(table + "/" + row.key().toText(), row.get(VALUE).orElseThrow().toLong()));
+                    rows.forEachRemaining(row -> reads.put(
+                            table + "/" + row.key().toText(),
+                            row.get(VALUE).orElseThrow().toLong()));
                 }
             }
             for (int write = random.nextInt(3); write > 0; write--) {
                 Table table = tables.get(random.nextInt(2));
                 String row = "" + random.nextInt(KEYS);
-                transaction.put(table, Bytes.of(row), VALUE, Bytes.of(transaction.start().value()));
+                transaction.put(
+                        table,
+                        Bytes.of(row),
+                        VALUE,
+                        Bytes.of(transaction.start().value()));
                 writes.add(table + "/" + row);
             }
             long commit = 0;
@@ -72,7 +86,8 @@ class HistoryTest {
                     // recorded as that
                 }
             }
-            history.add(new History.Transaction(begunAt, history.now(), transaction.start().value(), commit, writes, reads));
+            history.add(new History.Transaction(
+                    begunAt, history.now(), transaction.start().value(), commit, writes, reads));
         }
     }
 
@@ -113,7 +128,8 @@ class HistoryTest {
     void whatClientsSeeIsSnapshotIsolation() throws Exception {
         History history = record(Fault.NONE);
         history.check();
-        assertTrue(history.committed() > 300 && history.aborted() > 50,
+        assertTrue(
+                history.committed() > 300 && history.aborted() > 50,
                 history.committed() + " committed, " + history.aborted() + " aborted");
     }
 
@@ -142,7 +158,9 @@ class HistoryTest {
                 history(first, transaction(3, 4, 3, 4, 0)), // not the newest
                 history(first, transaction(3, 4, 3, 0, 5), transaction(5, 6, 5, 6, 1)), // from the future
                 history(transaction(1, 2, 1, 0, 0), transaction(3, 4, 2, 3, 1)), // of what aborted
-                history(transaction(1, 2, 8, 9, 3), transaction(3, 4, 3, 4, 0))); // after an acknowledged commit, and below it
+                history(
+                        transaction(1, 2, 8, 9, 3),
+                        transaction(3, 4, 3, 4, 0))); // after an acknowledged commit, and below it
         for (History history : wrong) {
             assertThrows(AssertionError.class, history::check);
         }

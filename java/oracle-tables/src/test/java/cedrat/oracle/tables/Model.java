@@ -13,7 +13,8 @@ import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 
-/// Transactions in any order, beside a model that copies everything when a transaction begins. One seed, one run.
+/// Transactions in any order, beside a model that copies everything when a transaction begins. One seed, one
+/// run.
 final class Model {
     private static final List<Column> COLUMNS = List.of(VALUE, OTHER);
     private static final int KEYS = 5;
@@ -117,7 +118,10 @@ final class Model {
     private void read(Mine mine) {
         Place place = place();
         String expected = mine.seen.get(place);
-        String found = mine.transaction.get(place.table, Bytes.of(place.row), place.column).map(Bytes::toText).orElse(null);
+        String found = mine.transaction
+                .get(place.table, Bytes.of(place.row), place.column)
+                .map(Bytes::toText)
+                .orElse(null);
         mine.read.add(place.conflict());
         assertEquals(expected, found, () -> place + " in " + mine.transaction);
     }
@@ -139,10 +143,12 @@ final class Model {
             expected.pollLastEntry();
         }
         Map<String, Map<Column, String>> found = new TreeMap<>();
-        try (Rows rows = mine.transaction.scan(table,
+        try (Rows rows = mine.transaction.scan(
+                table,
                 Scan.ALL.withRange(new KeyRange(Bytes.of(from), Bytes.EMPTY)).withLimit(limit))) {
-            rows.forEachRemaining(row -> row.cells().forEach((column, value) ->
-                    found.computeIfAbsent(row.key().toText(), none -> new TreeMap<>()).put(column, value.toText())));
+            rows.forEachRemaining(row -> row.cells()
+                    .forEach((column, value) -> found.computeIfAbsent(row.key().toText(), none -> new TreeMap<>())
+                            .put(column, value.toText())));
         }
         assertEquals(expected, found, () -> "scan of " + table + " in " + mine.transaction);
     }

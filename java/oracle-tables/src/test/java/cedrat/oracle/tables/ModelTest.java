@@ -21,7 +21,11 @@ class ModelTest {
 
     @Test
     void plantedFaultsAreFound() {
-        for (Fault planted : List.of(Fault.START_FOR_COMMIT, Fault.CLEANED_IN_FLIGHT, Fault.PRUNE_ABOVE_THE_MARK, Fault.FORGET_READS,
+        for (Fault planted : List.of(
+                Fault.START_FOR_COMMIT,
+                Fault.CLEANED_IN_FLIGHT,
+                Fault.PRUNE_ABOVE_THE_MARK,
+                Fault.FORGET_READS,
                 Fault.LIMIT_BEFORE_VISIBILITY)) {
             boolean isFound = false;
             for (long seed = 0; seed < 40 && !isFound; seed++) {

@@ -46,7 +46,8 @@ class TransactionTest {
             transaction.delete(rows, Bytes.of("a"), VALUE);
             assertNull(get(transaction, rows, "a"));
             transaction.put(rows, Bytes.of("a"), OTHER, Bytes.EMPTY);
-            assertEquals(Set.of(OTHER), transaction.get(rows, Bytes.of("a")).cells().keySet());
+            assertEquals(
+                    Set.of(OTHER), transaction.get(rows, Bytes.of("a")).cells().keySet());
             assertEquals("old", see(manager, rows, "a"), "others do not");
         }
         assertEquals("old", see(manager, rows, "a"), "it was closed without a commit");
@@ -120,8 +121,8 @@ class TransactionTest {
         });
     }
 
-    /// A scan meets own writes, pending versions of committed, open and aborted transactions; filter and limit
-    /// count what is seen.
+    /// A scan meets own writes, pending versions of committed, open and aborted transactions; filter and
+    /// limit count what is seen.
     @Test
     void aScanSeesWhatIsVisible() {
         for (int number = 0; number < 300; number++) {
@@ -148,10 +149,19 @@ class TransactionTest {
             expected.add("last");
             assertEquals(expected, texts(transaction, Scan.ALL));
             assertEquals(expected.subList(0, 9), texts(transaction, Scan.ALL.withLimit(9)));
-            assertEquals(List.of("6", "16"), texts(transaction,
-                    Scan.ALL.withFilter(row -> row.get(VALUE).orElseThrow().toText().endsWith("6")).withLimit(2)));
-            assertEquals(expected.subList(8, 11), texts(transaction,
-                    Scan.ALL.withRange(new KeyRange(Bytes.of(key(9)), Bytes.of(key(13))))));
+            assertEquals(
+                    List.of("6", "16"),
+                    texts(
+                            transaction,
+                            Scan.ALL
+                                    .withFilter(row -> row.get(VALUE)
+                                            .orElseThrow()
+                                            .toText()
+                                            .endsWith("6"))
+                                    .withLimit(2)));
+            assertEquals(
+                    expected.subList(8, 11),
+                    texts(transaction, Scan.ALL.withRange(new KeyRange(Bytes.of(key(9)), Bytes.of(key(13))))));
             assertEquals(List.of(), texts(transaction, Scan.ALL.withColumns(Set.of(OTHER))));
         }
         open.abort();
@@ -207,7 +217,8 @@ class TransactionTest {
         for (Table table : List.of(rows, world.cells)) {
             assertTrue(bothCommit(manager, Isolation.SNAPSHOT, table));
             assertFalse(bothCommit(manager, Isolation.SERIALISABLE, table));
-            assertTrue(bothCommit(world.manager(Fault.FORGET_READS), Isolation.SERIALISABLE, table), "would be noticed");
+            assertTrue(
+                    bothCommit(world.manager(Fault.FORGET_READS), Isolation.SERIALISABLE, table), "would be noticed");
         }
     }
 
@@ -224,8 +235,12 @@ class TransactionTest {
     @Test
     void workIsRunAgainUntilItCommits() {
         AtomicInteger runs = new AtomicInteger();
-        TransactionManager quick = new TransactionManager(world.oracle, world.tables, TransactionManager.Options.DEFAULTS
-                .withAttempts(3).withBackOff(Duration.ofNanos(1), Duration.ofNanos(1)));
+        TransactionManager quick = new TransactionManager(
+                world.oracle,
+                world.tables,
+                TransactionManager.Options.DEFAULTS
+                        .withAttempts(3)
+                        .withBackOff(Duration.ofNanos(1), Duration.ofNanos(1)));
         TransactionManager.Work<Integer> disturbed = transaction -> {
             transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("mine"));
             if (runs.incrementAndGet() < 3) {
@@ -244,10 +259,14 @@ class TransactionTest {
     @Test
     void whatIsThrownAborts() {
         IllegalStateException why = new IllegalStateException();
-        assertSame(why, assertThrows(IllegalStateException.class, () -> manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
-            throw why;
-        })));
+        assertSame(
+                why,
+                assertThrows(
+                        IllegalStateException.class,
+                        () -> manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                            transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+                            throw why;
+                        })));
         assertNull(see(manager, rows, "a"));
         assertEquals(0, world.tables.versions());
         StartTimestamp newest = world.oracle.begin();
@@ -279,11 +298,13 @@ class TransactionTest {
             }
         };
         StartTimestamp[] start = new StartTimestamp[1];
-        assertThrows(StackOverflowError.class, () -> manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            start[0] = transaction.start();
-            transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
-            return null;
-        }));
+        assertThrows(
+                StackOverflowError.class,
+                () -> manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                    start[0] = transaction.start();
+                    transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+                    return null;
+                }));
         assertEquals(0, world.tables.versions() + world.tables.pending());
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(start[0]), "a write may still come");
     }
@@ -384,15 +405,19 @@ class TransactionTest {
         assertEquals("after", readBetween(Fault.START_FOR_COMMIT), "would be noticed");
     }
 
-    /// Two writers of a row that the oracle was told different ids of: the last to commit is seen, not the last to
-    /// begin.
+    /// Two writers of a row that the oracle was told different ids of: the last to commit is seen, not the
+    /// last to begin.
     @Test
     void theLargestCommitTimestampIsSeen() {
         StartTimestamp first = world.oracle.begin();
         StartTimestamp second = world.oracle.begin();
         for (StartTimestamp start : List.of(first, second)) {
-            rows.mutate(Bytes.of("a"), Mutations.write(start.value(),
-                    java.util.Map.of(VALUE, Values.stored(Bytes.of(start.equals(first) ? "first" : "second")))));
+            rows.mutate(
+                    Bytes.of("a"),
+                    Mutations.write(
+                            start.value(),
+                            java.util.Map.of(
+                                    VALUE, Values.stored(Bytes.of(start.equals(first) ? "first" : "second")))));
         }
         world.oracle.commit(second, 1);
         world.oracle.commit(first, 2);

@@ -24,7 +24,8 @@ final class World implements AutoCloseable {
     static final Executor NEVER = task -> {};
 
     volatile MemoryTables.Hook hook = (point, table, row, mutation) -> {};
-    final MemoryTables tables = new MemoryTables((point, table, row, mutation) -> hook.reached(point, table, row, mutation));
+    final MemoryTables tables =
+            new MemoryTables((point, table, row, mutation) -> hook.reached(point, table, row, mutation));
     final Table rows = tables.create("rows", Granularity.ROW);
     final Table cells = tables.create("cells", Granularity.CELL);
     final OracleServer server;
@@ -55,7 +56,8 @@ final class World implements AutoCloseable {
     }
 
     OracleClient client(Duration patience) {
-        OracleClient client = OracleClient.open(ClientOptions.of(server.address()).withPatience(patience));
+        OracleClient client =
+                OracleClient.open(ClientOptions.of(server.address()).withPatience(patience));
         clients.add(client);
         return client;
     }
@@ -90,8 +92,7 @@ final class World implements AutoCloseable {
 
     /// Of clients that clean up when they are told, or never.
     TransactionManager manager(Executor cleanUp, Fault fault) {
-        return new TransactionManager(
-                oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), fault);
+        return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), fault);
     }
 
     /// Writes one cell in a transaction of its own.

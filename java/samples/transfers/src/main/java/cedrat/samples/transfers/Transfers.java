@@ -164,7 +164,13 @@ final class Transfers {
                 Bytes payee = Bytes.of(random.nextLong(accounts));
                 long amount = 1 + random.nextLong(100);
                 manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-                    transfer(transaction, isSaving ? current : savings, payer, isSaving ? savings : current, payee, amount);
+                    transfer(
+                            transaction,
+                            isSaving ? current : savings,
+                            payer,
+                            isSaving ? savings : current,
+                            payee,
+                            amount);
                     return null;
                 });
                 transfers.incrementAndGet();
