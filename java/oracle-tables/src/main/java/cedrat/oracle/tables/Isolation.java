@@ -6,6 +6,6 @@ public enum Isolation {
     /// Two such transactions may each write what the other has read (write skew).
     SNAPSHOT,
     /// It aborts also if something that it has read was committed since: transactions that are all so are as
-    /// if one ran after the other. Only reads of single rows for now; what cannot be checked is refused.
+    /// if one ran after the other. Only reads of single rows can be checked; others are refused.
     SERIALISABLE
 }
