@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.log.OracleReplay.Fault;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Remembered;
+import cedrat.oracle.state.KeyRanges;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
@@ -31,6 +33,9 @@ class SnapshotTest {
     private static final class Nobody implements Decisions {
         @Override
         public void committed(long start, long commit, Rows rows) {}
+
+        @Override
+        public void wrote(Keys keys) {}
 
         @Override
         public void aborted(long start) {}
@@ -120,7 +125,7 @@ class SnapshotTest {
         Rows reads = rows(random, random.nextInt(4) == 0 ? 5 : 1);
         return switch (random.nextInt(14)) {
             case 0, 1, 2, 3 -> oracle.begin(1);
-            case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads);
+            case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads, keys(writes), ranges(random));
             case 9 -> random.nextInt(4) == 0 ? oracle.resolve(start) : oracle.status(start);
             case 10, 11 -> oracle.cleaned(start) ? 1 : 0;
             case 12 -> oracle.end(start) ? 1 : 0;
@@ -128,6 +133,25 @@ class SnapshotTest {
                 oracle.isCommitted(start, random.nextLong(1, oracle.newest() + 2))
                         .ordinal();
         };
+    }
+
+    private static Keys keys(Rows rows) {
+        Keys keys = new Keys();
+        for (int at = 0; at < rows.count(); at++) {
+            byte[] key = Long.toString(rows.get(at)).repeat(8).getBytes();
+            keys.add(1, key, 0, key.length);
+        }
+        return keys;
+    }
+
+    /// Now and then one, of few keys.
+    private static KeyRanges ranges(SplittableRandom random) {
+        KeyRanges ranges = new KeyRanges();
+        if (random.nextInt(4) == 0) {
+            byte[] both = (random.nextInt(100, 600) + ":").getBytes();
+            ranges.add(1, both, 0, 3, 0, 4);
+        }
+        return ranges;
     }
 
     private static Rows rows(SplittableRandom random, int bound) {
@@ -149,8 +173,8 @@ class SnapshotTest {
         assertEquals(one.forgottenTimestamp(), other.forgottenTimestamp(), "T_max " + where);
     }
 
-    /// Fails where the oracle that was opened answers otherwise than the one that was never stopped. Both are asked
-    /// the same, so of that one only one opening can be tried.
+    /// Fails where the oracle that was opened answers otherwise than the one that was never stopped. Both are
+    /// asked the same, so of that one only one opening can be tried.
     private static void assertAnswersSame(Running running, int from, Fault fault) throws DamagedEntryException {
         StatusOracle again = running.openedFrom(from, fault);
         assertSame(running.oracle, again, "from " + from);
@@ -175,8 +199,8 @@ class SnapshotTest {
         assertAnswersSame(running, running.keepFrom(), Fault.NONE);
     }
 
-    /// The rule lets go no more than it may, and keeps no more than it must: from any older place the oracle comes
-    /// back, too, whether a snapshot begins there or not.
+    /// The rule lets go no more than it may, and keeps no more than it must: from any older place the oracle
+    /// comes back, too, whether a snapshot begins there or not.
     @Property(tries = 20)
     void anOracleComesBackFromEachSnapshotThatTheRuleAllows(@ForAll @LongRange(min = 1) long seed)
             throws DamagedEntryException {
@@ -265,8 +289,8 @@ class SnapshotTest {
         new OracleReplay(new StatusOracle(ROWS_LOG2, new Nobody())).end();
     }
 
-    /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is another
-    /// snapshot: an entry that is whole is for the log to promise. But nothing else comes of it than
+    /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is
+    /// another snapshot: an entry that is whole is for the log to promise. But nothing else comes of it than
     /// [DamagedEntryException], which says where.
     @Property(tries = 300)
     void damagedPartsAreRefusedOrRead(@ForAll @LongRange(min = 1) long seed) {

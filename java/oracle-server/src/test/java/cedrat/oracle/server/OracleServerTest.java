@@ -15,6 +15,7 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -182,6 +183,9 @@ class OracleServerTest {
             public void committed(long start, long commit, Rows rows) {
                 assertEquals(null, commits.put(start, commit), "committed twice");
             }
+
+            @Override
+            public void wrote(Keys keys) {}
 
             @Override
             public void aborted(long start) {
