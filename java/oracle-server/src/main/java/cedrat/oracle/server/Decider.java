@@ -320,8 +320,7 @@ final class Decider {
 
     private void swept(Connection connection) {
         StatusOracle.Swept part = oracle.swept(request.mark(), request.from(), SWEPT_MAX);
-        connection.replies.sweptReply(
-                request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
+        connection.replies.sweptReply(request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
         persister.replied(connection);
     }
 

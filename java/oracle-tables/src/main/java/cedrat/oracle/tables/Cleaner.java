@@ -147,11 +147,12 @@ public final class Cleaner {
         private void clean(Table table, StoredRow row, long start, Outcome outcome) {
             Map<Column, Bytes> cells = Mutations.cells(row, start);
             switch (outcome) {
-                case Outcome.Committed(var at) -> committed +=
-                        change(table, row.key(), start, Mutations.restamp(start, at.value(), cells));
+                case Outcome.Committed(var at) ->
+                    committed += change(table, row.key(), start, Mutations.restamp(start, at.value(), cells));
                 // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
                 // stamped when it was forgotten, and where there is no marker nothing happens.
-                case Outcome.Aborted _, Outcome.Unknown _ -> aborted += change(table, row.key(), start, Mutations.erase(start, cells));
+                case Outcome.Aborted _, Outcome.Unknown _ ->
+                    aborted += change(table, row.key(), start, Mutations.erase(start, cells));
                 case Outcome.Open _ -> {
                     open++;
                     if (fault == Fault.CLEAN_OPEN) {
