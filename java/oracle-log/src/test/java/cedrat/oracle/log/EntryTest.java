@@ -96,7 +96,12 @@ class EntryTest {
         Told told = new Told();
         reader.tell(told);
         assertEquals(
-                List.of("committed 299 at 302: " + 0x1122334455667788L, "wrote 9:ab", "aborted 10", "ended 303", "forgotten 300"),
+                List.of(
+                        "committed 299 at 302: " + 0x1122334455667788L,
+                        "wrote 9:ab",
+                        "aborted 10",
+                        "ended 303",
+                        "forgotten 300"),
                 told.all);
         assertEquals(300, reader.before());
         assertEquals(305, reader.newest());

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.OracleReplay.Fault;
 import cedrat.oracle.state.Decisions;
-import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.KeyRanges;
 import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
