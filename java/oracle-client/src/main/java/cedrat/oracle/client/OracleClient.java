@@ -141,8 +141,7 @@ public final class OracleClient implements AutoCloseable {
     }
 
     /// As [#commit(StartTimestamp, long\[\], long\[\], CommitKeys)]; the keys are the client's from now on.
-    public CompletableFuture<Outcome> commitAsync(
-            StartTimestamp start, long[] writes, long[] reads, CommitKeys keys) {
+    public CompletableFuture<Outcome> commitAsync(StartTimestamp start, long[] writes, long[] reads, CommitKeys keys) {
         long[] written = writes.clone();
         long[] read = reads.clone();
         return ask(new Call<Outcome>() {

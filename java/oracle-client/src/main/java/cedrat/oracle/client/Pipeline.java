@@ -139,8 +139,7 @@ public final class Pipeline<T> {
     }
 
     /// The same; it has also written and scanned these keys, of tables whose scans are checked.
-    public void commit(
-            T tag, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
+    public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
         if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
             throw new RefusedException(
                     ErrorCode.TOO_MANY_ROWS,
