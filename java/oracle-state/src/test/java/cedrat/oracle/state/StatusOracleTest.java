@@ -613,6 +613,34 @@ class StatusOracleTest {
         return ranges;
     }
 
+    /// Each reason is counted once for each transaction that it has aborted.
+    @Test
+    void abortsAreCountedByTheirReasons() {
+        StatusOracle oracle = oracle();
+        long conflict = oracle.begin(1);
+        long forgotten = oracle.begin(1);
+        long scan = oracle.begin(1);
+        long resolved = oracle.begin(1);
+        oracle.begin(2);
+        oracle.end(oracle.begin(1));
+        oracle.commit(oracle.begin(1), rows(7), rows(), keys(1, "k"), new KeyRanges());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(scan, rows(8), rows(), new Keys(), range(1, "", ""));
+        oracle.resolve(resolved);
+        oracle.expire(2);
+        for (AbortReason reason : AbortReason.values()) {
+            assertEquals(reason == AbortReason.FORGOTTEN ? 0 : 1, oracle.aborts(reason), reason.name());
+        }
+        assertEquals(7, oracle.begun());
+        assertEquals(1, oracle.committed());
+        assertEquals(1, oracle.ended());
+        forgetRows(oracle);
+        oracle.commit(forgotten, rows(9), rows());
+        assertEquals(1, oracle.aborts(AbortReason.FORGOTTEN));
+        assertEquals(1, oracle.aborts(AbortReason.CONFLICT));
+    }
+
     /// O9: a key that was not there is a conflict, in its table and range.
     @Test
     void aPhantomAborts() {
