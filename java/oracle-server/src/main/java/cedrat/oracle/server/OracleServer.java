@@ -219,6 +219,19 @@ public final class OracleServer implements AutoCloseable {
         }
     }
 
+    /// The decide thread waits until what this returns is closed.
+    Hanging hang() {
+        CompletableFuture<Void> end = new CompletableFuture<>();
+        decide.execute(end::join);
+        return () -> end.complete(null);
+    }
+
+    /// Something that lasts until it is closed.
+    interface Hanging extends AutoCloseable {
+        @Override
+        void close();
+    }
+
     /// How many requests were decided and not answered.
     int outstanding() {
         AtomicInteger count = new AtomicInteger();

@@ -621,6 +621,8 @@ class OracleServerTest {
         }
         assertThrows(DamagedEntryException.class, () -> start(new HeldLog(1, List.of(new byte[3]))));
         assertEquals(Main.EXIT_USAGE, Main.run("serve"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "9090"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "localhost:99999"));
         assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--rows-log2", "99"));
         assertEquals(Main.EXIT_USAGE, Main.run());
     }
