@@ -76,6 +76,7 @@ class OracleServerTest {
                 RawClient other = new RawClient(server, SESSION + 1)) {
             long start = client.begin();
             for (Runnable request : requests(client, start)) {
+                server.settle(); // with a planted fault, an answer may come before its append
                 log.hold();
                 long before = log.appends();
                 request.run();
