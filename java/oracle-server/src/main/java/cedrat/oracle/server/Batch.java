@@ -7,6 +7,9 @@ import java.util.Arrays;
 final class Batch {
     /// The number of the entry.
     long number;
+    /// When the first request was answered, and when the entry was appended; by the clock of `System.nanoTime`.
+    long openedNanos;
+    long appendedNanos;
     /// How many requests were answered.
     int requests;
     /// How many connections have replies, and what each has.

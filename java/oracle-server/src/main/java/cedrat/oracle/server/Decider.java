@@ -331,12 +331,14 @@ final class Decider {
 
     private void error(Connection connection, ErrorCode code, String text) {
         connection.replies.error(request.id(), 0, code, text);
+        persister.refused();
         persister.replied(connection);
     }
 
     /// Refuses the connection itself: behind this reply it is closed.
     private void refuse(Connection connection, long id, ErrorCode code, String text) {
         connection.replies.error(id, Protocol.FLAG_CLOSING, code, text);
+        persister.refused();
         persister.replied(connection);
         finish(connection);
     }
@@ -405,6 +407,11 @@ final class Decider {
     void flush() {
         ending = true;
         persister.flush();
+    }
+
+    /// The numbers of this moment.
+    Reading reading() {
+        return Reading.of(oracle, sessions, persister);
     }
 
     /// Runs something on the decide thread. **Threads:** any may call.

@@ -145,19 +145,33 @@ public final class Main implements Callable<Integer> {
                         "Threads that read and write beside the one that decides (default: ${DEFAULT-VALUE}: that one does it all).")
         private int networkThreads;
 
+        @Option(
+                names = "--metrics",
+                paramLabel = "HOST:PORT",
+                description =
+                        "Answer what operators ask over HTTP there: /metrics for Prometheus, /health, /ready. Port 0 for any.")
+        private String metrics;
+
         Serve() {}
 
         @Override
         public Integer call() {
             ServerOptions options = options();
             OracleServer server;
+            OperationServer operation = null;
             try {
+                operation = metrics == null ? null : new OperationServer(address(metrics), new Health());
                 server = OracleServer.start(options, log.make());
             } catch (IllegalArgumentException nonsense) {
+                close(operation);
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             } catch (IOException | DamagedEntryException problem) {
+                close(operation);
                 say("cannot start: " + problem.getMessage());
                 return EXIT_CANNOT_START;
+            }
+            if (operation != null) {
+                operation.serving(server);
             }
             // One line on the standard output, for whoever has started it with port 0.
             System.out.println("listening on " + server.address().getHostString() + ":"
@@ -166,6 +180,22 @@ public final class Main implements Callable<Integer> {
             Thread ending = new Thread(() -> end(server), "end");
             Runtime.getRuntime().addShutdownHook(ending);
             return await(server);
+        }
+
+        private static void close(OperationServer operation) {
+            if (operation != null) {
+                operation.close();
+            }
+        }
+
+        /// @throws IllegalArgumentException if it is none
+        private static InetSocketAddress address(String hostAndPort) {
+            int colon = hostAndPort.lastIndexOf(':');
+            String port = hostAndPort.substring(colon + 1);
+            if (colon < 1 || !port.matches("\\d{1,5}")) {
+                throw new IllegalArgumentException("an address is HOST:PORT, not " + hostAndPort);
+            }
+            return new InetSocketAddress(hostAndPort.substring(0, colon), Integer.parseInt(port));
         }
 
         /// Waits until the server has ended or stopped; returns the exit code.

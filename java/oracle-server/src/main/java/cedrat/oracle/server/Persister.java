@@ -42,6 +42,10 @@ final class Persister implements Log.Listener {
     private Batch open = new Batch();
     private boolean closeIsScheduled;
     private long appended;
+    private long logBytes;
+    private long refusals;
+    private final Durations replyDurations = new Durations();
+    private final Durations appendDurations = new Durations();
     private boolean stopped;
     /// Told when batches were released, so that there may be room.
     private Runnable released = () -> {};
@@ -94,7 +98,9 @@ final class Persister implements Log.Listener {
             open.add(connection);
         }
         connection.outstanding++;
-        open.requests++;
+        if (open.requests++ == 0) {
+            open.openedNanos = System.nanoTime();
+        }
         scheduleClose();
     }
 
@@ -129,6 +135,8 @@ final class Persister implements Log.Listener {
             open.closing[at] = connection.closing;
             connection.repliesCount = 0;
         }
+        logBytes += entry.length();
+        open.appendedNanos = System.nanoTime();
         Batch batch = open;
         open = spare.isEmpty() ? new Batch() : spare.pop();
         batch.number = ++appended;
@@ -172,6 +180,11 @@ final class Persister implements Log.Listener {
     }
 
     private void reply(Batch batch) {
+        long now = System.nanoTime();
+        appendDurations.record(now - batch.appendedNanos, 1);
+        if (batch.requests > 0) {
+            replyDurations.record(now - batch.openedNanos, batch.requests);
+        }
         for (int at = 0; at < batch.size; at++) {
             Connection connection = batch.connections[at];
             Channel channel = connection.channel;
@@ -186,6 +199,42 @@ final class Persister implements Log.Listener {
         if (spare.size() < SPARE_BATCHES_MAX) {
             spare.push(batch);
         }
+    }
+
+    // ---- figures ----------------------------------------------------------------------------------------------------
+
+    /// A reply that refuses was put into the open batch.
+    void refused() {
+        refusals++;
+    }
+
+    long refusals() {
+        return refusals;
+    }
+
+    /// How many entries the log was given.
+    long appended() {
+        return appended;
+    }
+
+    /// How many of them are kept.
+    long acknowledged() {
+        return acknowledged;
+    }
+
+    /// How many bytes they have.
+    long logBytes() {
+        return logBytes;
+    }
+
+    /// From the first request of a batch to its replies.
+    Durations replyDurations() {
+        return replyDurations;
+    }
+
+    /// From appends to acknowledgements.
+    Durations appendDurations() {
+        return appendDurations;
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class OracleServerTest {
                 RawClient other = new RawClient(server, SESSION + 1)) {
             long start = client.begin();
             for (Runnable request : requests(client, start)) {
+                server.settle(); // with a planted fault, an answer may come before its append
                 log.hold();
                 long before = log.appends();
                 request.run();
@@ -621,6 +622,8 @@ class OracleServerTest {
         }
         assertThrows(DamagedEntryException.class, () -> start(new HeldLog(1, List.of(new byte[3]))));
         assertEquals(Main.EXIT_USAGE, Main.run("serve"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "9090"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "localhost:99999"));
         assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--rows-log2", "99"));
         assertEquals(Main.EXIT_USAGE, Main.run());
     }

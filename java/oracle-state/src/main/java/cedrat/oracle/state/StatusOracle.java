@@ -66,6 +66,11 @@ public final class StatusOracle {
     private final Decisions decisions;
     private final Fault fault;
 
+    private long begun;
+    private long committed;
+    private long ended;
+    private final long[] aborts = new long[AbortReason.values().length];
+
     private long newest;
     /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to
     /// `unknownTo`.
@@ -91,6 +96,7 @@ public final class StatusOracle {
     /// Begins a transaction; returns its start timestamp.
     public long begin(int session) {
         newest++;
+        begun++;
         transactions.begin(newest, session, rows.next());
         return newest;
     }
@@ -122,17 +128,22 @@ public final class StatusOracle {
             return wroteNothing ? start : outcome(state);
         }
         if (writes.count() == 0) {
+            ended++;
             transactions.end(start);
             decisions.ended(start);
             return start;
         }
         long position = Transactions.positionAtStart(state);
         // What is written is looked for last: it is going to be put.
-        if (conflicts(scanned, position) || conflicts(reads, position) || conflicts(writes, position)) {
-            abortOpen(start);
+        AbortReason reason = conflict(scanned, position);
+        reason = reason == null ? conflict(reads, position) : reason;
+        reason = reason == null ? conflict(writes, position) : reason;
+        if (reason != null) {
+            abortOpen(start, reason);
             return ABORTED;
         }
         long commit = ++newest;
+        committed++;
         if (fault != Fault.FORGET_KEYS) {
             keys.put(written, rows.next());
         }
@@ -158,7 +169,7 @@ public final class StatusOracle {
     public long resolve(long start) {
         long state = transactions.state(start);
         if (Transactions.isOpen(state)) {
-            abortOpen(start);
+            abortOpen(start, AbortReason.RESOLVED);
             return ABORTED;
         }
         return outcome(state);
@@ -198,6 +209,7 @@ public final class StatusOracle {
         if (!Transactions.isOpen(transactions.state(start))) {
             return false;
         }
+        ended++;
         transactions.end(start);
         decisions.ended(start);
         return true;
@@ -212,7 +224,7 @@ public final class StatusOracle {
                 return;
             }
             if (Transactions.isOpen(state)) {
-                abortOpen(start);
+                abortOpen(start, AbortReason.EXPIRED);
                 count[0]++;
             }
             if (transactions.state(start) != Transactions.NOTHING && transactions.leftAt(start) == 0) {
@@ -231,7 +243,7 @@ public final class StatusOracle {
                 return;
             }
             if (Transactions.isOpen(state)) {
-                abortOpen(start);
+                abortOpen(start, AbortReason.EXPIRED);
                 count[0]++;
             }
             if (transactions.state(start) != Transactions.NOTHING) {
@@ -296,7 +308,8 @@ public final class StatusOracle {
     /// Timestamps were given out up to this one: those without a decision began transactions.
     public void replayGivenOut(long upTo) {
         while (newest < upTo) {
-            begin(NO_SESSION);
+            newest++;
+            transactions.begin(newest, NO_SESSION, rows.next());
         }
     }
 
@@ -468,6 +481,26 @@ public final class StatusOracle {
         return transactions.committed();
     }
 
+    /// How many transactions have begun since the replay.
+    public long begun() {
+        return begun;
+    }
+
+    /// How many have committed since the replay.
+    public long committed() {
+        return committed;
+    }
+
+    /// How many have ended since the replay without having written.
+    public long ended() {
+        return ended;
+    }
+
+    /// How many have aborted since the replay, for this reason.
+    public long aborts(AbortReason reason) {
+        return aborts[reason.ordinal()];
+    }
+
     /// How many keys are kept of tables whose scans are checked.
     public long keys() {
         return keys.count();
@@ -501,7 +534,8 @@ public final class StatusOracle {
         return state == Transactions.ABORTED ? ABORTED : state;
     }
 
-    private void abortOpen(long start) {
+    private void abortOpen(long start, AbortReason reason) {
+        aborts[reason.ordinal()]++;
         if (fault == Fault.FORGET_ABORTED) {
             transactions.end(start);
         } else {
@@ -512,21 +546,24 @@ public final class StatusOracle {
 
     /// Whether one of these ranges was written since, or may have been and is forgotten. Keys are kept no
     /// longer than rows: so an oracle that was made from a snapshot decides as the one before it did.
-    private boolean conflicts(KeyRanges scanned, long since) {
+    private AbortReason conflict(KeyRanges scanned, long since) {
         if (scanned.count() == 0) {
-            return false;
+            return null;
         }
         boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
-        return mayBeForgotten || keys.isWritten(scanned, since);
+        return mayBeForgotten || keys.isWritten(scanned, since) ? AbortReason.SCAN : null;
     }
 
-    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten.
-    private boolean conflicts(Rows wanted, long since) {
+    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten; `null` if not.
+    private AbortReason conflict(Rows wanted, long since) {
         if (wanted.count() == 0) {
-            return false;
+            return null;
         }
         rows.look(wanted);
+        if (rows.newestFound() >= since) {
+            return AbortReason.CONFLICT;
+        }
         boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
-        return rows.newestFound() >= since || mayBeForgotten && rows.isOneAbsent();
+        return mayBeForgotten && rows.isOneAbsent() ? AbortReason.FORGOTTEN : null;
     }
 }

@@ -401,7 +401,7 @@ class StatusOracleTest {
         assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
     }
 
-    /// O8: nor does it take memory, with a thousand open at a time.
+    /// O8: nor does it take memory, with a thousand open at a time. `./x soak` begins more of them.
     @Test
     void theMemoryOfTransactionsThatOnlyReadIsConstant() {
         StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
@@ -409,7 +409,8 @@ class StatusOracleTest {
             public void ended(long start) {}
         });
         long atFirst = 0;
-        for (int count = 0; count < 20_000_000; count++) {
+        int all = Integer.getInteger("cedrat.transactions", 20_000_000);
+        for (int count = 0; count < all; count++) {
             long start = oracle.begin(1);
             if (start > 1_000) {
                 assertTrue(oracle.end(start - 1_000));
@@ -611,6 +612,34 @@ class StatusOracleTest {
         KeyRanges ranges = new KeyRanges();
         ranges.add(table, (from + to).getBytes(), 0, from.length(), from.length(), to.length());
         return ranges;
+    }
+
+    /// Each reason is counted once for each transaction that it has aborted.
+    @Test
+    void abortsAreCountedByTheirReasons() {
+        StatusOracle oracle = oracle();
+        long conflict = oracle.begin(1);
+        long forgotten = oracle.begin(1);
+        long scan = oracle.begin(1);
+        long resolved = oracle.begin(1);
+        oracle.begin(2);
+        oracle.end(oracle.begin(1));
+        oracle.commit(oracle.begin(1), rows(7), rows(), keys(1, "k"), new KeyRanges());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(scan, rows(8), rows(), new Keys(), range(1, "", ""));
+        oracle.resolve(resolved);
+        oracle.expire(2);
+        for (AbortReason reason : AbortReason.values()) {
+            assertEquals(reason == AbortReason.FORGOTTEN ? 0 : 1, oracle.aborts(reason), reason.name());
+        }
+        assertEquals(7, oracle.begun());
+        assertEquals(1, oracle.committed());
+        assertEquals(1, oracle.ended());
+        forgetRows(oracle);
+        oracle.commit(forgotten, rows(9), rows());
+        assertEquals(1, oracle.aborts(AbortReason.FORGOTTEN));
+        assertEquals(1, oracle.aborts(AbortReason.CONFLICT));
     }
 
     /// O9: a key that was not there is a conflict, in its table and range.
