@@ -283,3 +283,45 @@ fn part(kind: Kind, body: &[u8]) -> Option<(bool, u64, &[u8])> {
     let (part, len) = varint::get(&body[behind_kind..])?;
     (kind == Kind::USER && number == 0).then_some((part & 1 == 1, part >> 1, &body[behind_kind + len..]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_media::SimDisk;
+    use cedrat_sync::explore;
+
+    /// What docs/formats/log-alone.md draws, in bytes.
+    #[test]
+    fn parts_have_these_bytes() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = EntryLogOptions { log: LogOptions::small(), background: false, ..EntryLogOptions::default() };
+            let log = EntryLog::open(&media, &options).expect("it opens");
+            let control = log.log().control();
+            assert_eq!((control.page_len, control.partitions.len()), (0, 1));
+            assert_eq!(control.names, ["entry of a log alone"]);
+            log.append(b"").expect("room");
+            log.append(b"one").expect("room");
+            let part_len = log.log().body_len_max() - PART_HEAD_LEN_MAX;
+            let long = log.append(&vec![7; 2 * part_len + 1]).expect("room");
+            assert_eq!(long, Lsn::new(5), "an entry's LSN is that of its last part");
+            log.force(long).expect("the log runs");
+            let mut scan = log.log().scan(Lsn::ZERO).expect("a scan");
+            let mut bodies = Vec::new();
+            while let Some(found) = scan.next().expect("it is whole") {
+                let head = found.record.head;
+                assert_eq!((head.kind.number(), head.txn, head.previous), (9, TxnId::NONE, None));
+                bodies.push(found.record.body.to_vec());
+            }
+            let full = vec![7; part_len];
+            let expected: [Vec<u8>; 5] = [
+                vec![0, 1],
+                b"\x00\x01one".to_vec(),
+                [&[0, 5][..], &full].concat(),
+                [&[0, 2][..], &full].concat(),
+                vec![0, 0, 7],
+            ];
+            assert_eq!(bodies, expected);
+        });
+    }
+}
