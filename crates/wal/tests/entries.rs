@@ -218,26 +218,28 @@ fn half_an_entry_is_none() {
     }
 }
 
-/// Entries of several threads do not mix their parts.
+/// Entries of several threads do not mix their parts, though nothing but the log keeps the threads apart.
 #[test]
 fn threads_append_whole_entries() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-    let log = open(&media);
+    let mut options = options();
+    options.log.log_bytes_max = 32 << 20;
+    let log = EntryLog::open(&media, &options).expect("it opens");
     thread::scope(|scope| {
         for number in 0..4u64 {
             let log = &log;
             scope.spawn(move || {
-                for _ in 0..10 {
-                    let lsn = log.append(&entry(number, 30_000)).expect("room");
-                    log.force(lsn).expect("the log runs");
-                }
+                let bytes = entry(number, 150_000);
+                (0..20).for_each(|_| drop(log.append(&bytes).expect("room")));
             });
         }
     });
+    log.force(Lsn::MAX).expect("the log runs");
     let found = all(&log, Lsn::ZERO);
-    assert_eq!(found.len(), 40);
+    assert_eq!(found.len(), 80);
     for number in 0..4 {
-        assert_eq!(found.iter().filter(|(_, bytes)| *bytes == entry(number, 30_000)).count(), 10);
+        let bytes = entry(number, 150_000);
+        assert_eq!(found.iter().filter(|(_, found)| *found == bytes).count(), 20);
     }
 }
 

@@ -77,7 +77,7 @@ public abstract class LogContract {
         Log log = fresh();
         log.open(NOTHING, told);
         long last = 0;
-        for (int number = 0; number < 500; number++) {
+        for (int number = 0; number < 3000; number++) {
             last = log.append(new byte[10_000], 0, 10_000);
         }
         log.close();
