@@ -49,9 +49,9 @@ fn excused(uncited: &BTreeSet<String>) -> BTreeSet<String> {
 #[test]
 fn every_invariant_is_cited_by_an_assertion_or_a_test() {
     let page = std::fs::read_to_string(root().join("docs/inside/invariants.md")).expect("the page");
-    let code: Vec<_> = sources(&[".rs"])
+    let code: Vec<_> = sources(&[".rs", ".java"])
         .into_iter()
-        .filter(|file| file.name.starts_with("crates/") || file.name.starts_with("tests/"))
+        .filter(|file| ["crates/", "tests/", "java/"].iter().any(|folder| file.name.starts_with(folder)))
         .filter(|file| !file.name.starts_with("tests/house/"))
         .collect();
     let uncited: BTreeSet<String> =

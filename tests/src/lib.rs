@@ -28,7 +28,7 @@ pub struct SourceFile {
 
 /// The repository's files that end in one of `endings`, in the order of their names.
 ///
-/// Folders that are built (they hold a `CACHEDIR.TAG`) and hidden ones are left out.
+/// Folders that are built (they hold a `CACHEDIR.TAG`, or are a `target` beside a `pom.xml`) and hidden ones are left out.
 pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
     let root = root();
     let mut found = Vec::new();
@@ -37,7 +37,8 @@ pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
         for entry in fs::read_dir(&folder).expect("a folder of the repository") {
             let path = entry.expect("an entry of the repository").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.') || path.join("CACHEDIR.TAG").exists() {
+            let is_built = path.join("CACHEDIR.TAG").exists() || name == "target" && folder.join("pom.xml").exists();
+            if name.starts_with('.') || is_built {
                 continue;
             }
             if path.is_dir() {

@@ -30,31 +30,35 @@ impl Writes {
         Ok(Writes { ring, zeros: vec![Block::ZERO; WRITE_BLOCKS_MAX] })
     }
 
-    /// What `work` returns, while `bytes_per_s` are written beside it.
-    pub(super) fn beside<T>(&self, bytes_per_s: f64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// What `work` returns, while `bytes_per_s` are written beside it, and for how long a byte waited to be durable, at most.
+    pub(super) fn beside<T>(&self, bytes_per_s: f64, work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let writer = scope.spawn(|| self.write(bytes_per_s, &over));
             let done = work();
             over.store(true, Ordering::Relaxed);
-            writer.join().map_err(|_| "the writing thread panicked")??;
-            done
+            let longest = writer.join().map_err(|_| "the writing thread panicked")??;
+            Ok((done?, longest))
         })
     }
 
-    /// Every [`EVERY`] writes what has come together since.
-    fn write(&self, bytes_per_s: f64, over: &AtomicBool) -> Result<()> {
+    /// Every [`EVERY`] writes what has come together since. Returns the longest time from a look to the end of the writes that the
+    /// next one asked for.
+    fn write(&self, bytes_per_s: f64, over: &AtomicBool) -> Result<Duration> {
         let began = Instant::now();
-        let mut written = 0;
+        let (mut written, mut looked, mut longest) = (0, began, Duration::ZERO);
         while !over.load(Ordering::Relaxed) {
             thread::sleep(EVERY);
-            let due = (began.elapsed().as_secs_f64() * bytes_per_s) as u64 / BLOCK_LEN as u64;
+            let now = Instant::now();
+            let due = ((now - began).as_secs_f64() * bytes_per_s) as u64 / BLOCK_LEN as u64;
             while written < due {
-                let now = (due - written).min(WRITE_BLOCKS_MAX as u64);
-                self.ring.write(written, &self.zeros[..now as usize])?;
-                written += now;
+                let count = (due - written).min(WRITE_BLOCKS_MAX as u64);
+                self.ring.write(written, &self.zeros[..count as usize])?;
+                written += count;
             }
+            longest = longest.max(looked.elapsed());
+            looked = now;
         }
-        Ok(())
+        Ok(longest)
     }
 }

@@ -122,6 +122,22 @@ fn a_bank_keeps_its_number_of_accounts() {
     }
 }
 
+/// A second bank beside the first would be judged by promises that were not its own.
+#[test]
+fn a_store_has_one_bank_in_pages_or_in_heaps() {
+    for (face, other, what) in [(FACES[0], FACES[1], "leave out --heap"), (FACES[1], FACES[0], "say --heap")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (store, acks) = small_bank(folder.path(), face);
+        let run = ["bank", "run", &store, "--accounts", "5", "--threads", "1", "--transfers", "1"];
+        let refused = cedrat(&[&run[..], other].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(errors(&refused).contains(what), "{}", errors(&refused));
+        let refused = verdict(&store, &acks, other);
+        assert!(errors(&refused).contains(what), "{}", errors(&refused));
+        assert_eq!(verdict(&store, &acks, face).status.code(), Some(0), "nothing was changed by it");
+    }
+}
+
 #[test]
 fn a_heap_of_transfers_grows_when_it_is_full() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,12 +4,12 @@
 //! 1. `start` is dangling while `capacity` is 0, else it was allocated with `layout(capacity)` by the global
 //!    allocator and belongs to this value alone;
 //! 2. all `capacity` bytes were zeroed when allocated, so every byte is initialised, and `len ≤ capacity`;
-//! 3. `capacity` is a multiple of [`BLOCK_LEN`] that `layout` has accepted, hence at most `isize::MAX`;
-//! 4. a prefetch is a hint: it reads and writes nothing that the program could see, whatever the address.
+//! 3. `capacity` is a multiple of [`BLOCK_LEN`] that `layout` has accepted, hence at most `isize::MAX`.
 
 #![allow(unsafe_code)]
 
 use crate::BLOCK_LEN;
+use cedrat_sync::prefetch_to_write;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -59,15 +59,10 @@ impl AlignedBuf {
     /// Asks the processor to fetch the cache line of the byte at `at`, which is about to be written. Nothing happens outside of
     /// the bytes in use.
     #[inline]
-    pub fn prefetch_to_write(&mut self, at: usize) {
-        #[cfg(target_arch = "x86_64")]
-        if at < self.len {
-            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            // SAFETY: 4.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.start.as_ptr().add(at).cast()) };
+    pub fn prefetch_to_write(&self, at: usize) {
+        if let Some(byte) = self.get(at) {
+            prefetch_to_write(byte);
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
     }
 
     /// Bytes in use.

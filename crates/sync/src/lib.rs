@@ -28,13 +28,16 @@ mod scheduled;
 use scheduled as world;
 
 #[allow(unsafe_code)] // its reasons are numbered there
+mod fetch;
+#[allow(unsafe_code)] // its reasons are numbered there
 mod hurry;
 mod lane;
 mod word;
 
+pub use fetch::prefetch_to_write;
 pub use hurry::hurry;
 pub use world::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore,
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore, is_free,
     spin_hint, thread, thread_local,
 };
 

@@ -35,6 +35,12 @@ pub mod thread {
     }
 }
 
+/// Whether nobody held the mutex a moment ago. A hint, on which nothing correct depends.
+#[inline]
+pub fn is_free<T>(mutex: &Mutex<T>) -> bool {
+    !mutex.is_locked()
+}
+
 /// Says that this thread turns in a loop until another one has done something.
 #[inline]
 pub fn spin_hint() {

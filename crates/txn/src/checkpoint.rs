@@ -84,7 +84,7 @@ impl Checkpoints {
         }
         let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if written >= self.due_at.load(Ordering::Relaxed) {
-            self.due_at.store(written + every, Ordering::Relaxed);
+            self.due_at.store(written.saturating_add(every), Ordering::Relaxed);
             self.ask();
         }
     }
@@ -96,7 +96,8 @@ impl Checkpoints {
 
     /// A checkpoint has come to its end, whoever called for it: the next is due when as much was written since its beginning.
     fn has_come_to_its_end(&self, written: u64) {
-        self.due_at.fetch_max(written + self.every.load(Ordering::Relaxed), Ordering::Relaxed);
+        let due_at = written.saturating_add(self.every.load(Ordering::Relaxed));
+        self.due_at.fetch_max(due_at, Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -29,7 +29,7 @@ pub struct Options {
     pub background: bool,
     /// How many threads load heaps and redo pages and words in recovery. 0: the opening thread itself, in a repeatable order.
     pub redo_threads: usize,
-    /// The checkpointer works whenever the log has grown by this many bytes.
+    /// The checkpointer works whenever the log has grown by this many bytes; `u64::MAX`: only where the log is full.
     pub checkpoint_every_bytes: u64,
     /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover the
     /// same again. With `background`, the checkpointer takes it meanwhile.

@@ -584,6 +584,21 @@ fn the_threads_of_a_store_start_and_end() {
     store.close().unwrap();
 }
 
+/// `u64::MAX` says never; those that somebody takes are taken all the same.
+#[test]
+fn checkpoints_that_are_never_due_may_be_taken() {
+    let disk = Arc::new(SimDisk::new());
+    let never = Options { background: true, checkpoint_every_bytes: u64::MAX, ..options() };
+    let store = open_with(&disk, never).unwrap();
+    for number in 1..=3 {
+        let page = store.transact(page_with_zeros).unwrap();
+        store.transact(|txn| add(txn, page, 0, number)).unwrap();
+        store.checkpoint().unwrap();
+        assert_eq!(numbers(&store, page)[0], number);
+    }
+    store.close().unwrap();
+}
+
 #[test]
 fn redo_in_threads_does_what_redo_in_order_does() {
     let disk = Arc::new(SimDisk::new());

@@ -19,6 +19,7 @@
 //! Flushing moves `first_unflushed` forward, under the latch, only after the bytes before it are durable.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::prefetch_to_write;
 
 use crate::Lsn;
 
@@ -84,6 +85,13 @@ impl Clock {
     #[inline]
     pub(crate) fn newest(&self) -> Lsn {
         Lsn::new(self.newest.0.load(Ordering::SeqCst))
+    }
+
+    /// Asks for the cache lines that drawing writes.
+    #[inline]
+    pub(crate) fn prefetch_to_draw(&self, bounds: &Bounds) {
+        prefetch_to_write(&self.newest);
+        prefetch_to_write(bounds);
     }
 
     /// Draws an LSN and fills its place, under the latch of the tail that `bounds` belongs to.

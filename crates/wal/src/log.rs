@@ -2,7 +2,7 @@
 
 use cedrat_media::Media;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, is_free, prefetch_to_write};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -330,8 +330,16 @@ impl Shared {
         let body = Body::new(body);
         assert!(body.len() <= self.body_len_max(), "a record's body has {} bytes: too many", body.len());
         let partition = &self.partitions[partition.index()];
+        // On several processors each of these lines was written by another one. Not while somebody holds the latch, who would have
+        // to fetch them again.
+        if is_free(&partition.tail) {
+            prefetch_to_write(&partition.tail);
+            self.clock.prefetch_to_draw(&partition.bounds);
+        }
         let mut tail = partition.tail.lock();
+        self.clock.prefetch_to_draw(&partition.bounds);
         let sealed = tail.make_room(partition, &self.clock, body.len());
+        tail.prefetch_to_place();
         let (appended, len, decision) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
             // A panic must not leave the number without a record: it waits until the latch is let go.
             let decision = catch_unwind(AssertUnwindSafe(|| decide(lsn)));

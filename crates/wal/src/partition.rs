@@ -378,6 +378,13 @@ impl Tail {
         sealed
     }
 
+    /// Asks for the cache lines that placing a short record writes.
+    #[inline]
+    pub(crate) fn prefetch_to_place(&self) {
+        self.open.bytes.prefetch_to_write(self.open.used);
+        self.open.bytes.prefetch_to_write(self.open.used + LINE_LEN);
+    }
+
     /// Places a record. There is room for it.
     #[inline]
     pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, u64) {

@@ -18,6 +18,8 @@ use std::sync::Arc;
 use cedrat::media::RealDisk;
 use cedrat::txn::{Options, Result, Store};
 
+use crate::output::{Outcome, fail};
+
 /// What each account holds when it is opened.
 const OPENING_BALANCE: i64 = 1000;
 
@@ -27,6 +29,17 @@ pub(crate) const TRANSFER: &str = "bank.transfer";
 
 /// How many transfers share an entry of the table of transfers.
 const TRANSFERS_IN_ENTRY: u64 = u64::BITS as u64;
+
+/// Refuses a store that has its bank in the other place: there is one bank in a store, and its promises are about that one.
+fn check_place(store: &Store, in_heaps: bool) -> Outcome {
+    if in_heaps && store.transact(pages::Bank::open)?.is_some() {
+        return fail("this store has its bank in pages: leave out --heap");
+    }
+    if !in_heaps && heap::HeapBank::open(&store.memory())?.is_some() {
+        return fail("this store has its bank in heaps: say --heap");
+    }
+    Ok(())
+}
 
 /// Opens the store of a bank, which is recovering it.
 fn open(directory: &Path, create: bool, partitions: u16) -> Result<Store> {

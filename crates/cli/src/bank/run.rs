@@ -9,7 +9,7 @@ use cedrat::wal::Ticket;
 
 use super::heap::HeapBank;
 use super::pages::{Bank, PageDesk};
-use super::{TRANSFERS_IN_ENTRY, open};
+use super::{TRANSFERS_IN_ENTRY, check_place, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
 
@@ -68,6 +68,7 @@ pub(super) trait Desk {
 /// Runs the bank. Returns only if an end was asked for.
 pub(crate) fn run(arguments: &BankRun) -> Outcome {
     let store = open(&arguments.directory, true, arguments.partitions).while_doing("opening the bank")?;
+    check_place(&store, arguments.heap)?;
     if arguments.heap {
         let bank = HeapBank::open_or_create(&store.memory(), arguments.accounts)?;
         serve(arguments, bank.accounts(), || bank.desk())?;

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::heap::HeapBank;
 use super::pages::Bank;
-use super::{OPENING_BALANCE, acks, open};
+use super::{OPENING_BALANCE, acks, check_place, open};
 use crate::arguments::BankVerify;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped};
 
@@ -49,6 +49,7 @@ pub(crate) fn verify(arguments: &BankVerify) -> Outcome {
         Err(LogError::Absent { .. }) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
         _ => {
             let store = open(&arguments.directory, false, 1).while_doing("opening the bank")?;
+            check_place(&store, arguments.heap)?;
             let verdict = match arguments.heap {
                 true => examine_heap(&store, acks_file)?,
                 false => examine(&store, acks_file)?,

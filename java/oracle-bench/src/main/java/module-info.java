@@ -3,6 +3,7 @@ module cedrat.oracle.bench {
     requires cedrat.oracle.client;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.server;
+    requires cedrat.oracle.state;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;
@@ -10,5 +11,5 @@ module cedrat.oracle.bench {
     requires io.netty.transport.classes.epoll;
 
     opens cedrat.oracle.bench to
-        info.picocli;
+            info.picocli;
 }

@@ -1,4 +1,5 @@
-/// Client of the status oracle: transactions are begun, committed and resolved here; rows are read and written elsewhere.
+/// Client of the status oracle: transactions are begun, committed and resolved here; rows are read and
+/// written elsewhere.
 module cedrat.oracle.client {
     requires transitive cedrat.oracle.protocol;
     requires cedrat.oracle.transport;

@@ -12,5 +12,5 @@ module cedrat.oracle.server {
     exports cedrat.oracle.server;
 
     opens cedrat.oracle.server to
-        info.picocli;
+            info.picocli;
 }

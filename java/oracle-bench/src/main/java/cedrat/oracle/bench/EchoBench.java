@@ -26,8 +26,9 @@ import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/// The ceiling of [LoadBench]: the same frames over the same sockets, answered by a server that decides nothing, by a client that
-/// keeps nothing. It uses no part of Cedrat, only Netty. Replies to all that one read has brought go out with one write.
+/// The ceiling of [LoadBench]: the same frames over the same sockets, answered by a server that decides
+/// nothing, by a client that keeps nothing. It uses no part of Cedrat, only Netty. Replies to all that one
+/// read has brought go out with one write.
 @Command(name = "echo", mixinStandardHelpOptions = true, description = "The same frames, answered without a thought.")
 final class EchoBench implements Callable<Integer> {
     private static final int HEADER_BYTES = 16;
@@ -39,18 +40,35 @@ final class EchoBench implements Callable<Integer> {
     @Option(names = "--clients", defaultValue = "1", description = "Connections (default: ${DEFAULT-VALUE}).")
     private int clients;
 
-    @Option(names = "--outstanding", defaultValue = "1", description = "Pairs of a connection at a time (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--outstanding",
+            defaultValue = "1",
+            description = "Pairs of a connection at a time (default: ${DEFAULT-VALUE}).")
     private int outstanding;
 
-    @Option(names = "--server-jvm", arity = "1", description = "An argument of the server's virtual machine; may be repeated.")
+    @Option(
+            names = "--server-jvm",
+            arity = "1",
+            description = "An argument of the server's virtual machine; may be repeated.")
     private List<String> serverJvm = new ArrayList<>();
 
-    @Option(names = "--warm-up-s", defaultValue = "5", description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--warm-up-s",
+            defaultValue = "5",
+            description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
     private int warmUpSeconds;
+
+    @Option(
+            names = "--warm-up-outstanding",
+            defaultValue = "100",
+            description =
+                    "At least so many pairs of a connection at a time until then, for the compiler's sake (default: ${DEFAULT-VALUE}).")
+    private int warmUpOutstanding;
 
     @Option(names = "--seconds", defaultValue = "5", description = "Seconds of figures (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
+    private volatile boolean warm;
     private volatile boolean measuring;
     private volatile boolean ending;
 
@@ -102,14 +120,19 @@ final class EchoBench implements Callable<Integer> {
 
         public static void main(String[] arguments) throws InterruptedException {
             EventLoopGroup loops = loops();
-            Channel listening = new ServerBootstrap().group(loops).channel(EpollServerSocketChannel.class)
+            Channel listening = new ServerBootstrap()
+                    .group(loops)
+                    .channel(EpollServerSocketChannel.class)
                     .childOption(ChannelOption.TCP_NODELAY, true)
                     .childHandler(new ChannelInitializer<SocketChannel>() {
                         @Override
                         protected void initChannel(SocketChannel channel) {
                             channel.pipeline().addLast(new Echo(channel));
                         }
-                    }).bind("127.0.0.1", 0).sync().channel();
+                    })
+                    .bind("127.0.0.1", 0)
+                    .sync()
+                    .channel();
             System.out.println("listening on 127.0.0.1:" + ((InetSocketAddress) listening.localAddress()).getPort());
             listening.closeFuture().sync();
         }
@@ -130,8 +153,10 @@ final class EchoBench implements Callable<Integer> {
                 replies = channel.alloc().directBuffer(1 << 16);
             }
             newest++;
-            replies.writeIntLE(REPLY_BYTES - 4).writeIntLE(bytes.getByte(at + 4) | 0x80)
-                    .writeLongLE(bytes.getLongLE(at + 8)).writeLongLE(newest);
+            replies.writeIntLE(REPLY_BYTES - 4)
+                    .writeIntLE(bytes.getByte(at + 4) | 0x80)
+                    .writeLongLE(bytes.getLongLE(at + 8))
+                    .writeLongLE(newest);
         }
 
         @Override
@@ -153,12 +178,20 @@ final class EchoBench implements Callable<Integer> {
             CountDownLatch ended = new CountDownLatch(clients);
             for (int number = 0; number < clients; number++) {
                 Client client = new Client(number, ended);
-                client.channel = new Bootstrap().group(loops).channel(EpollSocketChannel.class)
-                        .option(ChannelOption.TCP_NODELAY, true).handler(client).connect(process.address()).sync().channel();
+                client.channel = new Bootstrap()
+                        .group(loops)
+                        .channel(EpollSocketChannel.class)
+                        .option(ChannelOption.TCP_NODELAY, true)
+                        .handler(client)
+                        .connect(process.address())
+                        .sync()
+                        .channel();
                 all.add(client);
             }
             all.forEach(client -> client.channel.eventLoop().execute(client::begin));
             Thread.sleep(Duration.ofSeconds(warmUpSeconds));
+            warm = true;
+            Thread.sleep(Duration.ofSeconds(1));
             long before = System.nanoTime();
             measuring = true;
             Thread.sleep(Duration.ofSeconds(seconds));
@@ -170,8 +203,8 @@ final class EchoBench implements Callable<Integer> {
             Histogram commits = new Histogram();
             all.forEach(client -> starts.add(client.starts));
             all.forEach(client -> commits.add(client.commits));
-            Figures figures = new Figures("echo",
-                    "\"log\":\"none\",\"clients\":" + clients + ",\"outstanding\":" + outstanding);
+            Figures figures =
+                    new Figures("echo", "\"log\":\"none\",\"clients\":" + clients + ",\"outstanding\":" + outstanding);
             figures.print("commits_per_s", commits.total() / passed, "1/s");
             figures.print("p50_us", commits.quantileMicros(0.50), "us");
             figures.print("p99_us", commits.quantileMicros(0.99), "us");
@@ -186,10 +219,10 @@ final class EchoBench implements Callable<Integer> {
         final CountDownLatch ended;
         final Histogram starts = new Histogram();
         final Histogram commits = new Histogram();
-        final long[] asked = new long[outstanding];
+        final long[] asked = new long[Math.max(outstanding, warmUpOutstanding)];
         Channel channel;
         private ByteBuf requests;
-        private int running = outstanding;
+        private int running = asked.length;
 
         Client(int number, CountDownLatch ended) {
             random = new SplittableRandom(number);
@@ -197,7 +230,7 @@ final class EchoBench implements Callable<Integer> {
         }
 
         void begin() {
-            for (int worker = 0; worker < outstanding; worker++) {
+            for (int worker = 0; worker < asked.length; worker++) {
                 begin(worker);
             }
             flush();
@@ -208,6 +241,10 @@ final class EchoBench implements Callable<Integer> {
                 if (--running == 0) {
                     ended.countDown();
                 }
+                return;
+            }
+            if (warm && running > outstanding) {
+                running--;
                 return;
             }
             asked[worker] = System.nanoTime();

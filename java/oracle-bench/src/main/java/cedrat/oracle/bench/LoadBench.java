@@ -19,22 +19,31 @@ import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/// The load of the paper (§4): transactions that begin, do nothing, and commit 0 to 20 random rows out of 20 million, one after the
-/// other, as many side by side as are outstanding. Every answer is checked.
-@Command(name = "load", mixinStandardHelpOptions = true, description = "Transactions of 0 to 20 random rows, begun and committed.")
+/// The load of the paper (§4): transactions that begin, do nothing, and commit 0 to 20 random rows out of 20
+/// million, one after the other, as many side by side as are outstanding. Every answer is checked.
+@Command(
+        name = "load",
+        mixinStandardHelpOptions = true,
+        description = "Transactions of 0 to 20 random rows, begun and committed.")
 final class LoadBench implements Callable<Integer> {
     private static final int ROWS_MAX = 20;
 
     @Option(names = "--server", paramLabel = "HOST:PORT", description = "Use a server that runs (default: start one).")
     private String server;
 
-    @Option(names = "--log", defaultValue = "none", description = "The log of the server that is started (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--log",
+            defaultValue = "none",
+            description = "The log of the server that is started (default: ${DEFAULT-VALUE}).")
     private String log;
 
     @Option(names = "--rows-log2", defaultValue = "25", description = "Its map of rows (default: ${DEFAULT-VALUE}).")
     private int rowsLog2;
 
-    @Option(names = "--network-threads", defaultValue = "0", description = "Its network threads (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--network-threads",
+            defaultValue = "0",
+            description = "Its network threads (default: ${DEFAULT-VALUE}).")
     private int networkThreads;
 
     @Option(names = "--server-jvm", arity = "1", description = "An argument of its virtual machine; may be repeated.")
@@ -43,26 +52,48 @@ final class LoadBench implements Callable<Integer> {
     @Option(names = "--clients", defaultValue = "1", description = "Connections (default: ${DEFAULT-VALUE}).")
     private int clients;
 
-    @Option(names = "--client-threads", defaultValue = "1", description = "Threads that share them (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--client-threads",
+            defaultValue = "1",
+            description = "Threads that share them (default: ${DEFAULT-VALUE}).")
     private int clientThreads;
 
-    @Option(names = "--outstanding", defaultValue = "1",
+    @Option(
+            names = "--outstanding",
+            defaultValue = "1",
             description = "Transactions of a connection at a time (default: ${DEFAULT-VALUE}).")
     private int outstanding;
 
-    @Option(names = "--key-space", defaultValue = "20000000", description = "Rows to draw from (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--key-space",
+            defaultValue = "20000000",
+            description = "Rows to draw from (default: ${DEFAULT-VALUE}).")
     private long keySpace;
 
-    @Option(names = "--cleaned", defaultValue = "100",
-            description = "Say that transactions were cleaned up, so many at a time; 0 for never (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--cleaned",
+            defaultValue = "100",
+            description =
+                    "Say that transactions were cleaned up, so many at a time; 0 for never (default: ${DEFAULT-VALUE}).")
     private int cleaned;
 
-    @Option(names = "--warm-up-s", defaultValue = "10", description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--warm-up-s",
+            defaultValue = "10",
+            description = "Seconds before figures count (default: ${DEFAULT-VALUE}).")
     private int warmUpSeconds;
+
+    @Option(
+            names = "--warm-up-outstanding",
+            defaultValue = "100",
+            description =
+                    "At least so many transactions of a connection at a time until then, for the compiler's sake (default: ${DEFAULT-VALUE}).")
+    private int warmUpOutstanding;
 
     @Option(names = "--seconds", defaultValue = "10", description = "Seconds of figures (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
+    private volatile boolean warm;
     private volatile boolean measuring;
     private volatile boolean ending;
 
@@ -76,10 +107,20 @@ final class LoadBench implements Callable<Integer> {
     public Integer call() throws IOException, InterruptedException {
         if (server != null) {
             int colon = server.lastIndexOf(':');
-            return run(new InetSocketAddress(server.substring(0, colon), Integer.parseInt(server.substring(colon + 1))), null);
+            return run(
+                    new InetSocketAddress(server.substring(0, colon), Integer.parseInt(server.substring(colon + 1))),
+                    null);
         }
-        List<String> arguments = List.of("serve", "--port", "0", "--log", log, "--rows-log2", "" + rowsLog2,
-                "--network-threads", "" + networkThreads);
+        List<String> arguments = List.of(
+                "serve",
+                "--port",
+                "0",
+                "--log",
+                log,
+                "--rows-log2",
+                "" + rowsLog2,
+                "--network-threads",
+                "" + networkThreads);
         try (ServerProcess process = new ServerProcess(serverJvm, Main.class.getName(), arguments)) {
             return run(process.address(), process);
         }
@@ -89,7 +130,8 @@ final class LoadBench implements Callable<Integer> {
         List<Client> all = new ArrayList<>();
         CountDownLatch ended = new CountDownLatch(clients);
         try (ClientThreads threads = new ClientThreads(clientThreads)) {
-            ClientOptions options = ClientOptions.of(address).withOutstandingMax(2 * outstanding + 16);
+            ClientOptions options =
+                    ClientOptions.of(address).withOutstandingMax(2 * Math.max(outstanding, warmUpOutstanding) + 16);
             for (int number = 0; number < clients; number++) {
                 Client client = new Client(number, ended);
                 client.pipeline = threads.open(options, client);
@@ -97,6 +139,8 @@ final class LoadBench implements Callable<Integer> {
             }
             all.forEach(client -> client.pipeline.execute(client::begin));
             Thread.sleep(Duration.ofSeconds(warmUpSeconds));
+            warm = true;
+            Thread.sleep(Duration.ofSeconds(1));
             Duration serverBefore = process == null ? Duration.ZERO : process.time();
             Duration clientBefore = ownTime();
             long before = System.nanoTime();
@@ -105,7 +149,8 @@ final class LoadBench implements Callable<Integer> {
             measuring = false;
             double passed = (System.nanoTime() - before) / 1e9;
             Duration clientTime = ownTime().minus(clientBefore);
-            Duration serverTime = process == null ? Duration.ZERO : process.time().minus(serverBefore);
+            Duration serverTime =
+                    process == null ? Duration.ZERO : process.time().minus(serverBefore);
             ending = true;
             ended.await();
             report(all, passed, clientTime, serverTime);
@@ -133,8 +178,10 @@ final class LoadBench implements Callable<Integer> {
             aborted += client.aborted;
         }
         double count = Math.max(1, commits.total());
-        Figures figures = new Figures("cedrat", "\"log\":\"" + log + "\",\"clients\":" + clients + ",\"outstanding\":" + outstanding
-                + ",\"network_threads\":" + networkThreads + ",\"cleaned\":" + cleaned);
+        Figures figures = new Figures(
+                "cedrat",
+                "\"log\":\"" + log + "\",\"clients\":" + clients + ",\"outstanding\":" + outstanding
+                        + ",\"network_threads\":" + networkThreads + ",\"cleaned\":" + cleaned);
         figures.print("commits_per_s", (commits.total() - aborted) / passed, "1/s");
         figures.print("p50_us", commits.quantileMicros(0.50), "us");
         figures.print("p99_us", commits.quantileMicros(0.99), "us");
@@ -170,8 +217,8 @@ final class LoadBench implements Callable<Integer> {
         }
 
         void begin() {
-            running = outstanding;
-            for (int count = 0; count < outstanding; count++) {
+            running = Math.max(outstanding, warmUpOutstanding);
+            for (int count = running; count > 0; count--) {
                 begin(new Worker());
             }
         }
@@ -179,6 +226,10 @@ final class LoadBench implements Callable<Integer> {
         private void begin(Worker worker) {
             if (ending) {
                 stop();
+                return;
+            }
+            if (warm && running > outstanding) {
+                running--;
                 return;
             }
             worker.asked = System.nanoTime();

@@ -21,7 +21,9 @@ final class ServerProcess implements AutoCloseable {
         command.addAll(jvm);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), mainClass));
         command.addAll(arguments);
-        process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        process = new ProcessBuilder(command)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
         BufferedReader said = process.inputReader(StandardCharsets.UTF_8);
         String line = said.readLine();
         while (line != null && !line.startsWith("listening on ")) {
@@ -32,8 +34,8 @@ final class ServerProcess implements AutoCloseable {
             throw new IOException("the server has ended before it listened");
         }
         int colon = line.lastIndexOf(':');
-        address = new InetSocketAddress(line.substring("listening on ".length(), colon),
-                Integer.parseInt(line.substring(colon + 1)));
+        address = new InetSocketAddress(
+                line.substring("listening on ".length(), colon), Integer.parseInt(line.substring(colon + 1)));
     }
 
     InetSocketAddress address() {

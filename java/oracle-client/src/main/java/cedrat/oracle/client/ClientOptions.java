@@ -12,11 +12,7 @@ import java.util.Objects;
 /// @param reconnectMax and at last; the time doubles in between
 /// @param outstandingMax so many requests of a client may be unanswered; one more fails
 public record ClientOptions(
-        InetSocketAddress server,
-        Duration patience,
-        Duration reconnectMin,
-        Duration reconnectMax,
-        int outstandingMax) {
+        InetSocketAddress server, Duration patience, Duration reconnectMin, Duration reconnectMax, int outstandingMax) {
     /// Checks them.
     public ClientOptions {
         Objects.requireNonNull(server);
@@ -26,7 +22,8 @@ public record ClientOptions(
         check(outstandingMax > 0, "outstandingMax");
     }
 
-    /// A client of the oracle there: 30 seconds of patience, 10 ms to 1 s between attempts, 10,000 outstanding requests.
+    /// A client of the oracle there: 30 seconds of patience, 10 ms to 1 s between attempts, 10,000
+    /// outstanding requests.
     public static ClientOptions of(InetSocketAddress server) {
         return new ClientOptions(server, Duration.ofSeconds(30), Duration.ofMillis(10), Duration.ofSeconds(1), 10_000);
     }

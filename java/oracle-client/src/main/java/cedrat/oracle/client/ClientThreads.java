@@ -21,7 +21,8 @@ public final class ClientThreads implements AutoCloseable {
         return pipeline;
     }
 
-    /// Ends the threads. Pipelines that were not closed before hear nothing any more, and their sessions expire.
+    /// Ends the threads. Pipelines that were not closed before hear nothing any more, and their sessions
+    /// expire.
     @Override
     public void close() {
         loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).awaitUninterruptibly();

@@ -22,15 +22,15 @@ import java.util.concurrent.TimeoutException;
 /// }
 /// ```
 ///
-/// Each request is there twice: waiting for the answer, and as a future. A connection that is lost is made anew, and what was not
-/// answered is asked again; a commit means the same the second time.
+/// Each request is there twice: waiting for the answer, and as a future. A connection that is lost is made
+/// anew, and what was not answered is asked again; a commit means the same the second time.
 ///
-/// **Threads:** any may call. Futures complete on the client's own thread: what depends on them must not block there, nor may the
-/// waiting methods be called there.
+/// **Threads:** any may call. Futures complete on the client's own thread: what depends on them must not
+/// block there, nor may the waiting methods be called there.
 ///
-/// **Failure:** futures fail, and waiting methods throw, [UnavailableException] when no answer has come for as long as the client has
-/// patience: nothing is known then, and [#resolve] tells. [RefusedException] means that nothing was done.
-/// [ClientClosedException]: the client is of no use any more.
+/// **Failure:** futures fail, and waiting methods throw, [UnavailableException] when no answer has come for
+/// as long as the client has patience: nothing is known then, and [#resolve] tells. [RefusedException] means
+/// that nothing was done. [ClientClosedException]: the client is of no use any more.
 public final class OracleClient implements AutoCloseable {
     private final ClientOptions options;
     private final ClientThreads threads = new ClientThreads(1);
@@ -53,13 +53,14 @@ public final class OracleClient implements AutoCloseable {
         return await(beginAsync());
     }
 
-    /// Commits a transaction that has written these rows: [Outcome.Committed] or [Outcome.Aborted]. One that has written nothing ends,
-    /// and its commit timestamp is its start timestamp.
+    /// Commits a transaction that has written these rows: [Outcome.Committed] or [Outcome.Aborted]. One that
+    /// has written nothing ends, and its commit timestamp is its start timestamp.
     public Outcome commit(StartTimestamp start, long... rows) {
         return await(commitAsync(start, rows));
     }
 
-    /// Commits a transaction that is to be serialisable: it aborts too if a row that it has read was committed since it began.
+    /// Commits a transaction that is to be serialisable: it aborts too if a row that it has read was
+    /// committed since it began.
     public Outcome commitSerialisable(StartTimestamp start, long[] writes, long[] reads) {
         return await(commitSerialisableAsync(start, writes, reads));
     }
@@ -89,8 +90,9 @@ public final class OracleClient implements AutoCloseable {
         return status(reader, List.of(writer)).getFirst().visibleTo(reader);
     }
 
-    /// Says that nobody will meet rows of these transactions and ask what became of them: all their versions have been stamped or
-    /// removed, and no write of theirs is under way. Returns how many the oracle has forgotten for it.
+    /// Says that nobody will meet rows of these transactions and ask what became of them: all their versions
+    /// have been stamped or removed, and no write of theirs is under way. Returns how many the oracle has
+    /// forgotten for it.
     public long cleaned(List<StartTimestamp> starts) {
         return await(cleanedAsync(starts));
     }
@@ -184,14 +186,16 @@ public final class OracleClient implements AutoCloseable {
     /// As [#lowWaterMark].
     public CompletableFuture<StartTimestamp> lowWaterMarkAsync() {
         return ask(new Call<Long>() {
-            @Override
-            void ask() {
-                pipeline.lowWaterMark(this);
-            }
-        }).thenApply(StartTimestamp::new);
+                    @Override
+                    void ask() {
+                        pipeline.lowWaterMark(this);
+                    }
+                })
+                .thenApply(StartTimestamp::new);
     }
 
-    /// Ends the session: its open transactions abort, and what was not answered fails. A second call does nothing.
+    /// Ends the session: its open transactions abort, and what was not answered fails. A second call does
+    /// nothing.
     @Override
     public void close() {
         CompletableFuture<Void> closing = new CompletableFuture<>();
@@ -274,12 +278,15 @@ public final class OracleClient implements AutoCloseable {
             return future.get(options.patience().toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
             future.cancel(false);
-            throw new UnavailableException("no answer for " + options.patience().toMillis()
-                    + " ms; whether the request was carried out is not known", late);
+            throw new UnavailableException(
+                    "no answer for " + options.patience().toMillis()
+                            + " ms; whether the request was carried out is not known",
+                    late);
         } catch (InterruptedException interrupted) {
             future.cancel(false);
             Thread.currentThread().interrupt();
-            throw new UnavailableException("interrupted; whether the request was carried out is not known", interrupted);
+            throw new UnavailableException(
+                    "interrupted; whether the request was carried out is not known", interrupted);
         } catch (ExecutionException failed) {
             // With the stack of who has called, not of who has answered.
             throw switch (failed.getCause()) {

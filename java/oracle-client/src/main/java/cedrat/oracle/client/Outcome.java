@@ -13,7 +13,8 @@ public sealed interface Outcome {
     /// It is open. Should it commit, then later than any transaction began that was there when this was said.
     record Open() implements Outcome {}
 
-    /// Nothing is known of it any more: it has ended, and was cleaned up. Its rows, read again, tell the rest.
+    /// Nothing is known of it any more: it has ended, and was cleaned up. Its rows, read again, tell the
+    /// rest.
     record Unknown() implements Outcome {}
 
     /// What Algorithm 4 answers.

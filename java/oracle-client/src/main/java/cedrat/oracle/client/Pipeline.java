@@ -23,22 +23,25 @@ import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/// One session with an oracle, for many requests at a time, that makes no object for a request. [OracleClient] is built on it, and
-/// easier to use.
+/// One session with an oracle, for many requests at a time, that makes no object for a request.
+/// [OracleClient] is built on it, and easier to use.
 ///
 /// ```text
 /// Connecting ──▶ Connected ──lost──▶ Waiting ──later──▶ Connecting
 ///     └───────────────┴─────close, or thrown out───────────┴──▶ Closed
 /// ```
 ///
-/// - C1  A request is sent again after each reconnection until it is answered. All mean the same the second time: a commit is
-///   known by its start timestamp (O3), and of a begin whose reply was lost nobody knows the transaction.
-/// - C2  After a reconnection, the first that is sent is which transactions this client knows to be open. The server aborts the
-///   others of the session: those that nobody knows would hold the low-water mark back for ever.
-/// - C3  Nothing is guessed: what was not answered when patience ended fails with [UnavailableException], and whose commit that was
-///   stays open for the session until it is resolved.
+/// - C1  A request is sent again after each reconnection until it is answered. All mean the same the second
+///   time: a commit is known by its start timestamp (O3), and of a begin whose reply was lost nobody knows
+///   the transaction.
+/// - C2  After a reconnection, the first that is sent is which transactions this client knows to be open. The
+///   server aborts the others of the session: those that nobody knows would hold the low-water mark back for
+///   ever.
+/// - C3  Nothing is guessed: what was not answered when patience ended fails with [UnavailableException], and
+///   whose commit that was stays open for the session until it is resolved.
 ///
-/// **Threads:** it lives on one thread, which calls [Replies] too; all methods but [#execute] are to be called by that thread.
+/// **Threads:** it lives on one thread, which calls [Replies] too; all methods but [#execute] are to be
+/// called by that thread.
 ///
 /// @param <T> what requests are tagged with
 public final class Pipeline<T> {
@@ -55,7 +58,6 @@ public final class Pipeline<T> {
 
     /// So long does a close wait for the server to say that it has closed the session.
     private static final long CLOSE_MS = 1000;
-
 
     /// In each of these parts of the time-out the client makes itself heard.
     private static final int TICKS = 4;
@@ -113,16 +115,18 @@ public final class Pipeline<T> {
 
     /// Begins a transaction; [Replies#begun] answers.
     ///
-    /// @throws IllegalStateException if [ClientOptions#outstandingMax] requests are outstanding, as with all requests
-    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed, or has lost patience
+    /// @throws IllegalStateException if [ClientOptions#outstandingMax] requests are outstanding, as with all
+    ///     requests
+    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed,
+    ///     or has lost patience
     public void begin(T tag) {
         Slot<T> slot = take(Protocol.BEGIN, tag, 0);
         slot.frame.plain(Protocol.BEGIN, slot.id());
         send(slot);
     }
 
-    /// Commits a transaction that has written the first `count` of these rows; [Replies#decided] answers. A refusal leaves the
-    /// transaction open.
+    /// Commits a transaction that has written the first `count` of these rows; [Replies#decided] answers. A
+    /// refusal leaves the transaction open.
     public void commit(T tag, long start, long[] rows, int count) {
         commit(tag, start, rows, count, NO_ROWS, 0);
     }
@@ -130,8 +134,10 @@ public final class Pipeline<T> {
     /// Commits a transaction that is to be serialisable: it has read the first `readCount` of `reads`.
     public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount) {
         if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
-            throw new RefusedException(ErrorCode.TOO_MANY_ROWS, "a commit has " + Protocol.ROWS_MAX + " rows at most, not "
-                    + ((long) writeCount + readCount), null);
+            throw new RefusedException(
+                    ErrorCode.TOO_MANY_ROWS,
+                    "a commit has " + Protocol.ROWS_MAX + " rows at most, not " + ((long) writeCount + readCount),
+                    null);
         }
         Slot<T> slot = take(Protocol.COMMIT, tag, start);
         slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount);
@@ -148,7 +154,8 @@ public final class Pipeline<T> {
         sendStart(Protocol.END, tag, start);
     }
 
-    /// Decides a transaction whose client may be dead: it has committed, or aborts. [Replies#decided] answers.
+    /// Decides a transaction whose client may be dead: it has committed, or aborts. [Replies#decided]
+    /// answers.
     public void resolve(T tag, long start) {
         sendStart(Protocol.RESOLVE, tag, start);
     }
@@ -159,8 +166,8 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Asks, on behalf of a transaction that began at `reader`, what became of those that began at the first `count` of `starts`;
-    /// [Replies#outcomes] answers.
+    /// Asks, on behalf of a transaction that began at `reader`, what became of those that began at the first
+    /// `count` of `starts`; [Replies#outcomes] answers.
     public void status(T tag, long reader, long[] starts, int count) {
         checkStarts(count);
         Slot<T> slot = take(Protocol.STATUS, tag, 0);
@@ -168,8 +175,8 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Says that nobody will meet rows of the transactions that began at the first `count` of `starts` and ask for their outcome;
-    /// [Replies#number] answers.
+    /// Says that nobody will meet rows of the transactions that began at the first `count` of `starts` and
+    /// ask for their outcome; [Replies#number] answers.
     public void cleaned(T tag, long[] starts, int count) {
         checkStarts(count);
         Slot<T> slot = take(Protocol.CLEANED, tag, 0);
@@ -191,8 +198,10 @@ public final class Pipeline<T> {
 
     private static void checkStarts(int count) {
         if (count < 1 || count > Protocol.STARTS_MAX) {
-            throw new RefusedException(ErrorCode.MALFORMED, "a question after " + count + " transactions; 1 to "
-                    + Protocol.STARTS_MAX + " are possible", null);
+            throw new RefusedException(
+                    ErrorCode.MALFORMED,
+                    "a question after " + count + " transactions; 1 to " + Protocol.STARTS_MAX + " are possible",
+                    null);
         }
     }
 
@@ -284,7 +293,8 @@ public final class Pipeline<T> {
                 .group(loop)
                 .channel(transport.client())
                 .option(ChannelOption.TCP_NODELAY, true)
-                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) options.patience().toMillis())
+                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int)
+                        options.patience().toMillis())
                 .handler(attempt)
                 .connect(options.server());
         connecting.addListener(done -> {
@@ -355,8 +365,10 @@ public final class Pipeline<T> {
     }
 
     private UnavailableException unavailable() {
-        return new UnavailableException("the oracle at " + options.server() + " was not to be reached for "
-                + options.patience().toMillis() + " ms; whether the request was carried out is not known", null);
+        return new UnavailableException(
+                "the oracle at " + options.server() + " was not to be reached for "
+                        + options.patience().toMillis() + " ms; whether the request was carried out is not known",
+                null);
     }
 
     private void failAll(OracleException why) {
@@ -401,8 +413,8 @@ public final class Pipeline<T> {
         }
     }
 
-    /// Ends the session: its open transactions abort. Requests that were not answered fail with [ClientClosedException]. A second call
-    /// does nothing.
+    /// Ends the session: its open transactions abort. Requests that were not answered fail with
+    /// [ClientClosedException]. A second call does nothing.
     ///
     /// @return ends when the server has heard it, or did not say so for a second
     public CompletableFuture<Void> close() {
@@ -455,7 +467,8 @@ public final class Pipeline<T> {
                     read();
                 }
             } catch (ProtocolException nonsense) {
-                // Perhaps the other end of a wire that was cut, perhaps no oracle at all: whoever is there next may know better.
+                // Perhaps the other end of a wire that was cut, perhaps no oracle at all: whoever is there
+                // next may know better.
                 context.close();
             } finally {
                 bytes.release();
@@ -558,7 +571,8 @@ public final class Pipeline<T> {
         ErrorCode code = reader.errorCode();
         String text = reader.errorText();
         if ((reader.flags() & Protocol.FLAG_CLOSING) != 0) {
-            // An expired session may begin anew. Whatever else the server closes a connection for would happen again.
+            // An expired session may begin anew. Whatever else the server closes a connection for would
+            // happen again.
             if (code != ErrorCode.EXPIRED) {
                 close(new ClientClosedException("the oracle refuses this client: " + text, null));
             }

@@ -1,15 +1,15 @@
 package cedrat.oracle.client;
 
-/// Told the answers to what a [Pipeline] was asked, by its thread, each once and in any order. Each method gets the tag that the
-/// request was made with. It may make requests, and must not block.
+/// Told the answers to what a [Pipeline] was asked, by its thread, each once and in any order. Each method
+/// gets the tag that the request was made with. It may make requests, and must not block.
 ///
 /// @param <T> what requests are tagged with
 public interface Replies<T> {
     /// A transaction has begun.
     void begun(T tag, long start);
 
-    /// What became of a transaction, after commit, abort, end or resolve: a commit timestamp, or one of the outcomes of
-    /// [cedrat.oracle.protocol.Protocol] below 0.
+    /// What became of a transaction, after commit, abort, end or resolve: a commit timestamp, or one of the
+    /// outcomes of [cedrat.oracle.protocol.Protocol] below 0.
     void decided(T tag, long start, long outcome);
 
     /// What became of the transactions that were asked about, in their order. The array is the listener's.

@@ -5,10 +5,12 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 
-/// Ids of rows: 64 bits of hash (XXH64) of a table's name and a row's key. All clients of an oracle must take the same.
+/// Ids of rows: 64 bits of hash (XXH64) of a table's name and a row's key. All clients of an oracle must take
+/// the same.
 ///
-/// Two rows with the same id conflict as if they were one, so that a transaction may abort that need not have; with a thousand
-/// million rows in memory, one commit in about a thousand million does. No conflict is ever missed for it.
+/// Two rows with the same id conflict as if they were one, so that a transaction may abort that need not
+/// have; with a thousand million rows in memory, one commit in about a thousand million does. No conflict is
+/// ever missed for it.
 public final class RowIds {
     private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
@@ -49,7 +51,9 @@ public final class RowIds {
                 three = round(three, (long) LONG.get(bytes, at + 16));
                 four = round(four, (long) LONG.get(bytes, at + 24));
             }
-            hash = Long.rotateLeft(one, 1) + Long.rotateLeft(two, 7) + Long.rotateLeft(three, 12)
+            hash = Long.rotateLeft(one, 1)
+                    + Long.rotateLeft(two, 7)
+                    + Long.rotateLeft(three, 12)
                     + Long.rotateLeft(four, 18);
             hash = merge(merge(merge(merge(hash, one), two), three), four);
         } else {
@@ -60,7 +64,8 @@ public final class RowIds {
             hash = Long.rotateLeft(hash ^ round(0, (long) LONG.get(bytes, at)), 27) * PRIME_1 + PRIME_4;
         }
         if (at <= end - 4) {
-            hash = Long.rotateLeft(hash ^ Integer.toUnsignedLong((int) INT.get(bytes, at)) * PRIME_1, 23) * PRIME_2 + PRIME_3;
+            hash = Long.rotateLeft(hash ^ Integer.toUnsignedLong((int) INT.get(bytes, at)) * PRIME_1, 23) * PRIME_2
+                    + PRIME_3;
             at += 4;
         }
         for (; at < end; at++) {

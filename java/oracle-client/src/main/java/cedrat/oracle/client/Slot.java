@@ -6,8 +6,8 @@ import cedrat.oracle.protocol.FrameWriter;
 final class Slot<T> {
     private static final int FRAME_BYTES = 256;
 
-    /// Where it is among the slots: the lower half of the request's number. The upper half counts its uses, so that an answer
-    /// that comes late is not taken for another's.
+    /// Where it is among the slots: the lower half of the request's number. The upper half counts its uses,
+    /// so that an answer that comes late is not taken for another's.
     final int index;
     int uses;
     /// The kind of the request; 0 if there is none.

@@ -1,13 +1,14 @@
 package cedrat.oracle.log;
 
+import static cedrat.oracle.log.EntryBytes.LONG;
+import static cedrat.oracle.log.EntryBytes.VARINT_BYTES_MAX;
+
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Rows;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
-import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// Puts decisions into an entry of the log, as they are made.
+/// Puts decisions into an entry of the log, as they are made. The other kind of entry is a part of a snapshot
+/// ([SnapshotWriter]).
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
@@ -18,11 +19,12 @@ import java.util.Arrays;
 /// forgotten  4 | start varint
 /// ```
 ///
-/// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the highest bit of
-/// all but the last is set. `before` and `newest` are the newest timestamps that were given out when the entry was begun and
-/// when it was closed: a timestamp in between that is no commit's began a transaction. `commit` counts from `before`, or from the
-/// commit before it in the entry; `lasted` is the commit timestamp less the start timestamp; `start` is `before` less the start
-/// timestamp, twice, or where that is negative twice the difference less one.
+/// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the
+/// highest bit of all but the last is set. `before` and `newest` are the newest timestamps that were given out when
+/// the entry was begun and when it was closed: a timestamp in between that is no commit's began a transaction.
+/// `commit` counts from `before`, or from the commit before it in the entry; `lasted` is the commit timestamp less
+/// the start timestamp; `start` is `before` less the start timestamp, twice, or where that is negative twice the
+/// difference less one.
 ///
 /// An entry without decisions says how far timestamps were given out. For one thread at a time.
 public final class EntryWriter implements Decisions {
@@ -35,10 +37,6 @@ public final class EntryWriter implements Decisions {
     static final int BEFORE_AT = 1;
     static final int NEWEST_AT = BEFORE_AT + Long.BYTES;
     static final int HEADER_BYTES = NEWEST_AT + Long.BYTES;
-
-    static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-
-    private static final int VARINT_BYTES_MAX = 10;
 
     private byte[] bytes = new byte[64 << 10];
     private int length;
@@ -114,12 +112,7 @@ public final class EntryWriter implements Decisions {
     }
 
     private void putVarint(long number) {
-        long rest = number;
-        while ((rest & -0x80) != 0) {
-            bytes[length++] = (byte) (rest | 0x80);
-            rest >>>= 7;
-        }
-        bytes[length++] = (byte) rest;
+        length = EntryBytes.putVarint(bytes, length, number);
     }
 
     private void need(int more) {

@@ -10,26 +10,34 @@ import java.io.IOException;
 ///                  └─failure─▶ Failed ──close
 /// ```
 ///
-/// Fresh: nothing was read. Open: everything kept was replayed, and entries are taken. Failed: some append will never be
-/// acknowledged; whether its entry is kept, only the next opening tells. Closed: of no use any more.
+/// Fresh: nothing was read. Open: everything kept was replayed, and entries are taken. Failed: some append
+/// will never be acknowledged; whether its entry is kept, only the next opening tells. Closed: of no use any
+/// more.
 ///
-/// - L1  Entries are acknowledged in the order of their appends, each once it survives whatever this log is made to survive.
-/// - L2  What was acknowledged is replayed by every later opening, in the same order. What was appended and not acknowledged
-///   may be replayed or not, but only behind all that was acknowledged, and never without what was appended before it.
-/// - L3  After a failure nothing is acknowledged any more: a disk or a quorum that failed once may have forgotten what it took.
-/// - L4  Only one of all who have ever opened the log can have entries acknowledged that were appended after the newest opening.
+/// - L1  Entries are acknowledged in the order of their appends, each once it survives whatever this log is
+///   made to survive.
+/// - L2  What was acknowledged is replayed by every later opening, in the same order. What was appended and
+///   not acknowledged may be replayed or not, but only behind all that was acknowledged, and never without
+///   what was appended before it.
+/// - L3  After a failure nothing is acknowledged any more: a disk or a quorum that failed once may have
+///   forgotten what it took.
+/// - L4  Only one of all who have ever opened the log can have entries acknowledged that were appended after
+///   the newest opening.
 ///
-/// A log that is too long to be replayed will one day begin with a snapshot of the state; the replay then tells it first.
+/// A log that is too long to be replayed will one day begin with a snapshot of the state; the replay then
+/// tells it first.
 public interface Log extends AutoCloseable {
     /// Told what the log keeps, when it is opened.
     interface Replay {
         /// An entry: `length` bytes from `from` on, which are overwritten when this returns.
         ///
-        /// @throws DamagedEntryException if they are none, or do not follow what came before; the log then does not open
+        /// @throws DamagedEntryException if they are none, or do not follow what came before; the log then
+        ///     does not open
         void entry(byte[] bytes, int from, int length) throws DamagedEntryException;
     }
 
-    /// Told what becomes of appends. Called by a thread of the log, or from within [Log#append]; by one thread at a time.
+    /// Told what becomes of appends. Called by a thread of the log, or from within [Log#append]; by one
+    /// thread at a time.
     interface Listener {
         /// All entries up to the one with this number are kept (L1).
         void acknowledged(long number);
@@ -47,15 +55,16 @@ public interface Log extends AutoCloseable {
     /// How many appends may usefully be under way at a time. Who appends more waits no shorter.
     int appendsMax();
 
-    /// Appends an entry: `length` bytes from `from` on, which may be overwritten when this returns. Does not wait for the entry
-    /// to be kept. For one thread at a time. After a failure, entries are taken and never acknowledged: the listener hears why.
+    /// Appends an entry: `length` bytes from `from` on, which may be overwritten when this returns. Does not
+    /// wait for the entry to be kept. For one thread at a time. After a failure, entries are taken and never
+    /// acknowledged: the listener hears why.
     ///
     /// @return the entry's number: 1 for the first after opening, then one more each time
     /// @throws IllegalStateException if the log is not open, nor failed
     long append(byte[] bytes, int from, int length);
 
-    /// Waits until appended entries are acknowledged, or the log has failed, and gives back what it holds. Nobody is told
-    /// anything after this. Not from within a [Listener].
+    /// Waits until appended entries are acknowledged, or the log has failed, and gives back what it holds.
+    /// Nobody is told anything after this. Not from within a [Listener].
     @Override
     void close() throws IOException;
 }

@@ -1,28 +1,164 @@
 package cedrat.oracle.log;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.StatusOracle;
 
-/// Tells an oracle that was just made what its log has kept.
+/// Tells an oracle that was just made what its log has kept: all from the first entry on, or, where older entries have
+/// gone, from the first snapshot that is there as a whole.
+///
+/// ```text
+///            first entry of all                      any entry that follows
+///  ┌─▶ Waiting ─────────────────────────────────▶ Whole ◀──┐
+///  │      │ first part of a snapshot                       │ last part
+///  │      └────────────────────▶ Restoring ────────────────┘
+///  │                                 │ ▲ first part of another
+///  │                                 └─┘ (the oracle was stopped over this one)
+/// ```
+///
+/// Waiting: entries are passed over. Restoring: transactions are known as far as the parts go, and decisions on them,
+/// as well as the rows of all commits, are replayed. Whole: the oracle is what it was behind each entry.
+///
+/// Which snapshot the log has to be kept from is for [SnapshotRule] to say.
 public final class OracleReplay implements Log.Replay {
+    /// Bugs that tests plant, to see that they are found.
+    enum Fault {
+        NONE,
+        FORGET_ABORTED,
+        ABORT_OPEN,
+        REUSE_STARTS
+    }
+
+    private enum State {
+        WAITING,
+        RESTORING,
+        WHOLE
+    }
+
     private final EntryReader reader = new EntryReader();
+    private final SnapshotReader part = new SnapshotReader();
     private final StatusOracle oracle;
     private final Decisions decisions;
+    private final Fault fault;
+    private State state = State.WAITING;
+    private boolean isEmpty = true;
+    private Remembered restoring;
+    private long taken;
+    private long position;
+    private long end;
 
     /// For this oracle, of which nothing was asked yet.
     public OracleReplay(StatusOracle oracle) {
+        this(oracle, Fault.NONE);
+    }
+
+    OracleReplay(StatusOracle oracle, Fault fault) {
         this.oracle = oracle;
+        this.fault = fault;
         decisions = oracle.replay();
     }
 
+    /// The next entry: `length` bytes from `from` on.
+    ///
+    /// @throws DamagedEntryException if they are none, or do not follow what came before
     @Override
     public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
-        reader.open(bytes, from, length);
+        if (SnapshotReader.isPart(bytes, from, length)) {
+            part.open(bytes, from, length);
+            part();
+        } else {
+            reader.open(bytes, from, length);
+            batch();
+        }
+        isEmpty = false;
+    }
+
+    /// There are no more entries.
+    ///
+    /// @throws DamagedEntryException if the oracle could not be made from those that were there
+    public void end() throws DamagedEntryException {
+        if (!isEmpty && state != State.WHOLE) {
+            throw new DamagedEntryException("a log without its first entry that holds no whole snapshot");
+        }
+    }
+
+    private void batch() throws DamagedEntryException {
+        if (state == State.WAITING) {
+            if (!isEmpty || reader.before() != 0) {
+                return;
+            }
+            state = State.WHOLE;
+        }
         if (reader.before() != oracle.newest()) {
-            throw new DamagedEntryException("an entry that follows timestamp " + reader.before() + " behind one that ends at "
+            throw reader.damaged("an entry that follows timestamp " + reader.before() + " behind one that ends at "
                     + oracle.newest());
         }
-        reader.tell(decisions);
-        oracle.replayGivenOut(reader.newest());
+        try {
+            reader.tell(decisions);
+        } catch (IllegalArgumentException impossible) {
+            throw reader.damaged(impossible.getMessage());
+        }
+        if (fault != Fault.REUSE_STARTS) {
+            oracle.replayGivenOut(reader.newest());
+        }
+    }
+
+    private Remembered faulty(Remembered restoring) {
+        return new Remembered() {
+            @Override
+            public void open(long start, long position) {
+                if (fault == Fault.ABORT_OPEN) {
+                    restoring.aborted(start);
+                } else {
+                    restoring.open(start, position);
+                }
+            }
+
+            @Override
+            public void committed(long start, long commit) {
+                restoring.committed(start, commit);
+            }
+
+            @Override
+            public void aborted(long start) {
+                if (fault != Fault.FORGET_ABORTED) {
+                    restoring.aborted(start);
+                }
+            }
+        };
+    }
+
+    private void part() throws DamagedEntryException {
+        if (part.isFirst() && state != State.WHOLE) {
+            Remembered told = oracle.restore(part.taken(), part.position(), part.committed());
+            restoring = fault == Fault.NONE ? told : faulty(told);
+            state = State.RESTORING;
+            taken = part.taken();
+            position = part.position();
+            end = 1;
+        }
+        if (state == State.WAITING) {
+            return; // the first part of this one is gone
+        }
+        boolean isNow = part.newest() == oracle.newest();
+        boolean isBegunNow = part.taken() == oracle.newest() && part.position() == oracle.position();
+        if (!isNow || part.isFirst() && !isBegunNow) {
+            throw part.damaged("a snapshot begun at " + part.taken() + " behind " + part.position()
+                    + " rows, of which a part was written at " + part.newest() + ", in a log that is at "
+                    + oracle.newest() + " and " + oracle.position());
+        }
+        if (state == State.WHOLE) {
+            return; // all that it tells is known
+        }
+        if (part.taken() != taken || part.position() != position || part.from() != end) {
+            throw part.damaged("a part from " + part.from() + " of a snapshot begun at " + part.taken()
+                    + " behind one up to " + end + " of one begun at " + taken);
+        }
+        part.tell(restoring);
+        end = part.end();
+        oracle.restored(end);
+        if (part.isLast()) {
+            state = State.WHOLE;
+        }
     }
 }

@@ -2,10 +2,11 @@ package cedrat.oracle.log;
 
 import java.util.Objects;
 
-/// A log that keeps nothing and acknowledges at once: for measuring what persistence costs, and for oracles whose rows are as
-/// volatile.
+/// A log that keeps nothing and acknowledges at once: for measuring what persistence costs, and for oracles
+/// whose rows are as volatile.
 ///
-/// Everything that L2 promises is void with it: who starts an oracle anew gives out the same timestamps again.
+/// Everything that L2 promises is void with it: who starts an oracle anew gives out the same timestamps
+/// again.
 public final class VolatileLog implements Log {
     private Listener listener;
     private long appended;

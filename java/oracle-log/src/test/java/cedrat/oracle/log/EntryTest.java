@@ -7,11 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.stream.Collectors;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.LongRange;
@@ -53,9 +57,9 @@ class EntryTest {
         call.accept(other);
     }
 
-    /// What the format's drawing says, in bytes.
+    /// The example on the format's page.
     @Test
-    void anEntryHasTheseBytes() throws DamagedEntryException {
+    void anEntryHasTheBytesOfItsPage() throws DamagedEntryException, IOException {
         EntryWriter writer = new EntryWriter();
         writer.begin(300);
         Rows rows = new Rows();
@@ -65,17 +69,19 @@ class EntryTest {
         writer.ended(303);
         writer.forgotten(300);
         writer.close(305);
-        String expected = "01" + "2c01000000000000" + "3101000000000000"
-                + "01" + "02" + "03" + "01" + "8877665544332211"
-                + "02" + "c404"
-                + "03" + "05"
-                + "04" + "00";
+        String page = Files.readString(Path.of("../../docs/formats/oracle-log.md"));
+        String expected = page.substring(page.indexOf("## An example"), page.indexOf("## Snapshots"))
+                .lines()
+                .filter(line -> line.startsWith("| `"))
+                .map(line -> line.split("`")[1].replace(" ", ""))
+                .collect(Collectors.joining());
         assertEquals(expected, HexFormat.of().formatHex(writer.bytes(), 0, writer.length()));
         EntryReader reader = new EntryReader();
         reader.open(writer.bytes(), 0, writer.length());
         Told told = new Told();
         reader.tell(told);
-        assertEquals(List.of("committed 299 at 302: " + 0x1122334455667788L, "aborted 10", "ended 303", "forgotten 300"),
+        assertEquals(
+                List.of("committed 299 at 302: " + 0x1122334455667788L, "aborted 10", "ended 303", "forgotten 300"),
                 told.all);
         assertEquals(300, reader.before());
         assertEquals(305, reader.newest());
@@ -153,10 +159,13 @@ class EntryTest {
             if (length == EntryWriter.HEADER_BYTES) {
                 continue; // nothing was decided: the log says how long its entries are
             }
-            assertThrows(DamagedEntryException.class, () -> {
-                reader.open(cut, 0, cut.length);
-                reader.tell(new Told());
-            }, "cut to " + length);
+            assertThrows(
+                    DamagedEntryException.class,
+                    () -> {
+                        reader.open(cut, 0, cut.length);
+                        reader.tell(new Told());
+                    },
+                    "cut to " + length);
         }
     }
 

@@ -25,8 +25,10 @@ class LogTest {
         replay.entry(entry(5, 5), 0, EntryWriter.HEADER_BYTES);
         assertEquals(5, oracle.newest());
         for (long before : new long[] {0, 4, 6}) {
-            assertThrows(DamagedEntryException.class,
-                    () -> replay.entry(entry(before, 9), 0, EntryWriter.HEADER_BYTES), "behind " + before);
+            assertThrows(
+                    DamagedEntryException.class,
+                    () -> replay.entry(entry(before, 9), 0, EntryWriter.HEADER_BYTES),
+                    "behind " + before);
         }
         assertEquals(5, oracle.newest());
     }

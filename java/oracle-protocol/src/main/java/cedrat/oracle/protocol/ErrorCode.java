@@ -20,7 +20,8 @@ public enum ErrorCode {
     HELLO(8),
     /// Another connection has taken over the session. The connection is closed.
     TAKEN_OVER(9),
-    /// The session was silent for too long, and has expired: its open transactions have aborted. The connection is closed.
+    /// The session was silent for too long, and has expired: its open transactions have aborted. The
+    /// connection is closed.
     EXPIRED(10);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];

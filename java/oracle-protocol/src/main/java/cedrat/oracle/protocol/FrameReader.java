@@ -2,12 +2,13 @@ package cedrat.oracle.protocol;
 
 import cedrat.oracle.protocol.Protocol.At;
 
-/// Finds frames in bytes that have arrived so far. What is read stays in the array; nothing is copied, nothing is made.
+/// Finds frames in bytes that have arrived so far. What is read stays in the array; nothing is copied,
+/// nothing is made.
 ///
-/// - P1  Whatever the bytes are, they are a frame, the beginning of one, or a [ProtocolException]; nothing outside of the
-///   frame is looked at.
-/// - P2  A frame that [#next] returned has a kind, flags and a length that belong together, only row ids that a row may have,
-///   and only timestamps that may be one.
+/// - P1  Whatever the bytes are, they are a frame, the beginning of one, or a [ProtocolException]; nothing
+///   outside of the frame is looked at.
+/// - P2  A frame that [#next] returned has a kind, flags and a length that belong together, only row ids that
+///   a row may have, and only timestamps that may be one.
 abstract class FrameReader {
     byte[] bytes;
     int at;
@@ -18,7 +19,8 @@ abstract class FrameReader {
     /// Opens the frame that begins at `from`, of bytes that go up to `end`.
     ///
     /// @return its length, behind which the next begins; 0 if not all of it is there yet
-    /// @throws ProtocolException if it is none. [#id] then is that of the frame if the exception is not fatal, or 0
+    /// @throws ProtocolException if it is none. [#id] then is that of the frame if the exception is not
+    ///     fatal, or 0
     public final int next(byte[] bytes, int from, int end) throws ProtocolException {
         this.bytes = bytes;
         at = from;
@@ -28,12 +30,18 @@ abstract class FrameReader {
         }
         int behind = Protocol.getInt(bytes, from);
         if (behind < 0 || behind > Protocol.FRAME_BYTES_MAX - Integer.BYTES) {
-            throw new ProtocolException(ErrorCode.TOO_LONG, 0, "a frame of " + Integer.toUnsignedString(behind)
-                    + " bytes behind its length; at most " + (Protocol.FRAME_BYTES_MAX - Integer.BYTES) + " are taken");
+            throw new ProtocolException(
+                    ErrorCode.TOO_LONG,
+                    0,
+                    "a frame of " + Integer.toUnsignedString(behind) + " bytes behind its length; at most "
+                            + (Protocol.FRAME_BYTES_MAX - Integer.BYTES) + " are taken");
         }
         if (behind < At.BODY - Integer.BYTES) {
-            throw new ProtocolException(ErrorCode.MALFORMED, 0, "a frame of " + behind + " bytes behind its length; it has at"
-                    + " least " + (At.BODY - Integer.BYTES));
+            throw new ProtocolException(
+                    ErrorCode.MALFORMED,
+                    0,
+                    "a frame of " + behind + " bytes behind its length; it has at" + " least "
+                            + (At.BODY - Integer.BYTES));
         }
         if (end - from < Integer.BYTES + behind) {
             return 0;

@@ -8,8 +8,8 @@ import cedrat.oracle.protocol.Protocol.At;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/// Puts frames one behind the other into an array that is used again and again. It writes what it is told, sense or not;
-/// readers judge. For one thread at a time.
+/// Puts frames one behind the other into an array that is used again and again. It writes what it is told,
+/// sense or not; readers judge. For one thread at a time.
 public final class FrameWriter {
     /// Text of an error is cut here, in bytes.
     private static final int TEXT_BYTES_MAX = 1024;
@@ -75,8 +75,8 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.START, start);
     }
 
-    /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first `readCount` of
-    /// `reads` if it is to be serialisable.
+    /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first
+    /// `readCount` of `reads` if it is to be serialisable.
     public void commit(long id, long start, long[] writes, int writeCount, long[] reads, int readCount) {
         int at = begin(Protocol.COMMIT, 0, id, At.COMMIT_ROWS + (writeCount + readCount) * Long.BYTES);
         LONG.set(bytes, at + At.START, start);

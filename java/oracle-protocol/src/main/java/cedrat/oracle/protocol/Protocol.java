@@ -4,7 +4,8 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 
-/// The numbers of the protocol, version 1 (drawn in docs/formats/oracle-protocol.md). A number once used keeps its meaning.
+/// The numbers of the protocol, version 1 (drawn in docs/formats/oracle-protocol.md). A number once used
+/// keeps its meaning.
 ///
 /// ```text
 /// frame    LENGTH 4 | KIND 1 | FLAGS 1 | 0 2 | ID 8 | body

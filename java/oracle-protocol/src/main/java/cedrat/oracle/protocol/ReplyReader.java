@@ -105,7 +105,7 @@ public final class ReplyReader extends FrameReader {
 
     /// Of a refusal: its text. Makes a string.
     public String errorText() {
-        return new String(bytes, at + At.ERROR_TEXT, Protocol.getShort(bytes, at + At.ERROR_LENGTH),
-                StandardCharsets.UTF_8);
+        return new String(
+                bytes, at + At.ERROR_TEXT, Protocol.getShort(bytes, at + At.ERROR_LENGTH), StandardCharsets.UTF_8);
     }
 }

@@ -45,7 +45,8 @@ public final class RequestReader extends FrameReader {
     }
 
     private void checkHello() throws ProtocolException {
-        // The shape of a hello is the same in every version: a later client must be told which version is spoken here.
+        // The shape of a hello is the same in every version: a later client must be told which version is
+        // spoken here.
         if (length < At.HELLO_END || longAt(At.HELLO_MAGIC) != Protocol.MAGIC) {
             throw malformed("a hello that does not begin as one of this protocol");
         }
@@ -53,8 +54,11 @@ public final class RequestReader extends FrameReader {
             throw malformed("a hello with versions from " + versionLowest() + " to " + versionHighest());
         }
         if (versionLowest() > Protocol.VERSION || versionHighest() < Protocol.VERSION) {
-            throw new ProtocolException(ErrorCode.VERSION, 0, "the client speaks versions " + versionLowest() + " to "
-                    + versionHighest() + " of the protocol, the server version " + Protocol.VERSION);
+            throw new ProtocolException(
+                    ErrorCode.VERSION,
+                    0,
+                    "the client speaks versions " + versionLowest() + " to " + versionHighest()
+                            + " of the protocol, the server version " + Protocol.VERSION);
         }
         if (session() == 0) {
             throw malformed("a hello of session 0; a session has another number");
@@ -76,8 +80,9 @@ public final class RequestReader extends FrameReader {
         checkTimestamp(start());
         for (int row = 0; row < all; row++) {
             if (Protocol.isReservedRow(row(row))) {
-                throw refused(ErrorCode.RESERVED_ROW, "row " + row + " of a commit has the id "
-                        + Long.toHexString(row(row)) + ", which no row has");
+                throw refused(
+                        ErrorCode.RESERVED_ROW,
+                        "row " + row + " of a commit has the id " + Long.toHexString(row(row)) + ", which no row has");
             }
         }
     }

@@ -23,14 +23,19 @@ class CodecTest {
     }
 
     private static long[] timestamps(SplittableRandom random, int count) {
-        return random.longs(count).map(drawn -> (drawn & Protocol.TIMESTAMP_MAX) | 1).toArray();
+        return random.longs(count)
+                .map(drawn -> (drawn & Protocol.TIMESTAMP_MAX) | 1)
+                .toArray();
     }
 
     private static long[] rows(SplittableRandom random, int count) {
-        return random.longs(count).map(drawn -> Protocol.isReservedRow(drawn) ? 1 : drawn).toArray();
+        return random.longs(count)
+                .map(drawn -> Protocol.isReservedRow(drawn) ? 1 : drawn)
+                .toArray();
     }
 
-    /// Frames of all kinds, as a client writes them; what is read of them, piece by piece, is what was written.
+    /// Frames of all kinds, as a client writes them; what is read of them, piece by piece, is what was
+    /// written.
     @Property(tries = 300)
     void requestsAreReadAsTheyWereWritten(@ForAll @LongRange(min = 1) long seed) throws ProtocolException {
         SplittableRandom random = new SplittableRandom(seed);
@@ -133,7 +138,9 @@ class CodecTest {
 
     /// P1 and P2, for bytes that are nearly frames: a true one with some bytes turned, or none at all.
     @Property(tries = 20_000)
-    void whateverTheBytesAre(@ForAll @Size(max = 120) byte[] bytes, @ForAll @IntRange(max = 13) int kind,
+    void whateverTheBytesAre(
+            @ForAll @Size(max = 120) byte[] bytes,
+            @ForAll @IntRange(max = 13) int kind,
             @ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         if (bytes.length >= Protocol.HEADER_BYTES) {
@@ -190,7 +197,8 @@ class CodecTest {
                 }
                 assertTrue(Protocol.isTimestamp(request.start()), "P2");
             }
-            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertTrue(Protocol.isTimestamp(request.start()), "P2");
+            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE ->
+                assertTrue(Protocol.isTimestamp(request.start()), "P2");
             case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
                 for (int index = 0; index < request.starts(); index++) {
                     assertTrue(Protocol.isTimestamp(request.start(index)), "P2");

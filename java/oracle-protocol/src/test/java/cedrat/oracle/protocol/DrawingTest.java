@@ -19,7 +19,8 @@ import org.junit.jupiter.api.Test;
 class DrawingTest {
     private static final Path PAGE = Path.of("../../docs/formats/oracle-protocol.md");
 
-    /// Rows of tables whose first cell is a number and whose cell with this index is a name in capitals: name to number.
+    /// Rows of tables whose first cell is a number and whose cell with this index is a name in capitals: name
+    /// to number.
     private static Map<String, Integer> drawn(int nameCell, String heading) throws IOException {
         Map<String, Integer> rows = new TreeMap<>();
         boolean within = false;
@@ -41,7 +42,8 @@ class DrawingTest {
     void offsets() throws IOException, IllegalAccessException {
         Map<String, Integer> constants = new TreeMap<>();
         for (Field field : At.class.getDeclaredFields()) {
-            boolean isElsewhere = field.getName().endsWith("_END") || field.getName().startsWith("STATUS_");
+            boolean isElsewhere =
+                    field.getName().endsWith("_END") || field.getName().startsWith("STATUS_");
             if (!isElsewhere) {
                 constants.put(field.getName(), field.getInt(null));
             }
@@ -51,11 +53,32 @@ class DrawingTest {
 
     @Test
     void kinds() throws IOException {
-        Map<String, Integer> kinds = new TreeMap<>(Map.of("HELLO", (int) Protocol.HELLO, "BEGIN", (int) Protocol.BEGIN,
-                "COMMIT", (int) Protocol.COMMIT, "ABORT", (int) Protocol.ABORT, "END", (int) Protocol.END));
-        kinds.putAll(Map.of("STATUS", (int) Protocol.STATUS, "RESOLVE", (int) Protocol.RESOLVE, "CLEANED",
-                (int) Protocol.CLEANED, "PING", (int) Protocol.PING, "LOW_WATER", (int) Protocol.LOW_WATER, "ANNOUNCE",
-                (int) Protocol.ANNOUNCE, "CLOSE", (int) Protocol.CLOSE));
+        Map<String, Integer> kinds = new TreeMap<>(Map.of(
+                "HELLO",
+                (int) Protocol.HELLO,
+                "BEGIN",
+                (int) Protocol.BEGIN,
+                "COMMIT",
+                (int) Protocol.COMMIT,
+                "ABORT",
+                (int) Protocol.ABORT,
+                "END",
+                (int) Protocol.END));
+        kinds.putAll(Map.of(
+                "STATUS",
+                (int) Protocol.STATUS,
+                "RESOLVE",
+                (int) Protocol.RESOLVE,
+                "CLEANED",
+                (int) Protocol.CLEANED,
+                "PING",
+                (int) Protocol.PING,
+                "LOW_WATER",
+                (int) Protocol.LOW_WATER,
+                "ANNOUNCE",
+                (int) Protocol.ANNOUNCE,
+                "CLOSE",
+                (int) Protocol.CLOSE));
         assertEquals(drawn(2, "| kind"), kinds);
     }
 
@@ -125,7 +148,8 @@ class DrawingTest {
 
         for (Map.Entry<String, String> frame : written.entrySet()) {
             byte[] bytes = HexFormat.ofDelimiter(" ").parseHex(frame.getValue());
-            FrameReader reader = frame.getKey().startsWith(">") ? new RequestReader(Protocol.ROWS_MAX) : new ReplyReader();
+            FrameReader reader =
+                    frame.getKey().startsWith(">") ? new RequestReader(Protocol.ROWS_MAX) : new ReplyReader();
             assertEquals(bytes.length, reader.next(bytes, 0, bytes.length), frame.getKey());
         }
     }

@@ -17,8 +17,12 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /// The command `cedrat-oracle`.
-@Command(name = "cedrat-oracle", mixinStandardHelpOptions = true, version = "cedrat-oracle 0.1.0",
-        description = "The transaction status oracle.", subcommands = Main.Serve.class)
+@Command(
+        name = "cedrat-oracle",
+        mixinStandardHelpOptions = true,
+        version = "cedrat-oracle 0.1.0",
+        description = "The transaction status oracle.",
+        subcommands = Main.Serve.class)
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
@@ -40,7 +44,9 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(String... arguments) {
-        return new CommandLine(new Main()).setCaseInsensitiveEnumValuesAllowed(true).execute(arguments);
+        return new CommandLine(new Main())
+                .setCaseInsensitiveEnumValuesAllowed(true)
+                .execute(arguments);
     }
 
     @Override
@@ -62,7 +68,10 @@ public final class Main implements Callable<Integer> {
     }
 
     /// `cedrat-oracle serve`.
-    @Command(name = "serve", mixinStandardHelpOptions = true, description = "Serves clients until it is told to end.",
+    @Command(
+            name = "serve",
+            mixinStandardHelpOptions = true,
+            description = "Serves clients until it is told to end.",
             exitCodeListHeading = "Exit codes:%n",
             exitCodeList = {
                 "1:it cannot begin: the log does not open, or the address is not to be had",
@@ -74,36 +83,66 @@ public final class Main implements Callable<Integer> {
         @Spec
         private CommandSpec spec;
 
-        @Option(names = "--host", paramLabel = "NAME", defaultValue = "127.0.0.1",
-                description = "The address to listen on (default: ${DEFAULT-VALUE}). Clients are not asked who they are: keep it to networks that only they are in.")
+        @Option(
+                names = "--host",
+                paramLabel = "NAME",
+                defaultValue = "127.0.0.1",
+                description =
+                        "The address to listen on (default: ${DEFAULT-VALUE}). Clients are not asked who they are: keep it to networks that only they are in.")
         private String host;
 
-        @Option(names = "--port", paramLabel = "N", defaultValue = "" + ServerOptions.PORT,
+        @Option(
+                names = "--port",
+                paramLabel = "N",
+                defaultValue = "" + ServerOptions.PORT,
                 description = "The port to listen on; 0 for any (default: ${DEFAULT-VALUE}).")
         private int port;
 
-        @Option(names = "--log", paramLabel = "KIND", required = true,
-                description = "Where decisions are kept: ${COMPLETION-CANDIDATES}. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
+        @Option(
+                names = "--log",
+                paramLabel = "KIND",
+                required = true,
+                description =
+                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
         private LogKind log;
 
-        @Option(names = "--rows-log2", paramLabel = "N", defaultValue = "20",
-                description = "Keep the newest 15/16 of 2^N committed rows in memory, 16 bytes each (default: ${DEFAULT-VALUE}).")
+        @Option(
+                names = "--rows-log2",
+                paramLabel = "N",
+                defaultValue = "20",
+                description =
+                        "Keep the newest 15/16 of 2^N committed rows in memory, 16 bytes each (default: ${DEFAULT-VALUE}).")
         private int rowsLog2;
 
-        @Option(names = "--session-timeout-ms", paramLabel = "MS", defaultValue = "30000",
-                description = "A client that is silent for so long has its open transactions aborted (default: ${DEFAULT-VALUE}).")
+        @Option(
+                names = "--session-timeout-ms",
+                paramLabel = "MS",
+                defaultValue = "30000",
+                description =
+                        "A client that is silent for so long has its open transactions aborted (default: ${DEFAULT-VALUE}).")
         private long sessionTimeoutMs;
 
-        @Option(names = "--rows-max", paramLabel = "N", defaultValue = "" + Protocol.ROWS_MAX,
+        @Option(
+                names = "--rows-max",
+                paramLabel = "N",
+                defaultValue = "" + Protocol.ROWS_MAX,
                 description = "The most rows of one transaction (default: ${DEFAULT-VALUE}).")
         private int rowsMax;
 
-        @Option(names = "--outstanding-max", paramLabel = "N", defaultValue = "16384",
-                description = "With so many requests of a connection unanswered, it is not read from (default: ${DEFAULT-VALUE}).")
+        @Option(
+                names = "--outstanding-max",
+                paramLabel = "N",
+                defaultValue = "16384",
+                description =
+                        "With so many requests of a connection unanswered, it is not read from (default: ${DEFAULT-VALUE}).")
         private int outstandingMax;
 
-        @Option(names = "--network-threads", paramLabel = "N", defaultValue = "0",
-                description = "Threads that read and write beside the one that decides (default: ${DEFAULT-VALUE}: that one does it all).")
+        @Option(
+                names = "--network-threads",
+                paramLabel = "N",
+                defaultValue = "0",
+                description =
+                        "Threads that read and write beside the one that decides (default: ${DEFAULT-VALUE}: that one does it all).")
         private int networkThreads;
 
         Serve() {}
@@ -121,7 +160,8 @@ public final class Main implements Callable<Integer> {
                 return EXIT_CANNOT_START;
             }
             // One line on the standard output, for whoever has started it with port 0.
-            System.out.println("listening on " + server.address().getHostString() + ":" + server.address().getPort());
+            System.out.println("listening on " + server.address().getHostString() + ":"
+                    + server.address().getPort());
             System.out.flush();
             Thread ending = new Thread(() -> end(server), "end");
             Runtime.getRuntime().addShutdownHook(ending);
@@ -141,14 +181,20 @@ public final class Main implements Callable<Integer> {
 
         private ServerOptions options() {
             try {
-                return new ServerOptions(new InetSocketAddress(host, port), rowsLog2, Duration.ofMillis(sessionTimeoutMs),
-                        rowsMax, outstandingMax, networkThreads);
+                return new ServerOptions(
+                        new InetSocketAddress(host, port),
+                        rowsLog2,
+                        Duration.ofMillis(sessionTimeoutMs),
+                        rowsMax,
+                        outstandingMax,
+                        networkThreads);
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }
         }
 
-        /// A signal says that it is time to end; the virtual machine then makes an exit code of the signal's number.
+        /// A signal says that it is time to end; the virtual machine then makes an exit code of the signal's
+        /// number.
         private static void end(OracleServer server) {
             if (server.stopped().toCompletableFuture().isCompletedExceptionally()) {
                 return;

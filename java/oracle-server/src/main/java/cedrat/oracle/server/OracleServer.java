@@ -4,7 +4,6 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
-import cedrat.oracle.server.Decider.Fault;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Transport;
 import io.netty.bootstrap.ServerBootstrap;
@@ -34,12 +33,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 ///              └─the log fails─▶ Stopped ──close
 /// ```
 ///
-/// Serving: requests are decided, persisted and answered. Stopped: connections are closed, nothing is answered; [#stopped] says
-/// why. Closed: the threads have ended.
+/// Serving: requests are decided, persisted and answered. Stopped: connections are closed, nothing is
+/// answered; [#stopped] says why. Closed: the threads have ended.
 ///
 /// **Threads:** its methods may be called by any thread, but not by the log's.
 public final class OracleServer implements AutoCloseable {
-    /// Above so many unsent bytes of replies a connection is not read from, until they are fewer than a quarter.
+    /// Above so many unsent bytes of replies a connection is not read from, until they are fewer than a
+    /// quarter.
     private static final int UNSENT_BYTES_MAX = 1 << 20;
 
     private static final int BACKLOG = 1024;
@@ -49,6 +49,7 @@ public final class OracleServer implements AutoCloseable {
     private final EventLoopGroup network;
     private final ChannelGroup connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE, true);
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
+    private final Persister persister;
     private final Decider decider;
     private final Channel listening;
 
@@ -72,10 +73,13 @@ public final class OracleServer implements AutoCloseable {
         decide = transport.loops(1, "decide");
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
-        decider = new Decider(loop, options, oracle, entry, log, this::stop, fault);
+        persister = new Persister(loop, oracle, entry, log, this::stop, fault);
+        decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
         try {
-            log.open(new OracleReplay(oracle), decider);
+            OracleReplay replay = new OracleReplay(oracle);
+            log.open(replay, persister);
+            replay.end();
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;
@@ -85,7 +89,7 @@ public final class OracleServer implements AutoCloseable {
                 log.close();
             }
         }
-        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Decider.SESSION_TICKS);
+        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
         loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
     }
 
@@ -96,7 +100,8 @@ public final class OracleServer implements AutoCloseable {
                 .option(ChannelOption.SO_BACKLOG, BACKLOG)
                 .option(ChannelOption.SO_REUSEADDR, true)
                 .childOption(ChannelOption.TCP_NODELAY, true)
-                .childOption(ChannelOption.WRITE_BUFFER_WATER_MARK,
+                .childOption(
+                        ChannelOption.WRITE_BUFFER_WATER_MARK,
                         new WriteBufferWaterMark(UNSENT_BYTES_MAX / 4, UNSENT_BYTES_MAX))
                 .childHandler(new ChannelInitializer<SocketChannel>() {
                     @Override
@@ -107,7 +112,10 @@ public final class OracleServer implements AutoCloseable {
                 });
         ChannelFuture bound = bootstrap.bind(options.listen()).awaitUninterruptibly();
         if (!bound.isSuccess()) {
-            throw new IOException("cannot listen on " + options.listen() + ": " + bound.cause().getMessage(), bound.cause());
+            throw new IOException(
+                    "cannot listen on " + options.listen() + ": "
+                            + bound.cause().getMessage(),
+                    bound.cause());
         }
         return bound.channel();
     }
@@ -117,8 +125,9 @@ public final class OracleServer implements AutoCloseable {
         return (InetSocketAddress) listening.localAddress();
     }
 
-    /// Ends when the server was closed; fails, with the cause, when it has stopped by itself: because its log has failed. Which
-    /// of the requests that were not answered have been decided, only the next opening of the log tells.
+    /// Ends when the server was closed; fails, with the cause, when it has stopped by itself: because its log
+    /// has failed. Which of the requests that were not answered have been decided, only the next opening of
+    /// the log tells.
     public CompletionStage<Void> stopped() {
         return stopped.minimalCompletionStage();
     }
@@ -131,8 +140,8 @@ public final class OracleServer implements AutoCloseable {
         connections.close();
     }
 
-    /// Takes no more requests, waits until the log has acknowledged the decisions on those there are, answers them, and ends.
-    /// A second call does nothing.
+    /// Takes no more requests, waits until the log has acknowledged the decisions on those there are, answers
+    /// them, and ends. A second call does nothing.
     ///
     /// @throws IOException if the log does not close; the server is closed nevertheless
     @Override
@@ -145,7 +154,7 @@ public final class OracleServer implements AutoCloseable {
         try {
             log.close();
         } finally {
-            decider.run(decider::end).join();
+            decider.run(persister::end).join();
             connections.close().awaitUninterruptibly();
             shutDown();
             stopped.complete(null);
@@ -175,7 +184,7 @@ public final class OracleServer implements AutoCloseable {
     /// How many requests were decided and not answered.
     int outstanding() {
         AtomicInteger count = new AtomicInteger();
-        decider.run(() -> count.set(decider.outstanding())).join();
+        decider.run(() -> count.set(persister.outstanding())).join();
         return count.get();
     }
 
@@ -183,7 +192,7 @@ public final class OracleServer implements AutoCloseable {
     void awaitDecided(int count) {
         AtomicInteger decided = new AtomicInteger();
         while (decided.get() < count) {
-            decider.run(() -> decided.set(decider.decided())).join();
+            decider.run(() -> decided.set(persister.decided())).join();
         }
     }
 }

@@ -5,7 +5,8 @@ import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.EventLoop;
 
-/// Carries what happens on a connection to the decide thread: by a call if that is the thread of the connection too.
+/// Carries what happens on a connection to the decide thread: by a call if that is the thread of the
+/// connection too.
 final class Receiver extends ChannelInboundHandlerAdapter {
     /// So many bytes may be on their way to the decide thread before a network thread stops reading.
     private static final int HANDED_OVER_MAX = 1 << 20;
@@ -56,7 +57,8 @@ final class Receiver extends ChannelInboundHandlerAdapter {
         run(() -> decider.closed(connection));
     }
 
-    /// The peer, or the network, has closed the connection in its own way: nothing that the server has done wrong.
+    /// The peer, or the network, has closed the connection in its own way: nothing that the server has done
+    /// wrong.
     @Override
     public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
         context.close();

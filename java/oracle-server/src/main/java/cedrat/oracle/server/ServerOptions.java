@@ -8,12 +8,13 @@ import java.util.Objects;
 /// How a server is to run.
 ///
 /// @param listen where it listens; port 0 for any
-/// @param rowsLog2 the newest 15/16 of two to this power of committed rows are kept in memory, at 16 bytes each
+/// @param rowsLog2 the newest 15/16 of two to this power of committed rows are kept in memory, at 16 bytes
+///     each
 /// @param sessionTimeout a session that is silent for so long expires, and its open transactions abort
 /// @param rowsMax so many rows, written and read together, may a transaction commit
 /// @param outstandingMax with so many requests of a connection unanswered the server stops reading from it
-/// @param networkThreads so many threads read and write beside the one that decides; with 0 that one does it all, which takes
-///     the least time of processors for a request
+/// @param networkThreads so many threads read and write beside the one that decides; with 0 that one does it
+///     all, which takes the least time of processors for a request
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -34,9 +35,11 @@ public record ServerOptions(
     /// Checks them.
     public ServerOptions {
         Objects.requireNonNull(listen);
-        check(sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
+        check(
+                sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "a session times out after 100 ms at least and a day at most, not " + sessionTimeout);
-        check(rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,
+        check(
+                rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,
                 "a commit has 1 to " + Protocol.ROWS_MAX + " rows at most, not " + rowsMax);
         check(outstandingMax > 0, "some request must be allowed to be outstanding");
         check(networkThreads >= 0, "the number of network threads is negative");

@@ -15,7 +15,8 @@ final class Session {
     final long token;
     /// What the oracle calls it since the last hello.
     int number;
-    /// What the oracle called it before; transactions that are still open under these were not announced since.
+    /// What the oracle called it before; transactions that are still open under these were not announced
+    /// since.
     final List<Integer> earlier = new ArrayList<>();
     /// `null` when it is alone.
     Connection connection;

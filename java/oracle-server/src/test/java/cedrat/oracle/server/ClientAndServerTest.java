@@ -41,29 +41,35 @@ import org.junit.jupiter.api.Timeout;
 /// Clients and a server over the loopback, in one process.
 @Timeout(300)
 class ClientAndServerTest {
-    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0))
-            .withRowsLog2(12).withSessionTimeout(Duration.ofDays(1));
+    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
+            .withListen(new InetSocketAddress("127.0.0.1", 0))
+            .withRowsLog2(12)
+            .withSessionTimeout(Duration.ofDays(1));
 
     /// Nothing of a test depends on these times; they only make it quick.
     private static OracleClient connect(InetSocketAddress address) {
-        return OracleClient.open(ClientOptions.of(address).withPatience(Duration.ofMinutes(2))
+        return OracleClient.open(ClientOptions.of(address)
+                .withPatience(Duration.ofMinutes(2))
                 .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)));
     }
 
     @Test
     void transactionsBeginCommitAndAbort() throws Exception {
-        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog()); OracleClient one = connect(server.address());
+        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
+                OracleClient one = connect(server.address());
                 OracleClient other = connect(server.address())) {
             StartTimestamp first = one.begin();
             StartTimestamp second = other.begin();
             assertEquals(first, one.lowWaterMark());
-            CommitTimestamp at = assertInstanceOf(Committed.class, one.commit(first, 5, 6)).at();
+            CommitTimestamp at =
+                    assertInstanceOf(Committed.class, one.commit(first, 5, 6)).at();
             assertInstanceOf(Aborted.class, other.commit(second, 6, 7));
             StartTimestamp third = other.begin();
             assertEquals(Visibility.FALSE, other.isCommitted(second, first));
             assertEquals(Visibility.TRUE, other.isCommitted(third, first));
             assertEquals(Visibility.FALSE, other.isCommitted(third, second));
-            assertEquals(List.of(new Committed(at), new Aborted(), new Outcome.Open()),
+            assertEquals(
+                    List.of(new Committed(at), new Aborted(), new Outcome.Open()),
                     one.status(third, List.of(first, second, third)));
             assertEquals(2, one.cleaned(List.of(first, second)));
             assertEquals(Visibility.RETRY, other.isCommitted(third, first));
@@ -105,7 +111,8 @@ class ClientAndServerTest {
     @Test
     void aCommitWhoseReplyWasLostIsSentAgain() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS, log); Proxy proxy = new Proxy(server.address());
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
                 OracleClient client = connect(proxy.address())) {
             for (int round = 0; round < 20; round++) {
                 StartTimestamp start = client.begin();
@@ -115,7 +122,8 @@ class ClientAndServerTest {
                 log.awaitAppends(before + 1);
                 proxy.cut();
                 log.go();
-                CommitTimestamp at = assertInstanceOf(Committed.class, commit.join()).at();
+                CommitTimestamp at =
+                        assertInstanceOf(Committed.class, commit.join()).at();
                 assertEquals(new Committed(at), client.resolve(start));
                 assertEquals(start.value() + 1, at.value(), "decided once");
             }
@@ -126,7 +134,8 @@ class ClientAndServerTest {
     @Test
     void aBeginWhoseReplyWasLostLeavesNothingOpen() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS, log); Proxy proxy = new Proxy(server.address());
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
                 OracleClient client = connect(proxy.address())) {
             StartTimestamp known = client.begin();
             log.hold();
@@ -145,14 +154,16 @@ class ClientAndServerTest {
         }
     }
 
-    /// The server is replaced by one that has its log: open transactions commit there, and a lost reply is heard there.
+    /// The server is replaced by one that has its log: open transactions commit there, and a lost reply is
+    /// heard there.
     @Test
     void transactionsGoOnWithTheNextServer() throws Exception {
         HeldLog log = new HeldLog();
         HeldLog next;
         CompletableFuture<Outcome> commit;
         StartTimestamp open;
-        try (OracleServer server = OracleServer.start(OPTIONS, log); Proxy proxy = new Proxy(server.address());
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
                 OracleClient client = connect(proxy.address())) {
             open = client.begin();
             StartTimestamp start = client.begin();
@@ -167,13 +178,17 @@ class ClientAndServerTest {
             try (OracleServer successor = OracleServer.start(OPTIONS, next)) {
                 proxy.leadTo(successor.address());
                 proxy.refuse(false);
-                CommitTimestamp at = assertInstanceOf(Committed.class, commit.join()).at();
+                CommitTimestamp at =
+                        assertInstanceOf(Committed.class, commit.join()).at();
                 assertEquals(new Committed(at), client.resolve(start));
-                for (int tick = 0; tick < 3 * Decider.SESSION_TICKS; tick++) {
+                for (int tick = 0; tick < 3 * Sessions.TICKS; tick++) {
                     successor.tick();
                     client.lowWaterMark();
                 }
-                assertTrue(assertInstanceOf(Committed.class, client.commit(open, 6)).at().compareTo(at) > 0);
+                assertTrue(assertInstanceOf(Committed.class, client.commit(open, 6))
+                                .at()
+                                .compareTo(at)
+                        > 0);
             }
         }
     }
@@ -182,8 +197,10 @@ class ClientAndServerTest {
     @Test
     void patienceEnds() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS, log); Proxy proxy = new Proxy(server.address());
-                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address()).withPatience(Duration.ofMillis(500))
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
+                        .withPatience(Duration.ofMillis(500))
                         .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
             StartTimestamp start = untilAnswered(client::begin);
             log.hold();
@@ -214,9 +231,10 @@ class ClientAndServerTest {
     /// A client that was thrown out for its silence hears so of its transactions, and begins others.
     @Test
     void anExpiredClientGoesOn() throws Exception {
-        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog()); OracleClient client = connect(server.address())) {
+        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                OracleClient client = connect(server.address())) {
             StartTimestamp start = client.begin();
-            for (int tick = 0; tick <= Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
                 server.tick();
             }
             assertInstanceOf(Aborted.class, client.commit(start, 5));
@@ -228,17 +246,19 @@ class ClientAndServerTest {
     @Test
     void aClientPings() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofMillis(100)), log);
+        try (OracleServer server = OracleServer.start(OPTIONS.withSessionTimeout(Duration.ofSeconds(2)), log);
                 OracleClient client = connect(server.address())) {
-            client.begin();
-            log.awaitAppends(log.appends() + 3);
+            StartTimestamp start = client.begin();
+            log.awaitAppends(log.appends() + 3); // pings, or what an expiry appends
+            assertInstanceOf(Committed.class, client.commit(start, 5));
         }
     }
 
     @Test
     void closingFailsWhatIsOutstandingAndAbortsWhatIsOpen() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(OPTIONS, log); OracleClient witness = connect(server.address())) {
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                OracleClient witness = connect(server.address())) {
             OracleClient client = connect(server.address());
             StartTimestamp open = client.begin();
             StartTimestamp start = client.begin();
@@ -251,11 +271,16 @@ class ClientAndServerTest {
             assertInstanceOf(ClientClosedException.class, failed.getCause());
             log.go();
             closing.join();
-            assertInstanceOf(ClientClosedException.class, assertThrows(ExecutionException.class,
-                    () -> client.beginAsync().get()).getCause());
+            assertInstanceOf(
+                    ClientClosedException.class,
+                    assertThrows(ExecutionException.class, () -> client.beginAsync()
+                                    .get())
+                            .getCause());
             StartTimestamp reader = witness.begin();
-            assertInstanceOf(Aborted.class, witness.status(reader, List.of(open)).getFirst());
-            assertInstanceOf(Committed.class, witness.status(reader, List.of(start)).getFirst());
+            assertInstanceOf(
+                    Aborted.class, witness.status(reader, List.of(open)).getFirst());
+            assertInstanceOf(
+                    Committed.class, witness.status(reader, List.of(start)).getFirst());
         }
     }
 
@@ -272,7 +297,8 @@ class ClientAndServerTest {
         /// Whose version a transaction sees: that with the newest commit before it began.
         long read(OracleClient oracle, StartTimestamp reader, long row) {
             while (true) {
-                List<StartTimestamp> writers = versions(row).stream().map(StartTimestamp::new).toList();
+                List<StartTimestamp> writers =
+                        versions(row).stream().map(StartTimestamp::new).toList();
                 if (writers.isEmpty()) {
                     return History.NOTHING;
                 }
@@ -282,7 +308,8 @@ class ClientAndServerTest {
                 List<Outcome> outcomes = oracle.status(reader, writers);
                 for (int index = 0; index < writers.size(); index++) {
                     retry |= outcomes.get(index) instanceof Unknown;
-                    if (outcomes.get(index) instanceof Committed(CommitTimestamp at) && at.isBefore(reader)
+                    if (outcomes.get(index) instanceof Committed(CommitTimestamp at)
+                            && at.isBefore(reader)
                             && at.value() > newest) {
                         newest = at.value();
                         seen = writers.get(index).value();
@@ -295,8 +322,8 @@ class ClientAndServerTest {
         }
     }
 
-    /// Clients read and write few rows side by side, while the network is cut now and then; what they have seen is snapshot
-    /// isolation.
+    /// Clients read and write few rows side by side, while the network is cut now and then; what they have
+    /// seen is snapshot isolation.
     @Test
     void whatClientsSeeIsSnapshotIsolation() throws Exception {
         for (int networkThreads = 0; networkThreads < 2; networkThreads++) {
@@ -329,7 +356,8 @@ class ClientAndServerTest {
                 assertEquals(List.of(), failures);
             }
             history.check();
-            assertTrue(history.committed() > 200 && history.aborted() > 50,
+            assertTrue(
+                    history.committed() > 200 && history.aborted() > 50,
                     history.committed() + " committed, " + history.aborted() + " aborted");
         }
     }
@@ -350,7 +378,9 @@ class ClientAndServerTest {
                 writes.forEach(row -> table.versions(row).add(start.value()));
                 Outcome outcome = random.nextInt(8) == 0
                         ? oracle.abort(start)
-                        : oracle.commit(start, writes.stream().mapToLong(Long::longValue).toArray());
+                        : oracle.commit(
+                                start,
+                                writes.stream().mapToLong(Long::longValue).toArray());
                 long commit = outcome instanceof Committed(CommitTimestamp at) ? at.value() : 0;
                 if (commit == 0) {
                     writes.forEach(row -> table.versions(row).remove(start.value()));
@@ -364,11 +394,14 @@ class ClientAndServerTest {
     /// The checker would have noticed.
     @Test
     void historiesThatAreNotSnapshotIsolationAreFound() {
-        History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 1), History.transaction(5, 0, 7, 3)).check();
+        History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 1), History.transaction(5, 0, 7, 3))
+                .check();
         List<History> wrong = List.of(
                 History.of(History.transaction(1, 3, 7, 0), History.transaction(2, 4, 7, 0)), // a lost update
                 History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 0)), // not the newest
-                History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 0, 7, 5),
+                History.of(
+                        History.transaction(1, 2, 7, 0),
+                        History.transaction(3, 0, 7, 5),
                         History.transaction(5, 6, 7, 1)), // from the future
                 History.of(History.transaction(1, 0, 7, 0), History.transaction(2, 3, 7, 1)), // of what aborted
                 History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 2, 8, 0))); // a timestamp twice

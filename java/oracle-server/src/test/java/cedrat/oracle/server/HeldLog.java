@@ -10,7 +10,8 @@ import java.util.concurrent.Executors;
 
 /// A log in memory that acknowledges at once, or when it is told to, or never.
 final class HeldLog implements Log {
-    private final ExecutorService thread = Executors.newSingleThreadExecutor(Thread.ofPlatform().name("log").daemon().factory());
+    private final ExecutorService thread = Executors.newSingleThreadExecutor(
+            Thread.ofPlatform().name("log").daemon().factory());
     private final int appendsMax;
     private final List<byte[]> before;
     private final List<byte[]> appended = new ArrayList<>();
@@ -66,11 +67,14 @@ final class HeldLog implements Log {
 
     /// From now on nothing is acknowledged by itself.
     void hold() {
-        CompletableFuture.runAsync(() -> {
-            synchronized (this) {
-                holds = true;
-            }
-        }, thread).join();
+        CompletableFuture.runAsync(
+                        () -> {
+                            synchronized (this) {
+                                holds = true;
+                            }
+                        },
+                        thread)
+                .join();
     }
 
     /// Everything is acknowledged again, also what was held.
@@ -126,6 +130,13 @@ final class HeldLog implements Log {
 
     @Override
     public void close() {
+        boolean waits;
+        synchronized (this) {
+            waits = !isDead;
+        }
+        if (waits) {
+            go();
+        }
         thread.close();
     }
 }

@@ -11,12 +11,14 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/// What clients have seen of transactions, and whether snapshot isolation allows it. **Threads:** any may record.
+/// What clients have seen of transactions, and whether snapshot isolation allows it. **Threads:** any may
+/// record.
 final class History {
     /// A transaction that read nothing committed.
     static final long NOTHING = 0;
 
-    /// A transaction that has ended. `commit` is 0 if it aborted; `reads` is, for each row, the start of whose version it saw.
+    /// A transaction that has ended. `commit` is 0 if it aborted; `reads` is, for each row, the start of
+    /// whose version it saw.
     record Transaction(long start, long commit, Set<Long> writes, Map<Long, Long> reads) {}
 
     private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
@@ -59,7 +61,8 @@ final class History {
                 Map.Entry<Long, Transaction> newest =
                         writers.getOrDefault(row, new TreeMap<>()).lowerEntry(transaction.start);
                 long expected = newest == null ? NOTHING : newest.getValue().start;
-                assertEquals(expected, seen, "the transaction that began at " + transaction.start + " reads row " + row);
+                assertEquals(
+                        expected, seen, "the transaction that began at " + transaction.start + " reads row " + row);
             });
         }
     }

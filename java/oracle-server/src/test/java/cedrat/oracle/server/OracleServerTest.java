@@ -14,7 +14,6 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
-import cedrat.oracle.server.Decider.Fault;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Rows;
 import java.io.IOException;
@@ -35,8 +34,10 @@ class OracleServerTest {
     private static final long SESSION = 11;
 
     /// Time passes only by [OracleServer#tick].
-    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0))
-            .withRowsLog2(10).withSessionTimeout(Duration.ofDays(1));
+    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
+            .withListen(new InetSocketAddress("127.0.0.1", 0))
+            .withRowsLog2(10)
+            .withSessionTimeout(Duration.ofDays(1));
 
     private static OracleServer start(Log log) throws IOException, DamagedEntryException {
         return OracleServer.start(OPTIONS, log);
@@ -68,7 +69,8 @@ class OracleServerTest {
     private static void everyReplyWaitsForTheLog(ServerOptions options, Fault fault)
             throws IOException, DamagedEntryException, ProtocolException, InterruptedException {
         HeldLog log = new HeldLog();
-        try (OracleServer server = OracleServer.start(options, log, fault); RawClient client = new RawClient(server, SESSION);
+        try (OracleServer server = OracleServer.start(options, log, fault);
+                RawClient client = new RawClient(server, SESSION);
                 RawClient other = new RawClient(server, SESSION + 1)) {
             long start = client.begin();
             for (Runnable request : requests(client, start)) {
@@ -120,7 +122,8 @@ class OracleServerTest {
     @Test
     void aZombieAnswersNothingAndStops() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = start(log); RawClient client = new RawClient(server, SESSION);
+        try (OracleServer server = start(log);
+                RawClient client = new RawClient(server, SESSION);
                 RawClient other = new RawClient(server, SESSION + 1)) {
             long start = client.begin();
             log.die();
@@ -139,8 +142,9 @@ class OracleServerTest {
             log.fail(broken);
             client.awaitClosed();
             other.awaitClosed();
-            CompletionException why =
-                    assertThrows(CompletionException.class, () -> server.stopped().toCompletableFuture().join());
+            CompletionException why = assertThrows(
+                    CompletionException.class,
+                    () -> server.stopped().toCompletableFuture().join());
             assertSame(broken, why.getCause());
             assertEquals(Main.EXIT_LOG_FAILED, Main.Serve.await(server));
         }
@@ -156,9 +160,12 @@ class OracleServerTest {
             client.out.plain(Protocol.BEGIN, 1);
             client.send();
             log.awaitAppends(before + 1);
-            log.go();
+            client.out.plain(Protocol.BEGIN, 2);
+            client.send();
+            server.awaitDecided(1);
             server.close();
             assertEquals(1, client.receive().value());
+            assertEquals(2, client.receive().value());
             client.awaitClosed();
             server.stopped().toCompletableFuture().join();
             assertEquals(Main.EXIT_ENDED, Main.Serve.await(server));
@@ -194,8 +201,8 @@ class OracleServerTest {
         return commits;
     }
 
-    /// Several clients with many requests outstanding, in any order and some twice; the log acknowledges now and then, and at last
-    /// no more. What was answered is what a later opening finds.
+    /// Several clients with many requests outstanding, in any order and some twice; the log acknowledges now
+    /// and then, and at last no more. What was answered is what a later opening finds.
     @Test
     void theLogHasExactlyTheCommitsThatWereAnswered() throws Exception {
         for (int seed = 1; seed <= 20; seed++) {
@@ -259,7 +266,8 @@ class OracleServerTest {
 
         // And a server that opens the log, with or without what was never acknowledged, answers the same.
         for (List<byte[]> entries : List.of(log.kept(), log.all())) {
-            try (OracleServer server = start(new HeldLog(1, entries)); RawClient client = new RawClient(server, SESSION)) {
+            try (OracleServer server = start(new HeldLog(1, entries));
+                    RawClient client = new RawClient(server, SESSION)) {
                 for (Map.Entry<Long, Long> commit : answered.entrySet()) {
                     assertEquals(commit.getValue(), client.ask(Protocol.RESOLVE, commit.getKey()));
                     assertEquals(commit.getValue(), client.commit(commit.getKey(), 77), "O3");
@@ -296,7 +304,8 @@ class OracleServerTest {
     @Test
     void whatIsNotAnnouncedAborts() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = start(log); RawClient other = new RawClient(server, SESSION + 1)) {
+        try (OracleServer server = start(log);
+                RawClient other = new RawClient(server, SESSION + 1)) {
             long others = other.begin();
             RawClient first = new RawClient(server, SESSION);
             long known = first.begin();
@@ -308,7 +317,8 @@ class OracleServerTest {
                 assertEquals(Protocol.ABORTED, again.status(reader, lost));
                 assertEquals(Protocol.OPEN, again.status(reader, known));
                 assertEquals(Protocol.OPEN, again.status(reader, others));
-                assertArrayEquals(new long[] {Protocol.OPEN}, again.announce(others), "of another session: not adopted");
+                assertArrayEquals(
+                        new long[] {Protocol.OPEN}, again.announce(others), "of another session: not adopted");
                 again.out.plain(Protocol.CLOSE, 1);
                 again.send().receive();
                 again.awaitClosed();
@@ -322,14 +332,15 @@ class OracleServerTest {
     @Test
     void aSilentSessionExpires() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = start(log); RawClient talks = new RawClient(server, SESSION);
+        try (OracleServer server = start(log);
+                RawClient talks = new RawClient(server, SESSION);
                 RawClient silent = new RawClient(server, SESSION + 1)) {
             RawClient gone = new RawClient(server, SESSION + 2);
             long ofTalking = talks.begin();
             long ofSilent = silent.begin();
             long ofGone = gone.begin();
             gone.close();
-            for (int tick = 0; tick < Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick < Sessions.TICKS; tick++) {
                 server.tick();
                 assertEquals(ofTalking, talks.lowWaterMark());
             }
@@ -350,13 +361,14 @@ class OracleServerTest {
     @Test
     void aNewerConnectionTakesTheSessionOver() throws Exception {
         HeldLog log = new HeldLog();
-        try (OracleServer server = start(log); RawClient first = new RawClient(server, SESSION)) {
+        try (OracleServer server = start(log);
+                RawClient first = new RawClient(server, SESSION)) {
             long start = first.begin();
             try (RawClient second = new RawClient(server, SESSION)) {
                 first.refused(ErrorCode.TAKEN_OVER, true);
                 first.awaitClosed();
                 assertArrayEquals(new long[] {Protocol.OPEN}, second.announce(start));
-                for (int tick = 0; tick < 3 * Decider.SESSION_TICKS; tick++) {
+                for (int tick = 0; tick < 3 * Sessions.TICKS; tick++) {
                     server.tick();
                     assertEquals(start, second.lowWaterMark());
                 }
@@ -365,21 +377,24 @@ class OracleServerTest {
         }
     }
 
-    /// O5: fail-over aborts no open transaction for its own sake; but those that nobody announces are nobody's.
+    /// O5: fail-over aborts no open transaction for its own sake; but those that nobody announces are
+    /// nobody's.
     @Test
     void openTransactionsSurviveTheServer() throws Exception {
         HeldLog log = new HeldLog();
         long announced;
         long forgotten;
-        try (OracleServer server = start(log); RawClient client = new RawClient(server, SESSION)) {
+        try (OracleServer server = start(log);
+                RawClient client = new RawClient(server, SESSION)) {
             announced = client.begin();
             forgotten = client.begin();
         }
-        try (OracleServer server = start(new HeldLog(1, log.kept())); RawClient client = new RawClient(server, SESSION)) {
+        try (OracleServer server = start(new HeldLog(1, log.kept()));
+                RawClient client = new RawClient(server, SESSION)) {
             long start = client.begin();
             assertTrue(start > forgotten, "O5");
             assertArrayEquals(new long[] {Protocol.OPEN}, client.announce(announced));
-            for (int tick = 0; tick < Decider.SESSION_TICKS; tick++) {
+            for (int tick = 0; tick < Sessions.TICKS; tick++) {
                 server.tick();
                 assertEquals(Protocol.OPEN, client.status(start, forgotten));
             }
@@ -422,7 +437,8 @@ class OracleServerTest {
 
     @Test
     void manySmallFramesAndOneLargeOneArriveInPieces() throws Exception {
-        try (OracleServer server = start(new VolatileLog()); RawClient client = new RawClient(server, SESSION)) {
+        try (OracleServer server = start(new VolatileLog());
+                RawClient client = new RawClient(server, SESSION)) {
             long start = client.begin();
             long[] rows = new long[Protocol.ROWS_MAX];
             for (int at = 0; at < rows.length; at++) {
@@ -480,10 +496,12 @@ class OracleServerTest {
     /// Random bytes behind a hello, or instead of it: the server goes on serving others.
     @Test
     void randomBytesHarmNobody() throws Exception {
-        try (OracleServer server = start(new HeldLog()); RawClient witness = new RawClient(server, SESSION)) {
+        try (OracleServer server = start(new HeldLog());
+                RawClient witness = new RawClient(server, SESSION)) {
             for (int seed = 1; seed <= 300; seed++) {
                 SplittableRandom random = new SplittableRandom(seed);
-                try (RawClient client = random.nextBoolean() ? new RawClient(server, SESSION + seed) : new RawClient(server)) {
+                try (RawClient client =
+                        random.nextBoolean() ? new RawClient(server, SESSION + seed) : new RawClient(server)) {
                     byte[] bytes = new byte[random.nextInt(1, 2000)];
                     random.nextBytes(bytes);
                     for (int at = 0; at + 16 < bytes.length; at += 16 + 8 * random.nextInt(3)) {
@@ -508,9 +526,16 @@ class OracleServerTest {
     @Test
     void aServerThatCannotStartSaysSo() throws Exception {
         try (OracleServer server = start(new HeldLog())) {
-            assertThrows(IOException.class, () -> OracleServer.start(OPTIONS.withListen(server.address()), new HeldLog()));
-            assertEquals(Main.EXIT_CANNOT_START,
-                    Main.run("serve", "--log", "none", "--port", "" + server.address().getPort()));
+            assertThrows(
+                    IOException.class, () -> OracleServer.start(OPTIONS.withListen(server.address()), new HeldLog()));
+            assertEquals(
+                    Main.EXIT_CANNOT_START,
+                    Main.run(
+                            "serve",
+                            "--log",
+                            "none",
+                            "--port",
+                            "" + server.address().getPort()));
         }
         assertThrows(DamagedEntryException.class, () -> start(new HeldLog(1, List.of(new byte[3]))));
         assertEquals(Main.EXIT_USAGE, Main.run("serve"));

@@ -70,7 +70,8 @@ final class Proxy implements AutoCloseable {
 
     private static void pass(Socket one, Socket other) {
         byte[] bytes = new byte[1 << 16];
-        try (one; other) {
+        try (one;
+                other) {
             InputStream in = one.getInputStream();
             OutputStream out = other.getOutputStream();
             for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {

@@ -2,94 +2,115 @@ package cedrat.oracle.state;
 
 /// When each of the newest rows was last committed (ReTSO §3.1 and §3.2), in at most sixteen bytes a row.
 ///
-/// Rows lie in the order of their commits in a *ring*; a row's *position* counts all rows that were ever put before it. An
-/// *index* of lines leads from a row to the block of the ring with its newest position:
+/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits come
+/// in the order of their timestamps, so "committed after the transaction began" is "at a position not below the one
+/// that was next when the transaction began".
+///
+/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost one
+/// miss:
 ///
 /// ```text
-/// ring   block, block, block, …                             the oldest is overwritten
-/// block  8 rows of 8 bytes                                  one line of the processor's cache
-/// line   15 entries, then the newest that has spilled       one line of the processor's cache
-/// entry  tag of the row | low bits of its block's number    4 bytes
+/// line   7 entries, then a mark
+/// entry  tag of the row | hop 4 | low bits of its position | which of the 7 it is 3
+/// mark   32 flags | low bits of a position 32
 /// ```
 ///
-/// A commit timestamp is not stored: commits come in the order of their timestamps, so "committed after the transaction
-/// began" is "at a position not below the one that was next when the transaction began".
+/// A row's hash names its *home*, the line where it is looked for first, and its *tag*. An entry whose home is full
+/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes the
+/// mark keeps the position of the newest entry that did, and a flag that is chosen by its tag.
 ///
-/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position.
+/// Home and tag are what a row is known by. Two rows that share both are one row to the map, and who writes one may
+/// conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since what is found
+/// is never older than the row's newest commit. A home gets four rows in a window, so a row meets such another with
+/// a probability below 4 / 2^[#tagBits], and less by as much as its transaction is shorter than the window.
+///
+/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position, or at
+///   a newer one of a row with the same home and tag.
 /// - M2  What is not found was never put, or only below [#forgottenBefore].
-/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and runs ahead of that
-///   only where all lines that a row may lie in are full of rows within the window.
-/// - M4  Nobody takes entries away: when its block has left the window, an entry is free, and the next put into its line may
-///   use it (the paper's lazy collection). Numbers in entries come round again after four rounds of the ring; an entry that
-///   is as old names a block that does not hold its row, and so nothing.
+/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and runs
+///   ahead of that only where all lines that a row may lie in are full of rows within the window.
+/// - M4  An entry whose position has left the window is free, and the next put into its line may use it (the
+///   paper's lazy collection). Low bits of positions come round again after eight times the map's size. Before they
+///   do, a sweep has been there, which walks over the lines as rows are put, and keeps what is old from looking
+///   new.
+/// - M5  Of one home and tag there is one entry within the window, and one in a line.
+/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position that is
+///   not older.
 ///
 /// For one thread at a time.
 final class ConflictMap {
-    /// The position of what was not found.
-    static final long ABSENT = -1;
-
     static final int ROWS_LOG2_MIN = 8;
-    static final int ROWS_LOG2_MAX = 28;
+    static final int ROWS_LOG2_MAX = 27;
 
-    private static final int LINE = 16;
+    /// The lines that an entry may lie in.
+    static final int HOPS = 16;
+
+    private static final int LINE = 8;
     private static final int ENTRIES = LINE - 1;
+    private static final int MARK = ENTRIES;
 
-    /// Entries before the first line. A large array begins at a page, but for its header of 16 bytes; so lines lie in whole
-    /// lines of the cache.
-    private static final int ALIGNMENT = 12;
+    /// Words before the first line. A large array begins at a page, but for its header of 16 bytes; so lines lie in
+    /// whole lines of the cache.
+    private static final int ALIGNMENT = 6;
 
-    /// The same for rows before the first block.
-    private static final int RING_ALIGNMENT = 6;
+    private static final int SLOT_BITS = 3;
+    private static final int SLOT_MASK = (1 << SLOT_BITS) - 1;
+    private static final int HOP_BITS = 4;
 
-    private static final int SPILLED = ENTRIES;
+    private static final int FLAGS_SHIFT = 32;
+    private static final int FLAG_BITS = 5;
+    private static final long MARK_POSITION = (1L << FLAGS_SHIFT) - 1;
+    /// Flags of entries that are gone stay. When a mark has so many, they are found again from the entries.
+    private static final int FLAGS_MAX = 6;
 
-    private static final int BLOCK_SHIFT = 3;
-    private static final int BLOCK_ROWS = 1 << BLOCK_SHIFT;
+    /// How often the map comes round before low bits of positions do.
+    private static final int ROUNDS_LOG2 = 3;
 
-    /// How often the ring comes round before numbers of blocks do.
-    private static final int ROUNDS_LOG2 = 2;
+    /// Rows that are put between two walks of the sweep. One position in so many has its timestamp remembered.
+    private static final int STRIDE_SHIFT = 7;
+    private static final int STRIDE = 1 << STRIDE_SHIFT;
+    /// Lines of one walk. All are swept while fewer rows are put than four times the map's size.
+    private static final int WALK_LINES = 8;
 
-    /// Lines that a row may lie in.
-    private static final int HOPS = 6;
+    private static final int BYTES_PER_ROW = 16;
 
-    /// A row that comes again within this part of the window has its entry replaced.
-    private static final int AGAIN = 8;
+    /// Keys are kept with this bit flipped, so that comparing what differs from them compares unsigned numbers.
+    private static final long FLIP = Long.MIN_VALUE;
 
-    /// Instead of an entry. Neither has a tag.
-    private static final int NO_ENTRY = 0;
-    private static final int SPILLED_ON = 1;
+    /// Instead of a place.
+    private static final int NOWHERE = -1;
 
-    private static final long BYTES_PER_ROW = 16;
-
-    /// The first position. Memory that was never written is in no block.
-    private static final long FIRST = BLOCK_ROWS;
-
-    /// One position in so many has its commit timestamp remembered.
-    private static final int SAMPLE_SHIFT = 7;
-
-    private final long[] ring;
-    private final int[] index;
+    private final long[] table;
     private final int lines;
-    /// The commit timestamps of positions that are multiples of `2^SAMPLE_SHIFT`.
+    /// The commit timestamps of positions that are multiples of [#STRIDE].
     private final long[] samples;
 
-    private final int ringMask;
     private final long window;
-    private final int blockBits;
-    private final int blockMask;
-    private final int blocksInWindow;
+    /// An entry's key is its tag and hop; it begins here, and above it the tag.
+    private final int keyShift;
+    private final int tagShift;
+    /// Ages count positions, and lie where entries have theirs.
+    private final long ageMask;
+    private final long ageOfWindow;
 
+    private final long first;
     /// The position of the next row that is put.
-    private long next = FIRST;
-    private long forgottenBefore = FIRST;
+    private long next;
+    private long forgottenBefore;
     private long newestTimestamp;
+    /// The next line to be swept.
+    private int sweep = ALIGNMENT;
 
-    /// Of the rows that were looked for last.
-    private long[] hashes = new long[64];
-    private int[] candidates = new int[64];
-    private long[] found = new long[64];
+    /// The homes of rows that are soon looked for.
+    private final int[] expected = new int[512];
+    private int expectedCount;
     /// Keeps what is read only to have it in the cache from being optimised away.
-    private int touched;
+    private long touched;
+
+    /// Of the rows that were looked for last: the places of those that lie in their home.
+    private int[] places = new int[64];
+    private long newestFound;
+    private boolean isOneAbsent;
 
     /// A map of the newest 15/16 of `2^rowsLog2` rows.
     ConflictMap(int rowsLog2) {
@@ -98,16 +119,34 @@ final class ConflictMap {
                     + ROWS_LOG2_MIN + " to 2^" + ROWS_LOG2_MAX);
         }
         long slots = 1L << rowsLog2;
-        ringMask = (int) slots - 1;
         window = slots - slots / 16;
-        blockBits = rowsLog2 - BLOCK_SHIFT + ROUNDS_LOG2;
-        blockMask = (1 << blockBits) - 1;
-        blocksInWindow = (int) (window >> BLOCK_SHIFT);
-        samples = new long[(int) (slots >> SAMPLE_SHIFT)];
-        long rest = BYTES_PER_ROW * window - Long.BYTES * (slots + samples.length);
-        lines = (int) ((rest / Integer.BYTES - ALIGNMENT) / LINE);
-        ring = new long[RING_ALIGNMENT + (int) slots];
-        index = new int[ALIGNMENT + lines * LINE];
+        ageOfWindow = window << SLOT_BITS;
+        int positionBits = rowsLog2 + ROUNDS_LOG2;
+        keyShift = positionBits + SLOT_BITS;
+        tagShift = keyShift + HOP_BITS;
+        ageMask = (1L << positionBits) - 1 << SLOT_BITS;
+        samples = new long[(int) (slots >> STRIDE_SHIFT)];
+        long words = BYTES_PER_ROW * window / Long.BYTES - samples.length - ALIGNMENT;
+        lines = (int) (words / LINE);
+        table = new long[ALIGNMENT + lines * LINE];
+        first = 2 * slots; // so that what lies before the window has a position as well
+        restart(0, 0);
+    }
+
+    /// Begins anew, as if so many rows had been put and forgotten, the newest of them with a commit at `timestamp`.
+    void restart(long rows, long timestamp) {
+        next = first + rows;
+        forgottenBefore = next;
+        newestTimestamp = timestamp;
+        sample(next - 1);
+        long old = next - 2 * window;
+        for (int line = ALIGNMENT; line < table.length; line += LINE) {
+            for (int slot = 0; slot < ENTRIES; slot++) {
+                // With keys of their own, so that no two of a line have the same (M5).
+                table[line + slot] = (long) (slot + 1) << keyShift | old << SLOT_BITS & ageMask | slot;
+            }
+            table[line + MARK] = old & MARK_POSITION;
+        }
     }
 
     /// How many of the newest rows are kept.
@@ -117,7 +156,22 @@ final class ConflictMap {
 
     /// How much memory it takes.
     long bytes() {
-        return (long) Long.BYTES * (ring.length + samples.length) + (long) Integer.BYTES * index.length;
+        return (long) Long.BYTES * (table.length + samples.length);
+    }
+
+    /// How many bits of a row's hash tell it from others with the same home.
+    int tagBits() {
+        return Long.SIZE - tagShift;
+    }
+
+    /// How many lines there are.
+    int lines() {
+        return lines;
+    }
+
+    /// The number of a row's home.
+    int line(long row) {
+        return (home(mix(row)) - ALIGNMENT) / LINE;
     }
 
     /// The position that the next row will have.
@@ -125,260 +179,317 @@ final class ConflictMap {
         return next;
     }
 
+    /// The position of the first row that was ever put.
+    long first() {
+        return first;
+    }
+
+    /// When the newest row was committed; 0 if none was put.
+    long newestTimestamp() {
+        return newestTimestamp;
+    }
+
     /// Above the position of every row that was forgotten.
     long forgottenBefore() {
         return forgottenBefore;
     }
 
-    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's timestamp, for not each
-    /// is remembered; 0 if nothing was forgotten.
+    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's timestamp, for
+    /// not each is remembered; 0 if nothing was forgotten.
     long forgottenTimestamp() {
-        if (forgottenBefore == FIRST) {
+        if (forgottenBefore == first) {
             return 0;
         }
-        long sample = forgottenBefore - 1 + (1 << SAMPLE_SHIFT) - 1 >> SAMPLE_SHIFT;
-        return sample << SAMPLE_SHIFT < next ? samples[(int) sample & samples.length - 1] : newestTimestamp;
+        long sample = forgottenBefore - 1 + STRIDE - 1 >> STRIDE_SHIFT;
+        return sample << STRIDE_SHIFT < next ? samples[(int) sample & samples.length - 1] : newestTimestamp;
     }
 
-    /// Looks for rows; [#found] then says where each is. All at once, so that their cache misses overlap: first the lines of the
-    /// index are touched, then the blocks that they lead to.
-    void look(Rows rows) {
+    /// Remembers that the newest commit has put the last position up to this one that is a multiple of [#STRIDE].
+    private void sample(long position) {
+        samples[(int) (position >> STRIDE_SHIFT) & samples.length - 1] = newestTimestamp;
+    }
+
+    // ---- looking ----
+
+    /// These rows are soon looked for. The lines of all that are expected are then brought into the cache together.
+    void expect(Rows rows) {
         int count = rows.count();
-        if (count > found.length) {
-            hashes = new long[2 * count];
-            found = new long[2 * count];
-            candidates = new int[2 * count];
-        }
-        int touched = 0;
+        rows.hashedBy(this);
+        int[] homes = rows.homes();
+        long[] keys = rows.keys();
         for (int at = 0; at < count; at++) {
             long hash = mix(rows.get(at));
-            hashes[at] = hash;
-            touched += index[line(hash)];
+            homes[at] = home(hash);
+            keys[at] = hash << tagShift ^ FLIP;
         }
-        for (int at = 0; at < count; at++) {
-            int entry = newestCandidate(hashes[at]);
-            candidates[at] = entry;
-            touched += (int) ring[place(firstOfBlock(entry))];
+        if (expectedCount + count > expected.length) {
+            touch();
+        }
+        int noted = Math.min(count, expected.length);
+        System.arraycopy(homes, 0, expected, expectedCount, noted);
+        expectedCount += noted;
+    }
+
+    /// Reads of each expected row's home one word, and nothing else: the loop is so short that the processor, which
+    /// looks some hundred instructions ahead, waits for many lines at a time.
+    private void touch() {
+        long[] table = this.table;
+        int[] expected = this.expected;
+        long touched = 0;
+        for (int at = 0; at < expectedCount; at++) {
+            touched += table[expected[at]];
         }
         this.touched = touched;
+        expectedCount = 0;
+    }
+
+    /// Looks for rows; [#newestFound] and [#isOneAbsent] then tell.
+    void look(Rows rows) {
+        int count = rows.count();
+        if (!rows.isHashedBy(this)) {
+            expect(rows);
+        }
+        if (expectedCount > 0) {
+            touch();
+        }
+        if (count > places.length) {
+            places = new int[2 * count];
+        }
+        int[] homes = rows.homes();
+        long[] keys = rows.keys();
+        int[] places = this.places;
+        long[] table = this.table;
+        long now = now();
+        long youngest = Long.MAX_VALUE;
+        boolean isOneAbsent = false;
         for (int at = 0; at < count; at++) {
-            found[at] = verify(candidates[at], rows.get(at));
-        }
-    }
-
-    /// The newest position of a row whose newest candidate this is.
-    private long verify(int candidate, long row) {
-        if (candidate == NO_ENTRY) {
-            return ABSENT;
-        }
-        long position = candidate == SPILLED_ON ? ABSENT : inBlock(candidate, row);
-        return position == ABSENT ? find(row) : position;
-    }
-
-    /// The newest position of the row with this index of those that were looked for last, or [#ABSENT].
-    long found(int at) {
-        return found[at];
-    }
-
-    /// The newest entry that may be that of a row with this hash, if all of them are in the first line: what is found there is
-    /// newer than what any other leads to. [#NO_ENTRY] if there is none, [#SPILLED_ON] if there may be some in other lines.
-    private int newestCandidate(long hash) {
-        int tag = tag(hash);
-        int line = line(hash);
-        if (isWithin(entry(line, SPILLED))) {
-            return SPILLED_ON;
-        }
-        int newest = NO_ENTRY;
-        for (int at = 0; at < ENTRIES; at++) {
-            int entry = entry(line, at);
-            if (entry >>> blockBits == tag && isWithin(entry) && (newest == NO_ENTRY || age(entry) < age(newest))) {
-                newest = entry;
+            int home = homes[at];
+            long key = keys[at];
+            long match = match(table, home, key);
+            long age = now - match & ageMask;
+            if (isMatch(match) && age <= ageOfWindow) {
+                places[at] = home + (int) (match & SLOT_MASK);
+            } else {
+                places[at] = NOWHERE;
+                int place = (table[home + MARK] & flag(key)) == 0 ? NOWHERE : placeBehind(home, key);
+                isOneAbsent |= place == NOWHERE;
+                age = place == NOWHERE ? Long.MAX_VALUE : age(table[place]);
             }
+            youngest = Math.min(youngest, age);
         }
-        return newest;
+        newestFound = next - (youngest >>> SLOT_BITS);
+        this.isOneAbsent = isOneAbsent;
     }
 
-    /// The newest position of a row, or [#ABSENT].
-    long find(long row) {
-        long hash = mix(row);
-        int tag = tag(hash);
-        int line = line(hash);
-        long newest = ABSENT;
-        for (int hop = 0; hop < HOPS; hop++) {
-            for (int at = 0; at < ENTRIES; at++) {
-                int entry = entry(line, at);
-                if (entry >>> blockBits == tag && isWithin(entry)) {
-                    newest = Math.max(newest, inBlock(entry, row));
-                }
-            }
-            if (!isWithin(entry(line, SPILLED))) {
-                break;
-            }
+    /// The newest position of all rows that were looked for last; below all positions if none was found.
+    long newestFound() {
+        return newestFound;
+    }
+
+    /// Whether one of the rows that were looked for last was not found.
+    boolean isOneAbsent() {
+        return isOneAbsent;
+    }
+
+    /// The one entry of a line with this key, without it; something else where there is none ([#isMatch]).
+    ///
+    /// The least of all differences is that of the entry that has none in its key. To look at all costs less than
+    /// to guess wrongly which one it is, for these are no branches.
+    private static long match(long[] table, int line, long key) {
+        long a = Math.min(table[line] ^ key, table[line + 1] ^ key);
+        long b = Math.min(table[line + 2] ^ key, table[line + 3] ^ key);
+        long c = Math.min(table[line + 4] ^ key, table[line + 5] ^ key);
+        return Math.min(Math.min(a, b), Math.min(c, table[line + 6] ^ key)) ^ FLIP;
+    }
+
+    private boolean isMatch(long match) {
+        return match >>> keyShift == 0;
+    }
+
+    /// The place of an entry within the window in one of the lines behind its home, or [#NOWHERE].
+    private int placeBehind(int home, long key) {
+        int line = home;
+        for (int hop = 1; hop < HOPS && mayHavePassed(line, key); hop++) {
             line = after(line);
+            long match = match(table, line, withHop(key, hop));
+            if (isMatch(match) && isWithin(match)) {
+                return line + (int) (match & SLOT_MASK);
+            }
         }
-        return newest;
+        return NOWHERE;
     }
+
+    // ---- putting ----
 
     /// Puts rows that commit at `timestamp`, later than all before. They were just looked for.
     void put(Rows rows, long timestamp) {
-        for (int at = 0; at < rows.count(); at++) {
-            put(rows.get(at), hashes[at], found[at], timestamp);
-        }
-    }
-
-    private void put(long row, long hash, long found, long timestamp) {
-        long position = next++;
-        ring[place(position)] = row;
+        assert rows.isHashedBy(this) : "these rows were not looked for";
         newestTimestamp = timestamp;
-        if ((position & (1 << SAMPLE_SHIFT) - 1) == 0) {
-            samples[(int) (position >> SAMPLE_SHIFT) & samples.length - 1] = timestamp;
+        int count = rows.count();
+        for (int from = 0; from < count; from += STRIDE) {
+            long newest = next - 1;
+            put(rows, from, Math.min(count, from + STRIDE));
+            if ((newest ^ next - 1) >>> STRIDE_SHIFT != 0) {
+                sample(next - 1);
+                walk();
+            }
         }
         forgottenBefore = Math.max(forgottenBefore, next - window);
-        int entry = tag(hash) << blockBits | (int) (position >> BLOCK_SHIFT) & blockMask;
-        // An older entry may as well stay: there is room for one of each position of the window. But a row that is put again and
-        // again would fill its lines.
-        boolean again = found != ABSENT && position - found < window / AGAIN;
-        if (!again || !replace(row, line(hash), found, entry)) {
-            add(line(hash), (int) position, entry);
+    }
+
+    private void put(Rows rows, int from, int end) {
+        int[] homes = rows.homes();
+        long[] keys = rows.keys();
+        int[] places = this.places;
+        long[] table = this.table;
+        for (int at = from; at < end; at++) {
+            int place = places[at];
+            long key = keys[at];
+            // An earlier row of the same commit may have taken the place.
+            if (place != NOWHERE && isMatch(table[place] ^ key ^ FLIP)) {
+                table[place] = entry(key, place);
+            } else {
+                add(homes[at], key);
+            }
+            next++;
         }
     }
 
-    /// Puts an entry in the place of the same row's older one; `false` if that cannot be told from another row's.
-    private boolean replace(long row, int home, long found, int entry) {
-        if (isAmbiguous(row, found, entry)) {
-            return false;
+    /// The entry of the next position.
+    private long entry(long key, int place) {
+        return key ^ FLIP | next << SLOT_BITS & ageMask | place - ALIGNMENT & SLOT_MASK;
+    }
+
+    private void add(int home, long key) {
+        long match = match(table, home, key);
+        int place = isMatch(match) ? home + (int) (match & SLOT_MASK) : oldest(home);
+        boolean isFree = isMatch(match) || !isWithin(table[place]);
+        if (isFree && (table[home + MARK] & flag(key)) == 0) {
+            table[place] = entry(key, place);
+        } else {
+            addBehind(home, key);
         }
-        int old = entry & ~blockMask | (int) (found >> BLOCK_SHIFT) & blockMask;
-        int line = home;
-        for (int hop = 0; hop < HOPS; hop++) {
-            for (int at = 0; at < ENTRIES; at++) {
-                if (entry(line, at) == old) {
-                    set(line, at, entry);
-                    noteSpills(home, hop, entry);
-                    return true;
+    }
+
+    /// Adds an entry whose home is full, or that may lie behind it: where it is (M5), else at the first free place,
+    /// else in the place of the oldest of all (M3).
+    private void addBehind(int home, long key) {
+        int place = placeBehind(home, key);
+        int oldest = NOWHERE;
+        for (int line = home, hop = 0; place == NOWHERE && hop < HOPS; line = after(line), hop++) {
+            long match = match(table, line, withHop(key, hop));
+            int candidate = isMatch(match) ? line + (int) (match & SLOT_MASK) : oldest(line);
+            if (isMatch(match) || !isWithin(table[candidate])) {
+                place = candidate;
+            } else if (oldest == NOWHERE || age(table[candidate]) > age(table[oldest])) {
+                oldest = candidate;
+            }
+        }
+        if (place == NOWHERE) {
+            place = oldest;
+            forgottenBefore = Math.max(forgottenBefore, next - (age(table[place]) >>> SLOT_BITS) + 1);
+        }
+        int end = place - (place - ALIGNMENT & SLOT_MASK);
+        int hops = 0;
+        for (int line = home; line != end; line = after(line)) {
+            pass(line, key);
+            hops++;
+        }
+        table[place] = entry(withHop(key, hops), place);
+    }
+
+    /// The place of the oldest entry of a line.
+    private int oldest(int line) {
+        long now = next << SLOT_BITS;
+        long mask = ageMask | SLOT_MASK;
+        long a = Math.max(now - table[line] & mask, now - table[line + 1] & mask);
+        long b = Math.max(now - table[line + 2] & mask, now - table[line + 3] & mask);
+        long c = Math.max(now - table[line + 4] & mask, now - table[line + 5] & mask);
+        long oldest = Math.max(Math.max(a, b), Math.max(c, now - table[line + 6] & mask));
+        return line + (int) (-oldest & SLOT_MASK); // which of the line it is was subtracted with the rest
+    }
+
+    // ---- marks ----
+
+    private static long flag(long key) {
+        return 1L << FLAGS_SHIFT + (int) (key >>> Long.SIZE - FLAG_BITS);
+    }
+
+    private boolean mayHavePassed(int line, long key) {
+        long mark = table[line + MARK];
+        return (mark & flag(key)) != 0 && isWithin(mark << SLOT_BITS);
+    }
+
+    /// Notes that the entry of the next position passes a line (M6).
+    private void pass(int line, long key) {
+        long mark = table[line + MARK];
+        long flags = isWithin(mark << SLOT_BITS) ? mark & ~MARK_POSITION : 0;
+        if (Long.bitCount(flags) >= FLAGS_MAX) {
+            flags = flagsOf(line);
+        }
+        table[line + MARK] = flags | flag(key) | next & MARK_POSITION;
+    }
+
+    /// The flags of all entries within the window that have passed a line.
+    private long flagsOf(int line) {
+        long flags = 0;
+        int behind = line;
+        for (int distance = 1; distance < HOPS && isWithin(table[behind + MARK] << SLOT_BITS); distance++) {
+            behind = after(behind);
+            for (int place = behind; place < behind + ENTRIES; place++) {
+                if (hop(table[place]) >= distance && isWithin(table[place])) {
+                    flags |= flag(table[place] ^ FLIP);
                 }
             }
-            line = after(line);
         }
-        return false; // already replaced, by the same row in the same commit
+        return flags;
     }
 
-    /// Whether another row of the block could have an equal entry.
-    private boolean isAmbiguous(long row, long found, int entry) {
-        long first = found & -BLOCK_ROWS;
-        for (long position = first; position < first + BLOCK_ROWS; position++) {
-            long other = ring[place(position)];
-            if (other != row && tag(mix(other)) == entry >>> blockBits) {
-                return true;
-            }
-        }
-        return false;
-    }
+    // ---- within ----
 
-    /// Adds an entry to the first line that has a free place. `seed` spreads where it is looked for first.
-    private void add(int home, int seed, int entry) {
-        int first = (seed & Integer.MAX_VALUE) % ENTRIES;
-        int line = home;
-        for (int hop = 0; hop < HOPS; hop++) {
-            for (int step = 0, at = first; step < ENTRIES; step++) {
-                if (!isWithin(entry(line, at))) {
-                    set(line, at, entry);
-                    noteSpills(home, hop, entry);
-                    return;
-                }
-                at = at + 1 == ENTRIES ? 0 : at + 1;
-            }
-            line = after(line);
-        }
-        addInPlaceOfOldest(home, entry);
-    }
-
-    /// M3: all lines are full of newer rows than the window's oldest; one of them is forgotten early.
-    private void addInPlaceOfOldest(int home, int entry) {
-        int oldestAge = -1;
-        int oldestAt = 0;
-        int oldestHop = 0;
-        int oldestLine = home;
-        int line = home;
-        for (int hop = 0; hop < HOPS; hop++) {
-            for (int at = 0; at < ENTRIES; at++) {
-                int age = age(entry(line, at));
-                if (age > oldestAge) {
-                    oldestAge = age;
-                    oldestAt = at;
-                    oldestHop = hop;
-                    oldestLine = line;
+    /// Sweeps some lines (M4).
+    private void walk() {
+        for (int count = 0; count < WALK_LINES; count++) {
+            long old = next - 2 * window;
+            for (int place = sweep; place < sweep + ENTRIES; place++) {
+                if (!isWithin(table[place])) {
+                    table[place] = table[place] & ~ageMask | old << SLOT_BITS & ageMask;
                 }
             }
-            line = after(line);
-        }
-        long blockAfter = (next >> BLOCK_SHIFT) - oldestAge + 1;
-        forgottenBefore = Math.max(forgottenBefore, Math.min(next - 1, blockAfter << BLOCK_SHIFT));
-        set(oldestLine, oldestAt, entry);
-        noteSpills(home, oldestHop, entry);
-    }
-
-    /// Notes in the lines that an entry has passed that it did.
-    private void noteSpills(int home, int hops, int entry) {
-        int line = home;
-        for (int hop = 0; hop < hops; hop++) {
-            set(line, SPILLED, entry);
-            line = after(line);
-        }
-    }
-
-    /// Where in the ring a position lies.
-    private int place(long position) {
-        return RING_ALIGNMENT + ((int) position & ringMask);
-    }
-
-    private long firstOfBlock(int entry) {
-        return (next >> BLOCK_SHIFT) - age(entry) << BLOCK_SHIFT;
-    }
-
-    /// The newest position of a row in the block that an entry names, or [#ABSENT].
-    private long inBlock(int entry, long row) {
-        long first = firstOfBlock(entry);
-        long end = Math.min(first + BLOCK_ROWS, next);
-        for (long position = end - 1; position >= first; position--) {
-            if (ring[place(position)] == row) {
-                return position >= next - window ? position : ABSENT;
+            if (!isWithin(table[sweep + MARK] << SLOT_BITS)) {
+                table[sweep + MARK] = old & MARK_POSITION;
             }
+            sweep = after(sweep);
         }
-        return ABSENT;
     }
 
-    /// How many blocks ago the entry's was, if that was less than four rounds ago.
-    private int age(int entry) {
-        return (int) (next >> BLOCK_SHIFT) - entry & blockMask;
+    /// The next position where entries have theirs, and behind it ones: to subtract an entry borrows nothing there.
+    private long now() {
+        return next << SLOT_BITS | SLOT_MASK;
     }
 
-    /// Whether an entry names a block within the window. One that was never written has no tag.
-    private boolean isWithin(int entry) {
-        return age(entry) <= blocksInWindow && entry >>> blockBits != 0;
+    private long age(long entry) {
+        return now() - entry & ageMask;
     }
 
-    private int entry(int line, int at) {
-        return index[line + at];
+    private boolean isWithin(long entry) {
+        return age(entry) <= ageOfWindow;
     }
 
-    private void set(int line, int at, int entry) {
-        index[line + at] = entry;
+    private int hop(long entry) {
+        return (int) (entry >>> keyShift) & HOPS - 1;
     }
 
-    /// Where the next line begins.
+    private long withHop(long key, int hop) {
+        return key | (long) hop << keyShift;
+    }
+
     private int after(int line) {
-        return line + LINE < index.length ? line + LINE : ALIGNMENT;
+        return line + LINE < table.length ? line + LINE : ALIGNMENT;
     }
 
-    /// Where a row's first line begins.
-    private int line(long hash) {
+    private int home(long hash) {
         return ALIGNMENT + (int) Math.unsignedMultiplyHigh(hash, lines) * LINE;
-    }
-
-    private int tag(long hash) {
-        int tag = (int) hash & (1 << Integer.SIZE - blockBits) - 1;
-        return tag == 0 ? 1 : tag;
     }
 
     /// Spreads row ids, whatever they are, over all bits (the finaliser of MurmurHash3).
@@ -387,5 +498,33 @@ final class ConflictMap {
         hash = (hash ^ hash >>> 33) * 0xff51afd7ed558ccdL;
         hash = (hash ^ hash >>> 33) * 0xc4ceb9fe1a85ec53L;
         return hash ^ hash >>> 33;
+    }
+
+    /// Looks at all entries and marks whether they keep to M5 and M6; for tests.
+    void check() {
+        for (int home = ALIGNMENT; home < table.length; home += LINE) {
+            java.util.Set<Long> keys = new java.util.HashSet<>();
+            long passed = 0;
+            for (int line = home, hop = 0; hop < HOPS; line = after(line), hop++) {
+                for (int place = line; place < line + ENTRIES; place++) {
+                    long entry = table[place];
+                    if ((entry & SLOT_MASK) != place - line) {
+                        throw new AssertionError("an entry of another place at " + place);
+                    }
+                    if (isWithin(entry) && hop(entry) == hop && !keys.add(entry >>> tagShift)) {
+                        throw new AssertionError("M5: a second entry at " + place);
+                    }
+                    if (isWithin(entry) && hop > 0 && hop(entry) >= hop) {
+                        passed |= flag(entry ^ FLIP);
+                        if (age(table[home + MARK] << SLOT_BITS) > age(entry)) {
+                            throw new AssertionError("M6: the mark is older than what has passed to " + place);
+                        }
+                    }
+                }
+            }
+            if ((passed & ~table[home + MARK]) != 0) {
+                throw new AssertionError("M6: a flag is missing in the line at " + home);
+            }
+        }
     }
 }

@@ -7,6 +7,12 @@ public final class Rows {
     private long[] ids = new long[32];
     private int count;
 
+    /// Where a conflict map looks for them. It is kept here, so that it can be found out before the map looks.
+    private int[] homes = new int[32];
+
+    private long[] keys = new long[32];
+    private ConflictMap hashedBy;
+
     /// None.
     public Rows() {}
 
@@ -21,6 +27,7 @@ public final class Rows {
             ids = Arrays.copyOf(ids, 2 * count);
         }
         ids[count++] = id;
+        hashedBy = null;
     }
 
     /// How many there are.
@@ -31,5 +38,26 @@ public final class Rows {
     /// The id with this index.
     public long get(int index) {
         return ids[index];
+    }
+
+    boolean isHashedBy(ConflictMap map) {
+        return hashedBy == map;
+    }
+
+    /// A map is going to write where it looks for them; there is room.
+    void hashedBy(ConflictMap map) {
+        if (homes.length < count) {
+            homes = new int[ids.length];
+            keys = new long[ids.length];
+        }
+        hashedBy = map;
+    }
+
+    int[] homes() {
+        return homes;
+    }
+
+    long[] keys() {
+        return keys;
     }
 }

@@ -2,19 +2,21 @@ package cedrat.oracle.state;
 
 import java.util.Objects;
 
-/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers outcomes.
+/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers
+/// outcomes.
 ///
-/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row that it
-/// writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
+/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row
+/// that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
 ///
-/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten (O1, O3).
-/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may have been
-///   forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
+/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten
+///   (O1, O3).
+/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may
+///   have been forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
 /// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common.
-/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is decided;
-///   so for all readers there are it has not committed.
-/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed, lead to the
-///   same state, but for sessions.
+/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is
+///   decided; so for all readers there are it has not committed.
+/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed,
+///   lead to the same state, but for sessions.
 ///
 /// It knows no clock, no network and no disk, and allocates nothing for a request. For one thread at a time.
 public final class StatusOracle {
@@ -49,11 +51,14 @@ public final class StatusOracle {
     }
 
     private final ConflictMap rows;
-    private final Transactions transactions;
+    private Transactions transactions;
     private final Decisions decisions;
     private final Fault fault;
 
     private long newest;
+    /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to `unknownTo`.
+    private long unknownFrom = 1;
+    private long unknownTo;
 
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in memory.
     public StatusOracle(int rowsLog2, Decisions decisions) {
@@ -67,7 +72,7 @@ public final class StatusOracle {
         this.fault = fault;
     }
 
-    // ---- requests ---------------------------------------------------------------------------------------------------
+    // ---- requests ----
 
     /// Begins a transaction; returns its start timestamp.
     public long begin(int session) {
@@ -76,8 +81,15 @@ public final class StatusOracle {
         return newest;
     }
 
-    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under snapshot
-    /// isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
+    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so
+    /// of all before it asks for the first: what they need is brought into the cache together, which takes less
+    /// time than one after the other. It changes no answer.
+    public void expect(Rows wanted) {
+        rows.expect(wanted);
+    }
+
+    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under
+    /// snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
     /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start timestamp.
     public long commit(long start, Rows writes, Rows reads) {
@@ -106,8 +118,8 @@ public final class StatusOracle {
         return commit;
     }
 
-    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if it has
-    /// committed; [#UNKNOWN].
+    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if
+    /// it has committed; [#UNKNOWN].
     public long abort(long start) {
         return resolve(start);
     }
@@ -129,8 +141,8 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
-    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which was given
-    /// out (Algorithm 4).
+    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which
+    /// was given out (Algorithm 4).
     public Visibility isCommitted(long writer, long reader) {
         long state = transactions.state(writer);
         if (state == Transactions.NOTHING) {
@@ -140,8 +152,8 @@ public final class StatusOracle {
         return before ? Visibility.TRUE : Visibility.FALSE;
     }
 
-    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an outcome;
-    /// an open transaction stays open.
+    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an
+    /// outcome; an open transaction stays open.
     public boolean cleaned(long start) {
         long state = transactions.state(start);
         if (state == Transactions.NOTHING || Transactions.isOpen(state)) {
@@ -184,9 +196,10 @@ public final class StatusOracle {
         transactions.adopt(start, session);
     }
 
-    // ---- replay -----------------------------------------------------------------------------------------------------
+    // ---- replay ----
 
-    /// What [Decisions] was told, told back in the same order to an oracle that was just made. Nobody is told of it again.
+    /// What [Decisions] was told, told back in the same order to an oracle that was just made, or restored from a
+    /// snapshot. Nobody is told of it again. What cannot be is refused with an [IllegalArgumentException].
     public Decisions replay() {
         return new Replay();
     }
@@ -202,35 +215,131 @@ public final class StatusOracle {
         @Override
         public void committed(long start, long commit, Rows writes) {
             replayGivenOut(commit - 1);
+            check(newest < commit, start);
             newest = commit;
             rows.look(writes);
             rows.put(writes, commit);
-            transactions.decide(start, commit);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.decide(start, commit);
+            }
         }
 
         @Override
         public void aborted(long start) {
             replayGivenOut(start);
-            transactions.decide(start, Transactions.ABORTED);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.decide(start, Transactions.ABORTED);
+            }
         }
 
         @Override
         public void ended(long start) {
             replayGivenOut(start);
-            transactions.end(start);
+            if (isKnown(start)) {
+                check(Transactions.isOpen(transactions.state(start)), start);
+                transactions.end(start);
+            }
         }
 
         @Override
         public void forgotten(long start) {
-            transactions.forget(start);
+            if (isKnown(start)) {
+                check(transactions.state(start) > 0, start);
+                transactions.forget(start);
+            }
+        }
+
+        /// What was decided before the snapshot's part was written is in the part.
+        private boolean isKnown(long start) {
+            return start < unknownFrom || start > unknownTo;
+        }
+
+        private static void check(boolean holds, long start) {
+            if (!holds) {
+                throw new IllegalArgumentException("a decision on transaction " + start + ", which cannot be its next");
+            }
         }
     }
 
-    // ---- figures ----------------------------------------------------------------------------------------------------
+    // ---- snapshots ----
+
+    /// Tells what is remembered of the transactions that began from `from` up to `upTo`, in this order; of at most
+    /// `countMax`. Returns the start timestamp from which to go on, `upTo + 1` when all were told.
+    ///
+    /// All transactions up to some moment, told in parts between which the oracle goes on deciding, are a
+    /// *snapshot* (O5). A part holds what had become of its transactions when it was told. So what is decided in
+    /// between of transactions that were told must be kept beside the parts, and of those that were not need not;
+    /// the rows of all commits since the first part must.
+    ///
+    /// It may tell of none and still not be at the end: how long a part takes is bounded also where little is
+    /// left of many transactions.
+    public long tell(long from, long upTo, int countMax, Remembered to) {
+        long base = rows.first();
+        return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
+            if (Transactions.isOpen(state)) {
+                to.open(start, Transactions.positionAtStart(state) - base);
+            } else if (state == Transactions.ABORTED) {
+                to.aborted(start);
+            } else {
+                to.committed(start, state);
+            }
+        });
+    }
+
+    /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and [#newestCommit] were
+    /// these. What the snapshot's parts hold is told to what this returns, with [#restored] behind each part, and
+    /// what was decided from its first part on to [#replay], in the order of the log.
+    ///
+    /// No row is restored: all that were put before are forgotten. When as many were put since as are kept
+    /// ([#window]), that makes no difference any more, and T_max is what it was.
+    public Remembered restore(long newest, long position, long newestCommit) {
+        this.newest = newest;
+        transactions = new Transactions(1);
+        rows.restart(position, newestCommit);
+        unknownFrom = 1;
+        unknownTo = newest;
+        return new Restoring();
+    }
+
+    /// The parts so far have told of all transactions that began below `end`.
+    public void restored(long end) {
+        unknownFrom = end;
+    }
+
+    private final class Restoring implements Remembered {
+        @Override
+        public void open(long start, long position) {
+            transactions.restore(start, -(rows.first() + position));
+        }
+
+        @Override
+        public void committed(long start, long commit) {
+            transactions.restore(start, commit);
+        }
+
+        @Override
+        public void aborted(long start) {
+            transactions.restore(start, Transactions.ABORTED);
+        }
+    }
+
+    // ---- figures ----
 
     /// The newest timestamp that was given out; 0 before the first.
     public long newest() {
         return newest;
+    }
+
+    /// How many rows were committed, each time counted again.
+    public long position() {
+        return rows.next() - rows.first();
+    }
+
+    /// The newest commit timestamp; 0 before the first.
+    public long newestCommit() {
+        return rows.newestTimestamp();
     }
 
     /// T_max: no row that was forgotten was committed later. It may lie a little above the newest of them.
@@ -263,12 +372,17 @@ public final class StatusOracle {
         return rows.window();
     }
 
+    /// The memory of what is remembered of transactions, in bytes.
+    public long transactionBytes() {
+        return transactions.bytes();
+    }
+
     /// The memory of the rows, in bytes.
     public long rowBytes() {
         return rows.bytes();
     }
 
-    // ---- within -----------------------------------------------------------------------------------------------------
+    // ---- within ----
 
     private boolean isGivenOut(long timestamp) {
         return timestamp > 0 && timestamp <= newest;
@@ -292,14 +406,11 @@ public final class StatusOracle {
 
     /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten.
     private boolean conflicts(Rows wanted, long since) {
+        if (wanted.count() == 0) {
+            return false;
+        }
         rows.look(wanted);
         boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
-        for (int at = 0; at < wanted.count(); at++) {
-            long last = rows.found(at);
-            if (last == ConflictMap.ABSENT ? mayBeForgotten : last >= since) {
-                return true;
-            }
-        }
-        return false;
+        return rows.newestFound() >= since || mayBeForgotten && rows.isOneAbsent();
     }
 }

@@ -2,24 +2,29 @@ package cedrat.oracle.state;
 
 import java.util.ArrayDeque;
 
-/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody needs any more
-/// (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
+/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody needs
+/// any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
 ///
-/// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a transaction is
-/// looking into an array. A page in which nothing is left is used again.
+/// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a
+/// transaction is looking into an array. A page in which nothing is left is used again.
 ///
 /// - T1  What is committed or aborted stays so until it is told that nobody will ask again.
 /// - T2  [#oldestOpen] is the least start timestamp of all that are open.
 ///
 /// For one thread at a time.
 final class Transactions {
-    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for the commit
-    /// timestamp, or [#ABORTED].
+    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for the
+    /// commit timestamp, or [#ABORTED].
     static final long NOTHING = 0;
     static final long ABORTED = Long.MAX_VALUE;
 
     private static final int PAGE_SHIFT = 12;
     private static final int PAGE_SIZE = 1 << PAGE_SHIFT;
+
+    /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not there.
+    private static final int PART_STEPS_MAX = 1 << 11;
+
+    private static final int PAGE_STEPS = 1 << 8;
 
     /// Pages that are kept for later.
     private static final int SPARE_PAGES = 64;
@@ -80,6 +85,23 @@ final class Transactions {
         page.sessions[slot] = session;
         page.open++;
         if (open++ == 0) {
+            oldestOpen = start;
+        }
+    }
+
+    /// What was kept of a transaction, put back ([#forEach]) where nothing is: in any order, and also after
+    /// transactions that began later. Of a decided one, `state` is the outcome.
+    void restore(long start, long state) {
+        Page page = make(start);
+        page.states[slot(start)] = state;
+        if (!isOpen(state)) {
+            page.decided++;
+            count(state, 1);
+            return;
+        }
+        page.sessions[slot(start)] = StatusOracle.NO_SESSION;
+        page.open++;
+        if (open++ == 0 || start < oldestOpen) {
             oldestOpen = start;
         }
     }
@@ -145,6 +167,40 @@ final class Transactions {
         }
     }
 
+    /// The same in parts: those from `from` up to `upTo`, at most `countMax`. Returns the timestamp from which to go
+    /// on, `upTo + 1` after the last. A part is bounded also in how much is looked at, so it may tell of nothing.
+    long forEach(long from, long upTo, int countMax, Visitor visitor) {
+        long timestamp = Math.max(from, firstPage << PAGE_SHIFT);
+        int count = 0;
+        for (int steps = 0; timestamp <= upTo && steps < PART_STEPS_MAX; ) {
+            Page page = page(timestamp);
+            steps += page == null ? 1 : PAGE_STEPS;
+            long pageEnd = Math.min(upTo, timestamp | PAGE_SIZE - 1) + 1;
+            for (; page != null && timestamp < pageEnd; timestamp++) {
+                long state = page.states[slot(timestamp)];
+                if (state == NOTHING) {
+                    continue;
+                }
+                if (count++ == countMax) {
+                    return timestamp;
+                }
+                visitor.visit(timestamp, state, page.sessions[slot(timestamp)]);
+            }
+            timestamp = pageEnd;
+        }
+        return Math.min(timestamp, upTo + 1);
+    }
+
+    /// The memory it takes, about.
+    long bytes() {
+        long inUse = 0;
+        for (Page page : pages) {
+            inUse += page == null ? 0 : 1;
+        }
+        long references = pages.length * (long) Long.BYTES;
+        return references + (inUse + spare.size()) * PAGE_SIZE * (Long.BYTES + Integer.BYTES);
+    }
+
     private void count(long outcome, int change) {
         if (outcome == ABORTED) {
             aborted += change;
@@ -201,8 +257,14 @@ final class Transactions {
 
     private Page make(long timestamp) {
         long number = timestamp >> PAGE_SHIFT;
+        if (firstPage == endPage) {
+            firstPage = number; // the first of all
+            endPage = number;
+        }
         if (number >= endPage) {
-            grow(number + 1);
+            grow(firstPage, number + 1);
+        } else if (number < firstPage) {
+            grow(number, endPage);
         }
         int at = ringSlot(number);
         if (pages[at] == null) {
@@ -211,16 +273,20 @@ final class Transactions {
         return pages[at];
     }
 
-    private void grow(long end) {
+    private void grow(long first, long end) {
         long before = endPage;
-        if (end - firstPage > pages.length) {
-            Page[] larger = new Page[(int) Math.max(2L * pages.length, Long.highestOneBit(end - firstPage) << 1)];
+        if (end - first > pages.length) {
+            Page[] larger = new Page[(int) Math.max(2L * pages.length, Long.highestOneBit(end - first) << 1)];
             for (long number = firstPage; number < endPage; number++) {
                 larger[(int) (number & larger.length - 1)] = pages[ringSlot(number)];
             }
             pages = larger;
         }
         endPage = end;
+        if (first < firstPage) {
+            firstPage = first;
+            return;
+        }
         // What was the last page may have nothing left.
         if (before > firstPage) {
             Page last = pages[ringSlot(before - 1)];

@@ -1,6 +1,7 @@
 package cedrat.oracle.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.stream.LongStream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
@@ -55,10 +57,15 @@ class StatusOracleTest {
         void run(int steps) {
             for (int step = 0; step < steps; step++) {
                 step();
-                long open = transactions.values().stream().filter(each -> isOpen(each)).count();
+                long open = transactions.values().stream()
+                        .filter(each -> isOpen(each))
+                        .count();
                 assertEquals(open, oracle.open());
-                long lowWater = transactions.entrySet().stream().filter(each -> isOpen(each.getValue()))
-                        .mapToLong(Map.Entry::getKey).min().orElse(oracle.newest() + 1);
+                long lowWater = transactions.entrySet().stream()
+                        .filter(each -> isOpen(each.getValue()))
+                        .mapToLong(Map.Entry::getKey)
+                        .min()
+                        .orElse(oracle.newest() + 1);
                 assertEquals(lowWater, oracle.lowWaterMark(), "T2");
             }
         }
@@ -117,6 +124,9 @@ class StatusOracleTest {
             boolean serialisable = fill();
             long before = oracle.newest();
             boolean mayBeForgotten = oracle.forgottenTimestamp() > start;
+            if (random.nextBoolean()) {
+                oracle.expect(writes);
+            }
             long answer = oracle.commit(start, writes, reads);
             if (!isOpen(told)) {
                 boolean nothing = told.gone && writes.count() == 0;
@@ -244,8 +254,8 @@ class StatusOracleTest {
                 assertEquals(start, again.begin(1));
             }
             both.fill();
-            assertEquals(both.oracle.commit(start, both.writes, both.reads),
-                    again.commit(start, both.writes, both.reads));
+            assertEquals(
+                    both.oracle.commit(start, both.writes, both.reads), again.commit(start, both.writes, both.reads));
         }
     }
 
@@ -254,11 +264,14 @@ class StatusOracleTest {
     void plantedFaultsAreFound() {
         for (Fault fault : Fault.values()) {
             if (fault != Fault.NONE) {
-                assertThrows(AssertionError.class, () -> {
-                    for (long seed = 1; seed <= 20; seed++) {
-                        new SideBySide(seed, 1_000, fault).run(STEPS);
-                    }
-                }, fault.name());
+                assertThrows(
+                        AssertionError.class,
+                        () -> {
+                            for (long seed = 1; seed <= 20; seed++) {
+                                new SideBySide(seed, 1_000, fault).run(STEPS);
+                            }
+                        },
+                        fault.name());
             }
         }
     }
@@ -277,6 +290,110 @@ class StatusOracleTest {
         assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
     }
 
+    /// O8: nor does it take memory, with a thousand open at a time.
+    @Test
+    void theMemoryOfTransactionsThatOnlyReadIsConstant() {
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
+            @Override
+            public void ended(long start) {}
+        });
+        long atFirst = 0;
+        for (int count = 0; count < 20_000_000; count++) {
+            long start = oracle.begin(1);
+            if (start > 1_000) {
+                assertTrue(oracle.end(start - 1_000));
+            }
+            atFirst = count == 200_000 ? oracle.transactionBytes() : atFirst;
+        }
+        assertEquals(1_000, oracle.open());
+        assertEquals(atFirst, oracle.transactionBytes());
+        assertTrue(atFirst < 1 << 20, "it takes " + atFirst + " bytes");
+    }
+
+    /// What is told in parts is what is told at once, however little is left of how many transactions.
+    @Test
+    void whatIsRememberedIsToldInParts() {
+        StatusOracle oracle = oracle();
+        List<String> expected = new ArrayList<>();
+        for (int count = 0; count < 3_000_000; count++) {
+            long start = oracle.begin(1);
+            if (count % 50_000 == 7 || count < 10) {
+                oracle.resolve(start);
+                expected.add("aborted " + start);
+            } else {
+                oracle.end(start);
+            }
+        }
+        long open = oracle.begin(1);
+        expected.add("open " + open + " at 0");
+        long from = 1;
+        List<String> told = new ArrayList<>();
+        int parts = 0;
+        for (; from <= oracle.newest(); parts++) {
+            int before = told.size();
+            from = oracle.tell(from, oracle.newest(), 3, remembering(told));
+            assertTrue(told.size() <= before + 3);
+            assertTrue(parts > 0 || told.size() == 3, "the first ten are neighbours");
+        }
+        assertEquals(expected, told);
+        assertEquals(oracle.newest() + 1, from);
+        assertTrue(parts < 100, parts + " parts");
+        long part = oracle.tell(1, oracle.newest(), 1_000, remembering(new ArrayList<>()));
+        assertTrue(part < oracle.newest() / 4, "a part looks at " + part);
+        assertEquals(open, oracle.tell(open - 5, open - 1, 3, remembering(told)));
+        assertEquals(expected, told);
+    }
+
+    /// O5: the oracle went on while the parts were written, and so what is young is known before what is old.
+    @Test
+    void whatIsOldIsRestoredBehindWhatIsYoung() {
+        StatusOracle oracle = oracle();
+        long newest = 1_000_000;
+        Remembered restored = oracle.restore(newest, 0, 0);
+        oracle.restored(5);
+        oracle.replay().aborted(7); // its part comes later, and knows
+        oracle.replayGivenOut(newest + 10);
+        assertEquals(newest + 1, oracle.lowWaterMark());
+        for (long start = 7; start <= newest; start += 30_000) {
+            restored.aborted(start);
+            restored.open(start + 1, 0);
+        }
+        oracle.restored(newest + 1);
+        assertEquals(8, oracle.lowWaterMark());
+        assertEquals(34, oracle.halfAborted());
+        assertEquals(44, oracle.open());
+        for (long start = 7; start <= newest; start += 30_000) {
+            assertEquals(StatusOracle.ABORTED, oracle.status(start));
+            assertEquals(StatusOracle.OPEN, oracle.status(start + 1));
+        }
+        long known = LongStream.rangeClosed(1, newest + 10)
+                .filter(start -> oracle.status(start) != StatusOracle.UNKNOWN)
+                .count();
+        assertEquals(34 * 2 + 10, known, "pages are not mixed up");
+        for (long start = newest + 1; start <= newest + 10; start++) {
+            assertEquals(StatusOracle.OPEN, oracle.status(start));
+        }
+    }
+
+    private static Remembered remembering(List<String> told) {
+        return new Remembered() {
+            @Override
+            public void open(long start, long position) {
+                told.add("open " + start + " at " + position);
+            }
+
+            @Override
+            public void committed(long start, long commit) {
+                told.add("committed " + start + " at " + commit);
+            }
+
+            @Override
+            public void aborted(long start) {
+                told.add("aborted " + start);
+            }
+        };
+    }
+
     /// O1 and O3: a commit that is sent again hears the same, and does not conflict with itself.
     @Test
     void aCommitThatIsSentAgainHearsTheSame() {
@@ -293,5 +410,106 @@ class StatusOracleTest {
         assertEquals(StatusOracle.UNKNOWN, oracle.commit(99, rows, new Rows()));
         assertTrue(oracle.cleaned(start));
         assertEquals(StatusOracle.UNKNOWN, oracle.commit(start, rows, new Rows()));
+    }
+
+    private static StatusOracle oracle() {
+        return new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded());
+    }
+
+    private static Rows rows(long... ids) {
+        Rows rows = new Rows();
+        for (long id : ids) {
+            rows.add(id);
+        }
+        return rows;
+    }
+
+    /// Commits so many other rows that all before them are forgotten.
+    private static void forgetRows(StatusOracle oracle) {
+        for (long row = 1; row <= 2 * oracle.window(); row++) {
+            long start = oracle.begin(9);
+            assertTrue(oracle.commit(start, rows(1_000_000 + row), rows()) > start);
+            oracle.cleaned(start);
+        }
+    }
+
+    /// O1: the paper would count it among the half-aborted ones from then on.
+    @Test
+    void aTransactionThatTMaxHasPassedStaysOpen() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        forgetRows(oracle);
+        assertTrue(oracle.forgottenTimestamp() > start);
+        assertEquals(StatusOracle.OPEN, oracle.status(start));
+        assertEquals(0, oracle.halfAborted());
+        assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(start, rows(7), rows()));
+        assertEquals(1, oracle.halfAborted());
+    }
+
+    /// O2: and a second read of the same version hears true or false.
+    @Test
+    void outcomesOutliveTheRows() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        long commit = oracle.commit(start, rows(7), rows());
+        forgetRows(oracle);
+        long reader = oracle.begin(2);
+        assertEquals(Visibility.TRUE, oracle.isCommitted(start, reader));
+        assertEquals(Visibility.TRUE, oracle.isCommitted(start, reader));
+        assertEquals(commit, oracle.status(start));
+        oracle.cleaned(start);
+        assertEquals(Visibility.RETRY, oracle.isCommitted(start, reader));
+    }
+
+    /// O3.
+    @Test
+    void aLateCommitLosesAgainstResolve() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        assertEquals(StatusOracle.ABORTED, oracle.resolve(start));
+        assertEquals(StatusOracle.ABORTED, oracle.commit(start, rows(7), rows()));
+        long other = oracle.begin(1);
+        long commit = oracle.commit(other, rows(7), rows());
+        assertEquals(commit, oracle.resolve(other));
+    }
+
+    /// O4.
+    @Test
+    void whatIsAbortedIsKnownUntilItIsCleaned() {
+        StatusOracle oracle = oracle();
+        long start = oracle.begin(1);
+        assertFalse(oracle.cleaned(start), "it is open");
+        assertEquals(1, oracle.expire(1));
+        forgetRows(oracle);
+        assertEquals(StatusOracle.ABORTED, oracle.status(start));
+        assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
+        assertTrue(oracle.cleaned(start));
+        assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
+    }
+
+    /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is not. Rows
+    /// that crowd one home make T_max run ahead of the window.
+    @Test
+    void aRowInMemoryIsNotJudgedByTMax() {
+        StatusOracle oracle = oracle();
+        ConflictMap map = new ConflictMap(ConflictMap.ROWS_LOG2_MIN);
+        long[] crowd = LongStream.range(0, 1_000_000)
+                .filter(row -> map.line(row) == 0)
+                .limit(9 * ConflictMap.HOPS)
+                .toArray();
+        long kept = LongStream.range(0, 1_000_000)
+                .filter(row -> map.line(row) == map.lines() / 2)
+                .findFirst()
+                .getAsLong();
+        oracle.commit(oracle.begin(1), rows(kept), rows());
+        long old = oracle.begin(1);
+        long older = oracle.begin(1);
+        for (long row : crowd) {
+            oracle.commit(oracle.begin(1), rows(row), rows());
+        }
+        assertTrue(crowd.length < oracle.window() && oracle.forgottenTimestamp() > older);
+        assertTrue(oracle.commit(old, rows(kept), rows()) > old, "the row is in memory, and older");
+        assertEquals(StatusOracle.ABORTED, oracle.commit(older, rows(7_000_000), rows()), "T_max");
     }
 }

@@ -2,8 +2,8 @@ package cedrat.oracle.transport;
 
 import io.netty.buffer.ByteBuf;
 
-/// Bytes that have arrived and were not read as frames yet, in an array that grows to the longest frame and one read more.
-/// For one thread at a time.
+/// Bytes that have arrived and were not read as frames yet, in an array that grows to the longest frame and
+/// one read more. For one thread at a time.
 public final class Input {
     private static final int FIRST_BYTES = 4 << 10;
 

@@ -1,0 +1,242 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.log.EntryWriter;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.state.StatusOracle;
+import cedrat.oracle.transport.Buffers;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFutureListener;
+import io.netty.channel.EventLoop;
+import java.util.ArrayDeque;
+import java.util.function.Consumer;
+
+/// Appends decisions to the log in batches, and releases the replies of a batch when its append was
+/// acknowledged.
+///
+/// - D1  No byte of any reply, a refusal included, leaves before the acknowledgement of an append that was
+///   made after its request had arrived (O6). So a server that was replaced while it slept can answer
+///   nothing.
+/// - D2  The open batch is appended when it is full, or when all that has arrived was decided and the log has
+///   room for another append. No timer: a request that comes alone waits for nobody.
+/// - D4  After a failed append nothing is answered any more, and the server stops.
+///
+/// Lives on the decide thread, but for what the log calls.
+final class Persister implements Log.Listener {
+    /// A batch with so many requests is full; so that the first of them does not wait for long.
+    private static final int BATCH_REQUESTS_MAX = 1 << 12;
+
+    /// A batch whose entry has so many bytes is full.
+    private static final int BATCH_BYTES_MAX = 256 << 10;
+
+    private static final int SPARE_BATCHES_MAX = 16;
+
+    private final EventLoop loop;
+    private final StatusOracle oracle;
+    private final EntryWriter entry;
+    private final Log log;
+    private final Consumer<Throwable> stop;
+    private final Fault fault;
+
+    private final ArrayDeque<Batch> inFlight = new ArrayDeque<>();
+    private final ArrayDeque<Batch> spare = new ArrayDeque<>();
+    private Batch open = new Batch();
+    private boolean closeIsScheduled;
+    private long appended;
+    private boolean stopped;
+    /// Told when batches were released, so that there may be room.
+    private Runnable released = () -> {};
+
+    /// Written by the log's thread.
+    private volatile long acknowledged;
+
+    private final Runnable closeBatch = () -> guard(this::closeBatch);
+    private final Runnable release = () -> guard(this::release);
+
+    /// A persister of what an oracle decides and writes to `entry`. `stop` is told once, when the log or the
+    /// server itself fails.
+    Persister(EventLoop loop, StatusOracle oracle, EntryWriter entry, Log log, Consumer<Throwable> stop, Fault fault) {
+        this.loop = loop;
+        this.oracle = oracle;
+        this.entry = entry;
+        this.log = log;
+        this.stop = stop;
+        this.fault = fault;
+    }
+
+    /// The log was replayed: decisions may come. `released` is called when there may be room again.
+    void begin(Runnable released) {
+        this.released = released;
+        entry.begin(oracle.newest());
+    }
+
+    // ---- the open batch ---------------------------------------------------------------------------------------------
+
+    /// Whether another request may be decided. Appends a batch that is full, if the log has room.
+    boolean hasRoom() {
+        if (!isFull()) {
+            return true;
+        }
+        if (inFlight.size() >= log.appendsMax()) {
+            return false;
+        }
+        append();
+        return true;
+    }
+
+    /// Whether the open batch takes no more.
+    boolean isFull() {
+        return open.requests >= BATCH_REQUESTS_MAX || entry.length() >= BATCH_BYTES_MAX;
+    }
+
+    /// A reply was put into a connection's part of the open batch.
+    void replied(Connection connection) {
+        if (connection.repliesCount++ == 0) {
+            open.add(connection);
+        }
+        connection.outstanding++;
+        open.requests++;
+        scheduleClose();
+    }
+
+    /// The batch closes when all that has arrived is decided: this runs behind the reads of the present round
+    /// of the loop.
+    void scheduleClose() {
+        if (!closeIsScheduled) {
+            closeIsScheduled = true;
+            loop.execute(closeBatch);
+        }
+    }
+
+    private void closeBatch() {
+        closeIsScheduled = false;
+        if (inFlight.size() < log.appendsMax()) {
+            append();
+        }
+        // Otherwise an acknowledgement closes it.
+    }
+
+    // ---- persist ----------------------------------------------------------------------------------------------------
+
+    private void append() {
+        if (stopped || open.size == 0 && entry.isEmpty()) {
+            return;
+        }
+        entry.close(oracle.newest());
+        for (int at = 0; at < open.size; at++) {
+            Connection connection = open.connections[at];
+            open.replies[at] = Buffers.take(connection.replies, connection.channel);
+            open.counts[at] = connection.repliesCount;
+            open.closing[at] = connection.closing;
+            connection.repliesCount = 0;
+        }
+        Batch batch = open;
+        open = spare.isEmpty() ? new Batch() : spare.pop();
+        batch.number = ++appended;
+        inFlight.add(batch);
+        if (fault == Fault.REPLIES_BEFORE_THE_LOG) {
+            reply(inFlight.poll());
+        }
+        long number = log.append(entry.bytes(), 0, entry.length());
+        assert number == appended : "L1";
+        entry.begin(oracle.newest());
+        release();
+    }
+
+    @Override
+    public void acknowledged(long number) {
+        acknowledged = number;
+        if (!loop.inEventLoop()) {
+            loop.execute(release);
+        } // else it is the append that releases
+    }
+
+    @Override
+    public void failed(Exception cause) {
+        loop.execute(() -> fail(cause));
+    }
+
+    // ---- reply ------------------------------------------------------------------------------------------------------
+
+    private void release() {
+        boolean some = false;
+        while (!stopped && !inFlight.isEmpty() && inFlight.peek().number <= acknowledged) {
+            reply(inFlight.poll());
+            some = true;
+        }
+        if (some) {
+            released.run();
+            if (open.size > 0 || !entry.isEmpty()) {
+                scheduleClose();
+            }
+        }
+    }
+
+    private void reply(Batch batch) {
+        for (int at = 0; at < batch.size; at++) {
+            Connection connection = batch.connections[at];
+            Channel channel = connection.channel;
+            connection.outstanding -= batch.counts[at];
+            if (batch.closing[at]) {
+                channel.writeAndFlush(batch.replies[at]).addListener(ChannelFutureListener.CLOSE);
+            } else {
+                channel.writeAndFlush(batch.replies[at], channel.voidPromise());
+            }
+        }
+        batch.clear();
+        if (spare.size() < SPARE_BATCHES_MAX) {
+            spare.push(batch);
+        }
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------------
+
+    /// Appends what was decided; then the log may be closed. Nothing more may be decided.
+    void flush() {
+        append();
+    }
+
+    /// The log is closed: what it has acknowledged was released before this, and nothing more is answered.
+    void end() {
+        stopped = true;
+        drop();
+    }
+
+    boolean isStopped() {
+        return stopped;
+    }
+
+    /// Runs something of the decide thread's own. That it throws is a broken promise of ours, and ends the
+    /// server: what memory holds may not be what the log says.
+    void guard(Runnable work) {
+        try {
+            work.run();
+        } catch (RuntimeException | Error broken) {
+            fail(broken);
+        }
+    }
+
+    /// D4.
+    void fail(Throwable cause) {
+        if (!stopped) {
+            stopped = true;
+            drop();
+            stop.accept(cause);
+        }
+    }
+
+    private void drop() {
+        inFlight.forEach(Batch::drop);
+        inFlight.clear();
+    }
+
+    /// How many requests are in the open batch.
+    int decided() {
+        return open.requests;
+    }
+
+    /// How many requests were decided and not answered.
+    int outstanding() {
+        return open.requests
+                + inFlight.stream().mapToInt(batch -> batch.requests).sum();
+    }
+}

@@ -1,0 +1,110 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.state.StatusOracle;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/// Whose transactions are whose, and who was silent for too long. Lives on the decide thread.
+///
+/// - N1  A session has one connection at most. What it began over an earlier one is its own only once it is
+///   announced.
+/// - N2  Time is counted in ticks of a server that runs. Who is stopped for a minute and goes on has heard
+///   nothing of anybody, and must not blame them.
+/// - N3  Transactions that were open when the server was recovered wait for their clients as long as a silent
+///   session's would.
+final class Sessions {
+    /// A session that was silent for so many ticks, and a part of one, expires.
+    static final int TICKS = 8;
+
+    private final StatusOracle oracle;
+    private final Map<Long, Session> byToken = new HashMap<>();
+    private int newest = StatusOracle.NO_SESSION;
+    /// Ticks until recovered transactions that nobody has announced abort; 0 if there are none.
+    private int recoveredTicks;
+
+    Sessions(StatusOracle oracle) {
+        this.oracle = oracle;
+    }
+
+    /// The oracle was recovered, perhaps with open transactions.
+    void begin() {
+        recoveredTicks = oracle.open() > 0 ? TICKS + 1 : 0;
+    }
+
+    /// A connection opens or resumes a session. Returns the connection that the session had, or `null`; it is
+    /// to be finished.
+    Connection hello(long token, Connection connection) {
+        Session session = byToken.get(token);
+        Connection before = null;
+        if (session == null) {
+            session = new Session(token, ++newest);
+            byToken.put(token, session);
+        } else {
+            before = session.connection;
+            session.earlier.add(session.number);
+            session.number = ++newest;
+        }
+        session.connection = connection;
+        session.silentTicks = 0;
+        connection.session = session;
+        return before;
+    }
+
+    /// The connection is gone; its session may come back.
+    void closed(Connection connection) {
+        if (connection.session != null && connection.session.connection == connection) {
+            connection.session.connection = null;
+        }
+    }
+
+    /// A session that has come back knows of this transaction. Returns its outcome; if it is open, it is the
+    /// session's again, unless it is another's.
+    long announce(Session session, long start) {
+        long outcome = oracle.status(start);
+        if (outcome == StatusOracle.OPEN) {
+            int owner = oracle.session(start);
+            if (owner == StatusOracle.NO_SESSION || session.earlier.contains(owner)) {
+                oracle.adopt(start, session.number);
+            }
+        }
+        return outcome;
+    }
+
+    /// It knows of no others: their begins were answered into connections that were lost, nobody will ever
+    /// end them, so they abort.
+    void announcedAll(Session session) {
+        session.earlier.forEach(oracle::expire);
+        session.earlier.clear();
+    }
+
+    /// The session is over: its open transactions abort.
+    void expire(Session session) {
+        byToken.remove(session.token);
+        session.connection = null;
+        oracle.expire(session.number);
+        announcedAll(session);
+    }
+
+    /// A tick has passed. `silent` is told the connections of sessions that expire now.
+    void age(Consumer<Connection> silent) {
+        for (Session session : new ArrayList<>(byToken.values())) {
+            if (session.connection == null || !session.connection.waiting) {
+                session.silentTicks++; // else it may have said much, and was not listened to
+            }
+            if (session.silentTicks > TICKS) {
+                if (session.connection != null) {
+                    silent.accept(session.connection);
+                }
+                expire(session);
+            }
+        }
+        if (recoveredTicks > 0) {
+            recoveredTicks--;
+            if (recoveredTicks == 0) {
+                oracle.expire(StatusOracle.NO_SESSION);
+            }
+        }
+    }
+}

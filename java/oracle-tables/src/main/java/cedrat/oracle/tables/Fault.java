@@ -1,0 +1,24 @@
+package cedrat.oracle.tables;
+
+/// Bugs that tests plant, to see that they are found.
+enum Fault {
+    NONE,
+    /// A cleaner removes the rows of open transactions.
+    CLEAN_OPEN,
+    /// A reader takes the version with the largest start timestamp.
+    LARGEST_START,
+    /// A reader takes the start timestamp of a committed version for its commit timestamp.
+    START_FOR_COMMIT,
+    /// The oracle is told `cleaned` while a write may be under way.
+    CLEANED_IN_FLIGHT,
+    /// A cleaner does not look at the marker when it changes the row.
+    UNCHECKED_CLEANER,
+    /// A reader takes what was forgotten for aborted without reading the row again.
+    NO_SECOND_READ,
+    /// A pruner removes what open transactions still read.
+    PRUNE_ABOVE_THE_MARK,
+    /// A serialisable transaction does not say what it has read.
+    FORGET_READS,
+    /// A scan counts what it does not return.
+    LIMIT_BEFORE_VISIBILITY
+}

@@ -1,0 +1,37 @@
+package cedrat.oracle.tables;
+
+import cedrat.oracle.client.RowIds;
+import java.nio.ByteBuffer;
+
+/// What two transactions must both write to be in conflict. All who use a table must take the same, or
+/// conflicts are missed.
+public enum Granularity {
+    /// The row.
+    ROW {
+        @Override
+        long id(byte[] table, Bytes row, Column column) {
+            return RowIds.of(table, row.raw());
+        }
+    },
+    /// A column of the row. Two transactions may then change different columns of a row side by side; each
+    /// written cell is one row more to the oracle.
+    CELL {
+        @Override
+        long id(byte[] table, Bytes row, Column column) {
+            byte[] family = column.family().raw();
+            byte[] qualifier = column.qualifier().raw();
+            // With the lengths, no two cells are the same bytes.
+            byte[] cell = ByteBuffer.allocate(8 + row.length() + family.length + qualifier.length)
+                    .putInt(row.length())
+                    .putInt(family.length)
+                    .put(row.raw())
+                    .put(family)
+                    .put(qualifier)
+                    .array();
+            return RowIds.of(table, cell);
+        }
+    };
+
+    /// What the oracle knows a cell by.
+    abstract long id(byte[] table, Bytes row, Column column);
+}

@@ -1,0 +1,11 @@
+package cedrat.oracle.tables;
+
+/// What a transaction is protected from.
+public enum Isolation {
+    /// It reads what was committed when it began, and aborts if something that it writes was committed since.
+    /// Two such transactions may each write what the other has read (write skew).
+    SNAPSHOT,
+    /// It aborts also if something that it has read was committed since: transactions that are all so are as
+    /// if one ran after the other. Only reads of single rows can be checked; others are refused.
+    SERIALISABLE
+}

@@ -1,0 +1,18 @@
+package cedrat.oracle.tables;
+
+import java.util.Objects;
+
+/// Keys from `from` on, and before `to`; with `to` empty, up to the last.
+public record KeyRange(Bytes from, Bytes to) {
+    /// All keys.
+    public static final KeyRange ALL = new KeyRange(Bytes.EMPTY, Bytes.EMPTY);
+
+    /// Checks them.
+    public KeyRange {
+        Objects.requireNonNull(from);
+        Objects.requireNonNull(to);
+        if (to.length() > 0 && from.compareTo(to) > 0) {
+            throw new IllegalArgumentException("the range ends at " + to + ", before it begins at " + from);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+package cedrat.oracle.tables;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.NavigableSet;
+import java.util.NoSuchElementException;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentNavigableMap;
+import java.util.concurrent.ConcurrentSkipListMap;
+
+/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and
+/// for tests.
+///
+/// **Threads:** any may call.
+public final class MemoryTables implements Tables {
+    /// Where a call has got to.
+    public enum Point {
+        /// Before a row is read.
+        BEFORE_READ,
+        /// After a row was read.
+        AFTER_READ,
+        /// Before a row changes.
+        BEFORE_MUTATE,
+        /// After a row has changed.
+        AFTER_MUTATE,
+        /// Before a marker is looked at.
+        BEFORE_MUTATE_IF_MARKED,
+        /// After a row has changed, or has not, because of its marker.
+        AFTER_MUTATE_IF_MARKED
+    }
+
+    /// Told of every call, on the thread of who calls; it may wait, to delay the call, or throw, to make it
+    /// fail.
+    @FunctionalInterface
+    public interface Hook {
+        /// `mutation` is `null` where a row is read.
+        void reached(Point point, Table table, Bytes row, Mutation mutation);
+    }
+
+    private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
+    private final Hook hook;
+
+    /// No tables yet.
+    public MemoryTables() {
+        this((point, table, row, mutation) -> {});
+    }
+
+    /// The same, with delays and failures.
+    public MemoryTables(Hook hook) {
+        this.hook = Objects.requireNonNull(hook);
+    }
+
+    /// Makes a table.
+    ///
+    /// @throws IllegalStateException if there is one of this name
+    public Table create(String name, Granularity granularity) {
+        MemoryTable table = new MemoryTable(name, granularity);
+        if (tables.putIfAbsent(name, table) != null) {
+            throw new IllegalStateException("there is a table " + name);
+        }
+        return table;
+    }
+
+    @Override
+    public Table table(String name) {
+        MemoryTable table = tables.get(name);
+        if (table == null) {
+            throw new TableException(TableException.Effect.NONE, "there is no table " + name, null);
+        }
+        return table;
+    }
+
+    @Override
+    public List<Table> all() {
+        return List.copyOf(tables.values());
+    }
+
+    /// How many versions there are in all tables.
+    public long versions() {
+        return count(row -> row.versions.values().stream().mapToLong(Map::size).sum());
+    }
+
+    /// How many markers there are in all tables.
+    public long pending() {
+        return count(row -> row.pending.size());
+    }
+
+    /// How many rows there are in all tables of which anything is kept.
+    public long rows() {
+        return count(row -> 1);
+    }
+
+    private long count(java.util.function.ToLongFunction<MemoryRow> what) {
+        long sum = 0;
+        for (MemoryTable table : tables.values()) {
+            for (MemoryRow row : table.rows.values()) {
+                synchronized (row) {
+                    sum += what.applyAsLong(row);
+                }
+            }
+        }
+        return sum;
+    }
+
+    /// Guarded by itself.
+    private static final class MemoryRow {
+        final TreeMap<Column, TreeMap<Long, Bytes>> versions = new TreeMap<>();
+        final TreeSet<Long> pending = new TreeSet<>();
+        /// It is no longer the table's: who has found it looks again.
+        boolean isRemoved;
+
+        boolean isEmpty() {
+            return versions.isEmpty() && pending.isEmpty();
+        }
+
+        void apply(Mutation mutation) {
+            for (Mutation.Version put : mutation.puts()) {
+                versions.computeIfAbsent(put.column(), none -> new TreeMap<>()).put(put.timestamp(), put.value());
+            }
+            for (Mutation.CellVersion erased : mutation.erasures()) {
+                TreeMap<Long, Bytes> column = versions.get(erased.column());
+                if (column != null) {
+                    column.remove(erased.timestamp());
+                    if (column.isEmpty()) {
+                        versions.remove(erased.column());
+                    }
+                }
+            }
+            pending.addAll(mutation.marks());
+            mutation.unmarks().forEach(pending::remove);
+        }
+    }
+
+    private final class MemoryTable implements Table {
+        private final String name;
+        private final Granularity granularity;
+        private final ConcurrentNavigableMap<Bytes, MemoryRow> rows = new ConcurrentSkipListMap<>();
+
+        MemoryTable(String name, Granularity granularity) {
+            this.name = Objects.requireNonNull(name);
+            this.granularity = Objects.requireNonNull(granularity);
+        }
+
+        @Override
+        public String name() {
+            return name;
+        }
+
+        @Override
+        public Granularity granularity() {
+            return granularity;
+        }
+
+        @Override
+        public void mutate(Bytes row, Mutation mutation) {
+            hook.reached(Point.BEFORE_MUTATE, this, row, mutation);
+            while (!change(row, rows.computeIfAbsent(row, none -> new MemoryRow()), mutation)) {
+                // it was removed meanwhile
+            }
+            hook.reached(Point.AFTER_MUTATE, this, row, mutation);
+        }
+
+        private boolean change(Bytes key, MemoryRow row, Mutation mutation) {
+            synchronized (row) {
+                if (row.isRemoved) {
+                    return false;
+                }
+                row.apply(mutation);
+                if (row.isEmpty()) {
+                    row.isRemoved = true;
+                    rows.remove(key, row);
+                }
+                return true;
+            }
+        }
+
+        @Override
+        public boolean mutateIfMarked(Bytes row, long start, Mutation mutation) {
+            hook.reached(Point.BEFORE_MUTATE_IF_MARKED, this, row, mutation);
+            boolean isMarked = false;
+            MemoryRow found = rows.get(row);
+            if (found != null) {
+                synchronized (found) {
+                    // A row that was removed has no markers.
+                    isMarked = found.pending.contains(start) && change(row, found, mutation);
+                }
+            }
+            hook.reached(Point.AFTER_MUTATE_IF_MARKED, this, row, mutation);
+            return isMarked;
+        }
+
+        @Override
+        public StoredRow read(Bytes row, Set<Column> columns, long below) {
+            hook.reached(Point.BEFORE_READ, this, row, null);
+            StoredRow read = copy(row, rows.get(row), columns, below);
+            hook.reached(Point.AFTER_READ, this, row, null);
+            return read;
+        }
+
+        @Override
+        public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
+            NavigableMap<Bytes, MemoryRow> part = range.to().length() == 0
+                    ? rows.tailMap(range.from(), true)
+                    : rows.subMap(range.from(), true, range.to(), false);
+            Iterator<Bytes> keys = part.keySet().iterator();
+            return new StoredRows() {
+                @Override
+                public boolean hasNext() {
+                    return keys.hasNext();
+                }
+
+                @Override
+                public StoredRow next() {
+                    if (!keys.hasNext()) {
+                        throw new NoSuchElementException();
+                    }
+                    return read(keys.next(), columns, below);
+                }
+
+                @Override
+                public void close() {
+                    // holds nothing
+                }
+            };
+        }
+
+        private StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below) {
+            if (row == null) {
+                return new StoredRow(key, Collections.emptyNavigableMap(), Collections.emptyNavigableSet());
+            }
+            NavigableMap<Column, NavigableMap<Long, Bytes>> versions = new TreeMap<>();
+            NavigableSet<Long> pending;
+            synchronized (row) {
+                for (Column column : columns.isEmpty() ? new ArrayList<>(row.versions.keySet()) : columns) {
+                    TreeMap<Long, Bytes> all = row.versions.get(column);
+                    if (all != null && all.firstKey() < below) {
+                        versions.put(column, new TreeMap<>(all.headMap(below, false)));
+                    }
+                }
+                pending = new TreeSet<>(row.pending.headSet(below, false));
+            }
+            return new StoredRow(key, versions, pending);
+        }
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+}

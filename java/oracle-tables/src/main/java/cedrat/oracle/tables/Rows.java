@@ -1,0 +1,133 @@
+package cedrat.oracle.tables;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.NoSuchElementException;
+import java.util.TreeMap;
+import java.util.function.BooleanSupplier;
+
+/// The rows of a scan, in the order of their keys: what was committed when the transaction began, and what it
+/// had written itself when the scan began. For the thread of its transaction, while that is open.
+public final class Rows implements Iterator<Row>, AutoCloseable {
+    /// So many rows are read before the oracle is asked for all of them together.
+    private static final int BATCH_ROWS = 64;
+
+    private final Table table;
+    private final Scan scan;
+    private final Snapshot snapshot;
+    private final StoredRows stored;
+    private final TreeMap<Bytes, NavigableMap<Column, Bytes>> own;
+    private final BooleanSupplier isOpen;
+    private final Fault fault;
+
+    private final ArrayDeque<Snapshot.Dated> batch = new ArrayDeque<>();
+    private Row next;
+    private long returned;
+
+    Rows(
+            Table table,
+            Scan scan,
+            Snapshot snapshot,
+            StoredRows stored,
+            TreeMap<Bytes, NavigableMap<Column, Bytes>> own,
+            BooleanSupplier isOpen,
+            Fault fault) {
+        this.table = table;
+        this.scan = scan;
+        this.snapshot = snapshot;
+        this.stored = stored;
+        this.own = own;
+        this.isOpen = isOpen;
+        this.fault = fault;
+    }
+
+    /// @throws IllegalStateException if the transaction has ended
+    /// @throws TableException if the store fails
+    @Override
+    public boolean hasNext() {
+        if (!isOpen.getAsBoolean()) {
+            throw new IllegalStateException("the transaction has ended");
+        }
+        // Limit and filter see what the transaction sees: a row that is not visible counts nowhere.
+        while (next == null && returned < scan.limit() && !isExhausted()) {
+            Row row = merge();
+            if (!row.isEmpty() && scan.filter().test(row)) {
+                next = row;
+            } else if (fault == Fault.LIMIT_BEFORE_VISIBILITY) {
+                returned++;
+            }
+        }
+        return next != null;
+    }
+
+    @Override
+    public Row next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException();
+        }
+        Row row = next;
+        next = null;
+        returned++;
+        return row;
+    }
+
+    /// Those that are left.
+    public List<Row> toList() {
+        List<Row> rows = new ArrayList<>();
+        forEachRemaining(rows::add);
+        return rows;
+    }
+
+    @Override
+    public void close() {
+        stored.close();
+    }
+
+    private boolean isExhausted() {
+        if (batch.isEmpty()) {
+            while (batch.size() < BATCH_ROWS && stored.hasNext()) {
+                long now = snapshot.now();
+                batch.add(new Snapshot.Dated(stored.next(), now));
+            }
+            snapshot.learn(batch);
+        }
+        return batch.isEmpty() && own.isEmpty();
+    }
+
+    private Row merge() {
+        Snapshot.Dated first = batch.peek();
+        int order = first == null ? 1 : own.isEmpty() ? -1 : first.row().key().compareTo(own.firstKey());
+        NavigableMap<Column, Bytes> seen = new TreeMap<>();
+        Bytes key = order <= 0 ? first.row().key() : own.firstKey();
+        if (order <= 0) {
+            seen.putAll(snapshot.see(table, batch.poll(), scan.columns()));
+        }
+        if (order >= 0) {
+            overlay(seen, own.pollFirstEntry().getValue(), scan);
+        }
+        return new Row(key, values(seen));
+    }
+
+    private static void overlay(Map<Column, Bytes> seen, Map<Column, Bytes> written, Scan scan) {
+        written.forEach((column, value) -> {
+            if (scan.columns().isEmpty() || scan.columns().contains(column)) {
+                seen.put(column, value);
+            }
+        });
+    }
+
+    /// Without what was deleted, and as users have written it.
+    static NavigableMap<Column, Bytes> values(Map<Column, Bytes> stored) {
+        NavigableMap<Column, Bytes> values = new TreeMap<>();
+        stored.forEach((column, value) -> {
+            if (!Values.isDeleted(value)) {
+                values.put(column, Values.value(value));
+            }
+        });
+        return values;
+    }
+}

@@ -1,0 +1,393 @@
+package cedrat.oracle.tables;
+
+import cedrat.oracle.client.CommitTimestamp;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleException;
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.RefusedException;
+import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.client.UnavailableException;
+import java.util.HashSet;
+import java.util.List;
+import java.util.NavigableMap;
+import java.util.Optional;
+import java.util.Set;
+
+/// A transaction over several tables (ReTSO, §2.2).
+///
+/// ```text
+/// Open ──commit──▶ Committed
+///  │ └───abort, conflict, failed write──▶ Aborted
+///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
+/// ```
+///
+/// It reads what was committed when it began, and what it has written itself. What it writes stays here until
+/// the commit; so a program that changes its mind leaves no trace in the store, and one read of a row shows
+/// all that a transaction has written there.
+///
+/// - W1  A row is written once, by one mutation: all columns and the marker.
+/// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
+/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome:
+///   else it would forget a transaction of which a row may yet appear, or still has to be asked about.
+/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them,
+///   and others may have pruned what that left.
+///
+/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is
+/// wrong: readers ask the oracle, and a [Cleaner] will come.
+///
+/// Its methods wait. There are none with futures: a transaction decides by what it has read what it reads and
+/// writes next, and a waiting virtual thread costs no more than a future does, and keeps its stack.
+///
+/// **Threads:** one at a time.
+///
+/// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does;
+/// the transaction stays open, and they may be called again. All methods throw [IllegalStateException] when
+/// the transaction has ended, where nothing else is said.
+public final class Transaction implements AutoCloseable {
+    /// How far a transaction has got.
+    public enum State {
+        /// It reads and writes.
+        OPEN,
+        /// It has committed.
+        COMMITTED,
+        /// It has aborted: nothing of it was kept.
+        ABORTED,
+        /// It has ended, and the oracle could not say how.
+        UNKNOWN
+    }
+
+    private final TransactionManager manager;
+    private final OracleClient oracle;
+    private final StartTimestamp start;
+    private final Isolation isolation;
+    private final Snapshot snapshot;
+    private final Fault fault;
+
+    private final Writes writes = new Writes();
+    /// What was read, as the oracle knows it.
+    private final Set<Long> reads = new HashSet<>();
+    private State state = State.OPEN;
+    private CommitTimestamp commit;
+    /// A write may be done later, or was it and nobody knows (W3).
+    private boolean isInDoubt;
+    /// Some row may be in the store.
+    private boolean hasWritten;
+
+    Transaction(TransactionManager manager, StartTimestamp start, Isolation isolation) {
+        this.manager = manager;
+        this.oracle = manager.oracle();
+        this.start = start;
+        this.isolation = isolation;
+        this.fault = manager.fault();
+        snapshot = new Snapshot(oracle, start, fault);
+    }
+
+    /// When it began; its name.
+    public StartTimestamp start() {
+        return start;
+    }
+
+    /// What it is protected from.
+    public Isolation isolation() {
+        return isolation;
+    }
+
+    /// How far it has got. Does not throw when it has ended.
+    public State state() {
+        return state;
+    }
+
+    // ---- reads
+    // ------------------------------------------------------------------------------------------------------
+
+    /// The value of a cell.
+    public Optional<Bytes> get(Table table, Bytes row, Column column) {
+        return get(table, row, Set.of(column)).get(column);
+    }
+
+    /// A whole row; empty if there is none.
+    ///
+    /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells
+    ///     conflict: which columns others may have added cannot be told to the oracle. Name the columns
+    public Row get(Table table, Bytes row) {
+        return get(table, row, Set.of());
+    }
+
+    /// Some columns of a row; with none named, as [#get(Table, Bytes)].
+    public Row get(Table table, Bytes row, Set<Column> columns) {
+        requireOpen();
+        noteRead(table, row, columns);
+        NavigableMap<Column, Bytes> seen = snapshot.read(table, row, columns);
+        writes.of(table, row).forEach((column, value) -> {
+            if (columns.isEmpty() || columns.contains(column)) {
+                seen.put(column, value);
+            }
+        });
+        return new Row(row, Rows.values(seen));
+    }
+
+    /// Rows in the order of their keys. What is written after this is not seen by it.
+    ///
+    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is
+    ///     no row in between, and ranges of keys cannot be told to the oracle yet
+    public Rows scan(Table table, Scan scan) {
+        requireOpen();
+        if (isolation == Isolation.SERIALISABLE) {
+            throw new UnsupportedOperationException(
+                    "a serialisable transaction cannot scan " + table.name()
+                            + ": the oracle does not check ranges of keys yet; read rows one by one, or use snapshot isolation");
+        }
+        return new Rows(
+                table,
+                scan,
+                snapshot,
+                table.scan(scan.range(), scan.columns(), start.value()),
+                writes.in(table, scan.range()),
+                () -> state == State.OPEN,
+                fault);
+    }
+
+    private void noteRead(Table table, Bytes row, Set<Column> columns) {
+        if (isolation == Isolation.SNAPSHOT || fault == Fault.FORGET_READS) {
+            return;
+        }
+        byte[] name = Bytes.of(table.name()).raw();
+        if (table.granularity() == Granularity.ROW) {
+            reads.add(Granularity.ROW.id(name, row, null));
+            return;
+        }
+        if (columns.isEmpty()) {
+            throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of "
+                    + table.name() + ", where cells conflict: name the columns");
+        }
+        columns.forEach(column -> reads.add(Granularity.CELL.id(name, row, column)));
+    }
+
+    // ---- writes
+    // -----------------------------------------------------------------------------------------------------
+
+    /// Writes a cell. Others see it when the transaction has committed.
+    public void put(Table table, Bytes row, Column column, Bytes value) {
+        requireOpen();
+        writes.put(table, row, column, Values.stored(value));
+    }
+
+    /// Deletes a cell; it conflicts as a write does.
+    public void delete(Table table, Bytes row, Column column) {
+        requireOpen();
+        writes.put(table, row, column, Values.DELETED);
+    }
+
+    /// Deletes the cells of a row that this transaction sees: it reads them first. Where cells conflict, a
+    /// column that another adds meanwhile stays.
+    ///
+    /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
+    public void delete(Table table, Bytes row) {
+        get(table, row).cells().keySet().forEach(column -> delete(table, row, column));
+        // Also those that nobody else has seen.
+        List.copyOf(writes.of(table, row).keySet()).forEach(column -> delete(table, row, column));
+    }
+
+    // ---- the end
+    // ----------------------------------------------------------------------------------------------------
+
+    /// Commits. Transactions that begin after this has returned see what it wrote. One that wrote nothing
+    /// commits when it began.
+    ///
+    /// @return when
+    /// @throws AbortedException if it has aborted; nothing was kept, run it again
+    /// @throws OutcomeUnknownException if the oracle was not to be reached: [#resolve] tells later
+    /// @throws TableException if a write has failed; the transaction has aborted
+    /// @throws RefusedException if the oracle does not take it: there are too many rows; the transaction has
+    ///     aborted
+    public CommitTimestamp commit() {
+        requireOpen();
+        if (writes.isEmpty()) {
+            return decided(ask(() -> oracle.end(start)));
+        }
+        write();
+        long[] ids = writes.ids();
+        Outcome outcome;
+        try {
+            outcome = ask(() -> isolation == Isolation.SERIALISABLE
+                    ? oracle.commitSerialisable(
+                            start,
+                            ids,
+                            reads.stream().mapToLong(Long::longValue).toArray())
+                    : oracle.commit(start, ids));
+        } catch (RefusedException refused) {
+            rollBack(refused);
+            throw refused;
+        }
+        return decided(outcome);
+    }
+
+    /// Writes the rows: the first half of a commit (W1).
+    void write() {
+        hasWritten = true;
+        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
+                .mutate(write.row(), Mutations.write(start.value(), write.cells())));
+        if (failures.isEmpty()) {
+            return;
+        }
+        for (RuntimeException failure : failures) {
+            isInDoubt |= !(failure instanceof TableException known) || known.effect() == TableException.Effect.UNKNOWN;
+        }
+        RuntimeException first = failures.getFirst();
+        failures.stream().skip(1).forEach(first::addSuppressed);
+        rollBack(first);
+        throw first;
+    }
+
+    /// Asks again what an [OutcomeUnknownException] could not say. If the transaction is undecided still, it
+    /// aborts: a commit that is under way then comes too late.
+    ///
+    /// @return [State#COMMITTED] or [State#ABORTED]
+    /// @throws OutcomeUnknownException if that is not to be had still
+    /// @throws IllegalStateException if the transaction is open
+    public State resolve() {
+        if (state == State.OPEN) {
+            throw new IllegalStateException("transaction " + start.value() + " is open");
+        }
+        if (state == State.UNKNOWN) {
+            try {
+                decided(ask(() -> oracle.resolve(start)));
+            } catch (AbortedException answer) {
+                assert state == State.ABORTED;
+            }
+        }
+        return state;
+    }
+
+    /// Aborts. Does nothing if it has aborted already. Where an error, such as a lack of memory, was thrown
+    /// out of a commit, it may have committed: [#state] tells.
+    ///
+    /// @throws IllegalStateException if it has ended otherwise
+    public void abort() {
+        if (state == State.ABORTED) {
+            return;
+        }
+        requireOpen();
+        if (!hasWritten) { // there is nothing to be cleaned, nor to be asked about
+            state = State.ABORTED;
+            oracle.endAsync(start);
+            return;
+        }
+        // Something that neither the store nor the oracle throws has ended a commit half-way.
+        isInDoubt = true;
+        state = State.UNKNOWN;
+        switch (oracle.abort(start)) {
+            case Outcome.Committed(CommitTimestamp at) -> {
+                state = State.COMMITTED;
+                commit = at;
+                manager.cleanUp(this::cleanUp);
+            }
+            case Outcome.Aborted _ -> {
+                state = State.ABORTED;
+                manager.cleanUp(this::cleanUp);
+            }
+            case Outcome.Open _, Outcome.Unknown _ -> throw new OutcomeUnknownException(start, null);
+        }
+    }
+
+    /// Aborts if it is open. Does not throw when it has ended.
+    @Override
+    public void close() {
+        if (state == State.OPEN) {
+            abort();
+        }
+    }
+
+    private interface Question {
+        Outcome answer();
+    }
+
+    /// A commit whose answer does not come is sent again by the client, which is patient. If it has lost its
+    /// patience, the question that *decides* is put once; nobody guesses.
+    private Outcome ask(Question question) {
+        try {
+            return question.answer();
+        } catch (UnavailableException lost) {
+            state = State.UNKNOWN;
+            try {
+                return oracle.resolve(start);
+            } catch (OracleException again) {
+                lost.addSuppressed(again);
+                throw new OutcomeUnknownException(start, lost);
+            }
+        } catch (RefusedException refused) {
+            throw refused;
+        } catch (OracleException closed) {
+            state = State.UNKNOWN;
+            throw new OutcomeUnknownException(start, closed);
+        }
+    }
+
+    private CommitTimestamp decided(Outcome outcome) {
+        switch (outcome) {
+            case Outcome.Committed(CommitTimestamp at) -> {
+                state = State.COMMITTED;
+                commit = at;
+                if (!writes.isEmpty()) {
+                    manager.cleanUp(this::cleanUp);
+                }
+                return at;
+            }
+            case Outcome.Aborted _ -> {
+                state = State.ABORTED;
+                if (!writes.isEmpty()) {
+                    manager.cleanUp(this::cleanUp);
+                }
+                throw new AbortedException(
+                        "transaction " + start.value() + " has aborted: another has committed what it "
+                                + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
+                                + ", or nothing was heard of its client for too long");
+            }
+            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended,
+            // its rows would have told.
+            case Outcome.Open _, Outcome.Unknown _ -> {
+                state = State.UNKNOWN;
+                throw new OutcomeUnknownException(start, null);
+            }
+        }
+    }
+
+    private void rollBack(RuntimeException because) {
+        state = State.ABORTED;
+        try {
+            // Decided first: a row that is removed must not commit.
+            if (oracle.abort(start) instanceof Outcome.Aborted) {
+                manager.cleanUp(this::cleanUp);
+            }
+        } catch (OracleException unreachable) {
+            because.addSuppressed(unreachable); // it aborts with its session; a cleaner will come
+        }
+    }
+
+    /// Cleans the rows (W3, W4). Not for a transaction that is open.
+    private void cleanUp() {
+        long name = start.value();
+        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
+                .mutateIfMarked(
+                        write.row(),
+                        name,
+                        state == State.COMMITTED
+                                ? Mutations.restamp(name, commit.value(), write.cells())
+                                : Mutations.erase(name, write.cells())));
+        if (failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT) {
+            // Nothing depends on the answer. If it is lost, the oracle remembers one transaction too long.
+            oracle.cleanedAsync(List.of(start));
+        }
+    }
+
+    private void requireOpen() {
+        if (state != State.OPEN) {
+            throw new IllegalStateException("transaction " + start.value() + " has ended: " + state);
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "transaction " + start.value() + ", " + state;
+    }
+}

@@ -1,0 +1,181 @@
+package cedrat.oracle.tables;
+
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleException;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// Begins transactions over the tables of a store, by the timestamps of an oracle.
+///
+/// ```java
+/// Table accounts = tables.table("accounts");
+/// TransactionManager manager = new TransactionManager(oracle, tables);
+/// manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+///     long balance = transaction.get(accounts, row, BALANCE).orElseThrow().toLong();
+///     transaction.put(accounts, row, BALANCE, Bytes.of(balance + 1));
+///     return balance;
+/// });
+/// ```
+///
+/// It owns neither the client nor the store. The oracle's session is the client's: when the client is closed,
+/// or dies, what it has open aborts.
+///
+/// **Threads:** any may call.
+public final class TransactionManager {
+    /// How transactions are run.
+    ///
+    /// @param attempts so often does [#runInTransaction] run what has aborted
+    /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
+    ///     on; how long in between is left to chance, so that two which have met do not meet again
+    /// @param backOffMax but never longer
+    /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a
+    ///     question to the oracle. Where it is not the thread that commits, that thread waits less
+    public record Options(int attempts, Duration backOffMin, Duration backOffMax, Executor cleanUp) {
+        /// A hundred attempts, 1 ms to 1 s apart; the thread that commits cleans up.
+        public static final Options DEFAULTS =
+                new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Runnable::run);
+
+        /// Checks them.
+        public Options {
+            Objects.requireNonNull(cleanUp);
+            if (attempts < 1) {
+                throw new IllegalArgumentException(attempts + " attempts");
+            }
+            if (!backOffMin.isPositive() || backOffMax.compareTo(backOffMin) < 0) {
+                throw new IllegalArgumentException("waits between " + backOffMin + " and " + backOffMax);
+            }
+        }
+
+        /// The same, with another number of attempts.
+        public Options withAttempts(int other) {
+            return new Options(other, backOffMin, backOffMax, cleanUp);
+        }
+
+        /// The same, with other waits.
+        public Options withBackOff(Duration min, Duration max) {
+            return new Options(attempts, min, max, cleanUp);
+        }
+
+        /// The same, with another way to clean up.
+        public Options withCleanUp(Executor executor) {
+            return new Options(attempts, backOffMin, backOffMax, executor);
+        }
+    }
+
+    /// What is done in a transaction.
+    @FunctionalInterface
+    public interface Work<T> {
+        /// Reads and writes. Run again after an abort: should touch nothing but the transaction, and keep
+        /// nothing of what it has read.
+        T run(Transaction transaction);
+    }
+
+    private final OracleClient oracle;
+    private final Tables tables;
+    private final Options options;
+    private final Fault fault;
+    private final AtomicLong cleanUpsFailed = new AtomicLong();
+
+    /// With [Options#DEFAULTS].
+    public TransactionManager(OracleClient oracle, Tables tables) {
+        this(oracle, tables, Options.DEFAULTS);
+    }
+
+    /// With other options.
+    public TransactionManager(OracleClient oracle, Tables tables, Options options) {
+        this(oracle, tables, options, Fault.NONE);
+    }
+
+    TransactionManager(OracleClient oracle, Tables tables, Options options, Fault fault) {
+        this.oracle = Objects.requireNonNull(oracle);
+        this.tables = Objects.requireNonNull(tables);
+        this.options = Objects.requireNonNull(options);
+        this.fault = fault;
+    }
+
+    /// Begins a transaction. Who begins it ends it, or [Transaction#close]s it: while one is open, no version
+    /// that it could read is pruned.
+    ///
+    /// @throws OracleException if the oracle does not answer
+    public Transaction begin(Isolation isolation) {
+        return new Transaction(this, oracle.begin(), Objects.requireNonNull(isolation));
+    }
+
+    /// Runs `work` in a transaction, commits, and returns its result; runs it again if the transaction has
+    /// aborted.
+    ///
+    /// **Promise:** when this returns, the transaction has committed, and whoever begins later sees it. When
+    /// `work` throws, the transaction has aborted. `work` may itself end the transaction: if it commits, that
+    /// is all; if it aborts, its result is returned.
+    ///
+    /// @throws AbortedException after [Options#attempts], or when interrupted in between; nothing was kept,
+    ///     later may succeed
+    /// @throws OutcomeUnknownException as [Transaction#commit]: it is not run again, it may have committed
+    /// @throws TableException if the store fails; the transaction has aborted
+    /// @throws OracleException if the oracle does not answer; the transaction has aborted, or will
+    public <T> T runInTransaction(Isolation isolation, Work<T> work) {
+        for (int attempt = 1; ; attempt++) {
+            try (Transaction transaction = begin(isolation)) {
+                T result = work.run(transaction);
+                if (transaction.state() == Transaction.State.OPEN) {
+                    transaction.commit();
+                }
+                return result;
+            } catch (AbortedException again) {
+                if (attempt >= options.attempts()) {
+                    throw new AbortedException("aborted " + attempt + " times; the last: " + again.getMessage(), again);
+                }
+                backOff(attempt, again);
+            }
+        }
+    }
+
+    private void backOff(int attempt, AbortedException last) {
+        long min = options.backOffMin().toNanos();
+        long doubled = min << Math.min(attempt - 1, 30);
+        long bound = doubled < min ? Long.MAX_VALUE : doubled;
+        try {
+            Thread.sleep(Duration.ofNanos(ThreadLocalRandom.current()
+                    .nextLong(1 + Math.min(bound, options.backOffMax().toNanos()))));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new AbortedException("interrupted before another attempt", last);
+        }
+    }
+
+    /// How many clean-ups could not be run: their rows wait for a [Cleaner].
+    public long cleanUpsFailed() {
+        return cleanUpsFailed.get();
+    }
+
+    OracleClient oracle() {
+        return oracle;
+    }
+
+    Fault fault() {
+        return fault;
+    }
+
+    int callsMax() {
+        return tables.callsMax();
+    }
+
+    /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here.
+    void cleanUp(Runnable work) {
+        try {
+            options.cleanUp().execute(() -> {
+                try {
+                    work.run();
+                } catch (RuntimeException left) {
+                    cleanUpsFailed.incrementAndGet();
+                }
+            });
+        } catch (RejectedExecutionException left) {
+            cleanUpsFailed.incrementAndGet();
+        }
+    }
+}

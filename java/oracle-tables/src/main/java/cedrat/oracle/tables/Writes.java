@@ -1,0 +1,70 @@
+package cedrat.oracle.tables;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import java.util.stream.LongStream;
+
+/// What a transaction is going to write: stored values, also deleted ones. For one thread at a time.
+final class Writes {
+    /// What is written into one row.
+    record RowWrite(Table table, Bytes row, NavigableMap<Column, Bytes> cells) {}
+
+    private record TableWrites(Table table, TreeMap<Bytes, TreeMap<Column, Bytes>> rows) {}
+
+    private final Map<String, TableWrites> tables = new LinkedHashMap<>();
+
+    void put(Table table, Bytes row, Column column, Bytes stored) {
+        tables.computeIfAbsent(table.name(), name -> new TableWrites(table, new TreeMap<>()))
+                .rows
+                .computeIfAbsent(row, none -> new TreeMap<>())
+                .put(column, stored);
+    }
+
+    boolean isEmpty() {
+        return tables.isEmpty();
+    }
+
+    /// What is written into a row; empty if nothing is.
+    NavigableMap<Column, Bytes> of(Table table, Bytes row) {
+        TableWrites writes = tables.get(table.name());
+        NavigableMap<Column, Bytes> cells = writes == null ? null : writes.rows.get(row);
+        return cells == null ? Collections.emptyNavigableMap() : cells;
+    }
+
+    /// A copy of what is written into rows of a range.
+    TreeMap<Bytes, NavigableMap<Column, Bytes>> in(Table table, KeyRange range) {
+        TreeMap<Bytes, NavigableMap<Column, Bytes>> copy = new TreeMap<>();
+        TableWrites writes = tables.get(table.name());
+        if (writes != null) {
+            NavigableMap<Bytes, TreeMap<Column, Bytes>> part = range.to().length() == 0
+                    ? writes.rows.tailMap(range.from(), true)
+                    : writes.rows.subMap(range.from(), true, range.to(), false);
+            part.forEach((row, cells) -> copy.put(row, new TreeMap<>(cells)));
+        }
+        return copy;
+    }
+
+    List<RowWrite> rows() {
+        List<RowWrite> all = new ArrayList<>();
+        for (TableWrites writes : tables.values()) {
+            writes.rows.forEach((row, cells) -> all.add(new RowWrite(writes.table, row, cells)));
+        }
+        return all;
+    }
+
+    /// What the oracle knows them by, each once.
+    long[] ids() {
+        return rows().stream().flatMapToLong(Writes::ids).distinct().toArray();
+    }
+
+    private static LongStream ids(RowWrite write) {
+        byte[] table = Bytes.of(write.table.name()).raw();
+        return write.cells.keySet().stream()
+                .mapToLong(column -> write.table.granularity().id(table, write.row, column));
+    }
+}

@@ -1,0 +1,97 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+
+class CallsTest {
+    private static final List<Integer> ITEMS = List.of(1, 2, 3, 4, 5, 6);
+
+    @Test
+    void callsAreMadeSideBySide() {
+        CyclicBarrier three = new CyclicBarrier(3);
+        Set<Integer> made = ConcurrentHashMap.newKeySet();
+        List<RuntimeException> failures = Calls.forEach(ITEMS, 3, item -> {
+            try {
+                three.await(60, TimeUnit.SECONDS);
+            } catch (InterruptedException | BrokenBarrierException | TimeoutException alone) {
+                throw new IllegalStateException(alone);
+            }
+            made.add(item);
+        });
+        assertEquals(List.of(), failures);
+        assertEquals(Set.copyOf(ITEMS), made);
+    }
+
+    @Test
+    void oneFailureDoesNotKeepOthersFromBeingMade() {
+        Set<Integer> made = ConcurrentHashMap.newKeySet();
+        for (int callsMax = 1; callsMax <= 3; callsMax++) {
+            made.clear();
+            List<RuntimeException> failures = Calls.forEach(ITEMS, callsMax, item -> {
+                made.add(item);
+                if (item % 3 == 0) {
+                    throw new IllegalArgumentException();
+                }
+            });
+            assertEquals(2, failures.size());
+            assertEquals(Set.copyOf(ITEMS), made);
+        }
+    }
+
+    /// An error on another thread is a failure; one on the caller's comes out, when the other calls have
+    /// ended.
+    @Test
+    void errorsAreNotLost() {
+        Thread caller = Thread.currentThread();
+        CyclicBarrier both = new CyclicBarrier(2);
+        List<RuntimeException> failures = Calls.forEach(List.of(1, 2), 2, item -> {
+            meet(both);
+            if (Thread.currentThread() != caller) {
+                throw new StackOverflowError();
+            }
+        });
+        assertEquals(1, failures.size());
+
+        CountDownLatch callerHasThrown = new CountDownLatch(1);
+        AtomicBoolean otherHasEnded = new AtomicBoolean();
+        assertThrows(
+                StackOverflowError.class,
+                () -> Calls.forEach(List.of(1, 2), 2, item -> {
+                    meet(both);
+                    if (Thread.currentThread() == caller) {
+                        callerHasThrown.countDown();
+                        throw new StackOverflowError();
+                    }
+                    try {
+                        callerHasThrown.await();
+                    } catch (InterruptedException nobodyDoes) {
+                        throw new AssertionError(nobodyDoes);
+                    }
+                    for (int round = 0; round < 1000; round++) {
+                        Thread.yield();
+                    }
+                    otherHasEnded.set(true);
+                }));
+        assertTrue(otherHasEnded.get());
+    }
+
+    private static void meet(CyclicBarrier both) {
+        try {
+            both.await(60, TimeUnit.SECONDS);
+        } catch (InterruptedException | BrokenBarrierException | TimeoutException alone) {
+            throw new IllegalStateException(alone);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// What clients have seen, and whether snapshot isolation allows it. **Threads:** any may record.
+final class History {
+    /// The reader saw nothing in the row.
+    static final long NOTHING = 0;
+
+    /// A transaction.
+    ///
+    /// @param begunAt when it was asked for, by [#now]
+    /// @param endedAt when its commit was acknowledged
+    /// @param commit 0 if it aborted
+    /// @param reads for each row the start of whose version it saw
+    record Transaction(
+            long begunAt, long endedAt, long start, long commit, Set<String> writes, Map<String, Long> reads) {}
+
+    private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
+    private final AtomicLong clock = new AtomicLong();
+
+    /// A moment: later than all that anybody has been told of.
+    long now() {
+        return clock.incrementAndGet();
+    }
+
+    void add(Transaction transaction) {
+        all.add(transaction);
+    }
+
+    long committed() {
+        return all.stream().filter(each -> each.commit > 0).count();
+    }
+
+    long aborted() {
+        return all.size() - committed();
+    }
+
+    /// Fails if what was recorded is not snapshot isolation.
+    void check() {
+        Set<Long> timestamps = new HashSet<>();
+        Map<String, TreeMap<Long, Transaction>> writers = new HashMap<>();
+        for (Transaction each : all) {
+            assertTrue(timestamps.add(each.start), "a timestamp was given out twice");
+            if (each.commit > 0 && !each.writes.isEmpty()) {
+                assertTrue(timestamps.add(each.commit), "a timestamp was given out twice");
+                assertTrue(each.commit > each.start);
+                each.writes.forEach(row ->
+                        writers.computeIfAbsent(row, none -> new TreeMap<>()).put(each.commit, each));
+            }
+        }
+        writers.forEach((row, commits) -> {
+            long last = 0;
+            for (Transaction each : commits.values()) {
+                assertTrue(last < each.start, () -> "two that overlap have committed row " + row + "; one is " + each);
+                last = each.commit;
+            }
+        });
+        for (Transaction each : all) {
+            each.reads.forEach((row, seen) -> {
+                var newest = writers.getOrDefault(row, new TreeMap<>()).lowerEntry(each.start);
+                assertEquals(
+                        newest == null ? NOTHING : newest.getValue().start, seen, () -> "row " + row + " of " + each);
+            });
+        }
+        checkTime();
+    }
+
+    /// Whoever begins after a commit was acknowledged begins above it.
+    private void checkTime() {
+        List<Transaction> begun = new ArrayList<>(all);
+        List<Transaction> ended = new ArrayList<>(all);
+        begun.sort(Comparator.comparingLong(Transaction::begunAt));
+        ended.sort(Comparator.comparingLong(Transaction::endedAt));
+        int next = 0;
+        long acknowledged = 0;
+        for (Transaction each : begun) {
+            while (next < ended.size() && ended.get(next).endedAt < each.begunAt) {
+                acknowledged = Math.max(acknowledged, ended.get(next++).commit);
+            }
+            assertTrue(acknowledged < each.start, "a commit was acknowledged and is not seen by " + each);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+package cedrat.oracle.tables;
+
+import static cedrat.oracle.tables.World.OTHER;
+import static cedrat.oracle.tables.World.VALUE;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+
+/// Transactions in any order, beside a model that copies everything when a transaction begins. One seed, one
+/// run.
+final class Model {
+    private static final List<Column> COLUMNS = List.of(VALUE, OTHER);
+    private static final int KEYS = 5;
+    private static final int STEPS = 250;
+
+    /// Where something is. What conflicts is a row in one table and a place in the other.
+    private record Place(Table table, String row, Column column) implements Comparable<Place> {
+        String conflict() {
+            return table + "/" + row + (table.granularity() == Granularity.ROW ? "" : "/" + column);
+        }
+
+        @Override
+        public int compareTo(Place other) {
+            return toString().compareTo(other.toString());
+        }
+    }
+
+    /// What a transaction should see, and what it has done.
+    private static final class Mine {
+        final Transaction transaction;
+        final TreeMap<Place, String> seen;
+        final long commitsAtStart;
+        final Map<Place, String> written = new TreeMap<>();
+        final Set<String> read = new HashSet<>();
+
+        Mine(Transaction transaction, TreeMap<Place, String> committed, long commits) {
+            this.transaction = transaction;
+            this.seen = new TreeMap<>(committed);
+            this.commitsAtStart = commits;
+        }
+    }
+
+    private final SplittableRandom random;
+    private final Fault fault;
+    private final World world = new World();
+    private final List<Runnable> cleanUps = new ArrayList<>();
+    private final TransactionManager manager;
+
+    private final TreeMap<Place, String> committed = new TreeMap<>();
+    private final Map<String, Long> lastCommit = new HashMap<>();
+    private long commits;
+    private final List<Mine> open = new ArrayList<>();
+
+    private Model(long seed, Fault fault) {
+        this.random = new SplittableRandom(seed);
+        this.fault = fault;
+        manager = world.manager(cleanUps::add, fault);
+        world.hook = (point, table, row, mutation) -> {
+            if (point == MemoryTables.Point.BEFORE_MUTATE_IF_MARKED && random.nextInt(20) == 0) {
+                throw new TableException(TableException.Effect.NONE, "planted", null);
+            }
+        };
+    }
+
+    /// Fails if the two differ.
+    static void run(long seed, Fault fault) {
+        Model model = new Model(seed, fault);
+        try {
+            for (int step = 0; step < STEPS; step++) {
+                model.step();
+            }
+            model.end();
+        } finally {
+            model.world.close();
+        }
+    }
+
+    private Place place() {
+        Table table = random.nextBoolean() ? world.rows : world.cells;
+        return new Place(table, "" + random.nextInt(KEYS), COLUMNS.get(random.nextInt(2)));
+    }
+
+    private void step() {
+        int what = random.nextInt(100);
+        if (open.isEmpty() || what < 10 && open.size() < 6) {
+            Isolation isolation = random.nextInt(3) == 0 ? Isolation.SERIALISABLE : Isolation.SNAPSHOT;
+            open.add(new Mine(manager.begin(isolation), committed, commits));
+            return;
+        }
+        Mine mine = open.get(random.nextInt(open.size()));
+        if (what < 40) {
+            read(mine);
+        } else if (what < 50) {
+            scan(mine);
+        } else if (what < 75) {
+            write(mine);
+        } else if (what < 85) {
+            commit(mine);
+        } else if (what < 88) {
+            open.remove(mine);
+            mine.transaction.abort();
+        } else if (what < 95 && !cleanUps.isEmpty()) {
+            cleanUps.remove(random.nextInt(cleanUps.size())).run();
+        } else if (what < 98) {
+            sweep();
+        } else {
+            new Pruner(world.oracle, world.tables, fault).prune();
+        }
+    }
+
+    private void read(Mine mine) {
+        Place place = place();
+        String expected = mine.seen.get(place);
+        String found = mine.transaction
+                .get(place.table, Bytes.of(place.row), place.column)
+                .map(Bytes::toText)
+                .orElse(null);
+        mine.read.add(place.conflict());
+        assertEquals(expected, found, () -> place + " in " + mine.transaction);
+    }
+
+    private void scan(Mine mine) {
+        if (mine.transaction.isolation() == Isolation.SERIALISABLE) {
+            return;
+        }
+        Table table = place().table;
+        String from = "" + random.nextInt(KEYS);
+        int limit = 1 + random.nextInt(KEYS);
+        TreeMap<String, Map<Column, String>> expected = new TreeMap<>();
+        mine.seen.forEach((place, value) -> {
+            if (place.table == table && place.row.compareTo(from) >= 0) {
+                expected.computeIfAbsent(place.row, none -> new TreeMap<>()).put(place.column, value);
+            }
+        });
+        while (expected.size() > limit) {
+            expected.pollLastEntry();
+        }
+        Map<String, Map<Column, String>> found = new TreeMap<>();
+        try (Rows rows = mine.transaction.scan(
+                table,
+                Scan.ALL.withRange(new KeyRange(Bytes.of(from), Bytes.EMPTY)).withLimit(limit))) {
+            rows.forEachRemaining(row -> row.cells()
+                    .forEach((column, value) -> found.computeIfAbsent(row.key().toText(), none -> new TreeMap<>())
+                            .put(column, value.toText())));
+        }
+        assertEquals(expected, found, () -> "scan of " + table + " in " + mine.transaction);
+    }
+
+    private void write(Mine mine) {
+        Place place = place();
+        if (random.nextInt(4) == 0) {
+            mine.transaction.delete(place.table, Bytes.of(place.row), place.column);
+            mine.seen.remove(place);
+            mine.written.put(place, "");
+        } else {
+            String value = mine.transaction.start().value() + "." + random.nextInt(100);
+            mine.transaction.put(place.table, Bytes.of(place.row), place.column, Bytes.of(value));
+            mine.seen.put(place, value);
+            mine.written.put(place, value);
+        }
+    }
+
+    private void commit(Mine mine) {
+        open.remove(mine);
+        Set<String> checked = new HashSet<>();
+        mine.written.keySet().forEach(place -> checked.add(place.conflict()));
+        if (mine.transaction.isolation() == Isolation.SERIALISABLE && !mine.written.isEmpty()) {
+            checked.addAll(mine.read);
+        }
+        boolean mustAbort = checked.stream().anyMatch(each -> lastCommit.getOrDefault(each, 0L) > mine.commitsAtStart);
+        boolean aborted = false;
+        try {
+            mine.transaction.commit();
+        } catch (AbortedException conflict) {
+            aborted = true;
+        }
+        assertEquals(mustAbort, aborted, () -> mine.transaction + " that wrote " + mine.written.keySet());
+        if (!aborted) {
+            commits++;
+            mine.written.forEach((place, value) -> {
+                lastCommit.put(place.conflict(), commits);
+                if (value.isEmpty()) {
+                    committed.remove(place);
+                } else {
+                    committed.put(place, value);
+                }
+            });
+        }
+    }
+
+    private void sweep() {
+        try {
+            new Cleaner(world.oracle, world.tables, fault).sweep();
+        } catch (TableException planted) {
+            // the next one goes on
+        }
+    }
+
+    /// When all is cleaned and pruned, what is there is what was committed, and nothing else.
+    private void end() {
+        open.forEach(mine -> mine.transaction.abort());
+        world.hook = (point, table, row, mutation) -> {};
+        sweep();
+        new Pruner(world.oracle, world.tables, fault).prune();
+        assertEquals(0, world.tables.pending());
+        assertEquals(committed.size(), world.tables.versions());
+        open.clear();
+        open.add(new Mine(manager.begin(Isolation.SNAPSHOT), committed, commits));
+        for (int count = 0; count < 20; count++) {
+            read(open.getFirst());
+            scan(open.getFirst());
+        }
+    }
+}

@@ -1,0 +1,41 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/// Whether transactions do as the model does, and whether the model would notice if they did not.
+class ModelTest {
+    @Test
+    void transactionsDoAsTheModelDoes() {
+        for (long seed = 0; seed < 40; seed++) {
+            long which = seed;
+            try {
+                Model.run(seed, Fault.NONE);
+            } catch (AssertionError different) {
+                throw new AssertionError("seed " + which, different);
+            }
+        }
+    }
+
+    @Test
+    void plantedFaultsAreFound() {
+        for (Fault planted : List.of(
+                Fault.START_FOR_COMMIT,
+                Fault.CLEANED_IN_FLIGHT,
+                Fault.PRUNE_ABOVE_THE_MARK,
+                Fault.FORGET_READS,
+                Fault.LIMIT_BEFORE_VISIBILITY)) {
+            boolean isFound = false;
+            for (long seed = 0; seed < 40 && !isFound; seed++) {
+                try {
+                    Model.run(seed, planted);
+                } catch (AssertionError found) {
+                    isFound = true;
+                }
+            }
+            assertTrue(isFound, planted.name());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+package cedrat.oracle.tables;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.server.OracleServer;
+import cedrat.oracle.server.ServerOptions;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Executor;
+
+/// An oracle, tables, and clients that may die.
+final class World implements AutoCloseable {
+    static final Column VALUE = Column.of("f", "value");
+    static final Column OTHER = Column.of("f", "other");
+
+    /// Clean-ups of a client that has died before them.
+    static final Executor NEVER = task -> {};
+
+    volatile MemoryTables.Hook hook = (point, table, row, mutation) -> {};
+    final MemoryTables tables =
+            new MemoryTables((point, table, row, mutation) -> hook.reached(point, table, row, mutation));
+    final Table rows = tables.create("rows", Granularity.ROW);
+    final Table cells = tables.create("cells", Granularity.CELL);
+    final OracleServer server;
+    final OracleClient oracle;
+    private final List<OracleClient> clients = new ArrayList<>();
+
+    World() {
+        this(Protocol.ROWS_MAX, new VolatileLog());
+    }
+
+    /// With an oracle that takes so many rows of a transaction, and keeps its decisions there.
+    World(int rowsMax, Log log) {
+        try {
+            server = OracleServer.start(
+                    ServerOptions.DEFAULTS
+                            .withListen(new InetSocketAddress("127.0.0.1", 0))
+                            .withRowsLog2(16)
+                            .withRowsMax(rowsMax),
+                    log);
+        } catch (Exception impossible) {
+            throw new AssertionError(impossible);
+        }
+        oracle = client();
+    }
+
+    OracleClient client() {
+        return client(Duration.ofSeconds(60));
+    }
+
+    OracleClient client(Duration patience) {
+        OracleClient client =
+                OracleClient.open(ClientOptions.of(server.address()).withPatience(patience));
+        clients.add(client);
+        return client;
+    }
+
+    /// The tables, as a store of which several rows are better written at a time.
+    Tables sideBySide() {
+        return new Tables() {
+            @Override
+            public Table table(String name) {
+                return tables.table(name);
+            }
+
+            @Override
+            public List<Table> all() {
+                return tables.all();
+            }
+
+            @Override
+            public int callsMax() {
+                return 3;
+            }
+        };
+    }
+
+    TransactionManager manager() {
+        return manager(Fault.NONE);
+    }
+
+    TransactionManager manager(Fault fault) {
+        return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS, fault);
+    }
+
+    /// Of clients that clean up when they are told, or never.
+    TransactionManager manager(Executor cleanUp, Fault fault) {
+        return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), fault);
+    }
+
+    /// Writes one cell in a transaction of its own.
+    static void put(TransactionManager manager, Table table, String row, String value) {
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.put(table, Bytes.of(row), VALUE, Bytes.of(value));
+            return null;
+        });
+    }
+
+    /// What a transaction that begins now sees in a cell; `null` for nothing.
+    static String see(TransactionManager manager, Table table, String row) {
+        return manager.runInTransaction(Isolation.SNAPSHOT, transaction -> get(transaction, table, row));
+    }
+
+    static String get(Transaction transaction, Table table, String row) {
+        return transaction.get(table, Bytes.of(row), VALUE).map(Bytes::toText).orElse(null);
+    }
+
+    @Override
+    public void close() {
+        clients.forEach(OracleClient::close);
+        try {
+            server.close();
+        } catch (IOException impossible) {
+            throw new AssertionError(impossible);
+        }
+    }
+
+    /// Runs tasks when it is told to.
+    static final class Later implements Executor {
+        final ArrayDeque<Runnable> tasks = new ArrayDeque<>();
+
+        @Override
+        public void execute(Runnable task) {
+            tasks.add(task);
+        }
+
+        void runOne() {
+            tasks.poll().run();
+        }
+    }
+}

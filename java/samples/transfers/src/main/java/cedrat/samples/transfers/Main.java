@@ -1,0 +1,104 @@
+package cedrat.samples.transfers;
+
+import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.server.OracleServer;
+import cedrat.oracle.server.ServerOptions;
+import java.net.InetSocketAddress;
+import java.util.concurrent.Callable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/// The command.
+@Command(
+        name = "transfers",
+        mixinStandardHelpOptions = true,
+        description = "Moves money between two tables; one client dies, and the total stays.",
+        exitCodeListHeading = "Exit codes:%n",
+        exitCodeList = {
+            "0:the total was always the same",
+            "1:it was not, or something failed",
+            "2:the command makes no sense"
+        })
+public final class Main implements Callable<Integer> {
+    @Option(
+            names = "--oracle",
+            paramLabel = "HOST:PORT",
+            description = "An oracle that serves; without it, one in this program.")
+    private String oracle;
+
+    @Option(
+            names = "--clients",
+            defaultValue = "4",
+            description = "So many clients, one of which dies (${DEFAULT-VALUE}).")
+    private int clients;
+
+    @Option(names = "--transfers", defaultValue = "1000", description = "So many transfers of each (${DEFAULT-VALUE}).")
+    private int transfers;
+
+    @Option(
+            names = "--accounts",
+            defaultValue = "20",
+            description = "So many accounts in each table (${DEFAULT-VALUE}).")
+    private int accounts;
+
+    @Option(names = "--seed", defaultValue = "1", description = "Chance begins here (${DEFAULT-VALUE}).")
+    private long seed;
+
+    @Spec
+    private CommandSpec spec;
+
+    Main() {}
+
+    /// Runs the command.
+    public static void main(String[] arguments) {
+        System.exit(run(arguments));
+    }
+
+    static int run(String... arguments) {
+        return new CommandLine(new Main()).execute(arguments);
+    }
+
+    @Override
+    public Integer call() throws Exception {
+        if (clients < 1 || transfers < 2 || accounts < 1) {
+            throw new ParameterException(spec.commandLine(), "one client, two transfers and one account at least");
+        }
+        if (oracle != null) {
+            return report(address(oracle));
+        }
+        ServerOptions options = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0));
+        try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+            return report(server.address());
+        }
+    }
+
+    private int report(InetSocketAddress server) throws InterruptedException {
+        Transfers.Report report = new Transfers(server, clients, transfers, accounts, seed).run();
+        spec.commandLine()
+                .getOut()
+                .printf(
+                        "%d transfers; the total was taken %d times and was wrong %d times;%n"
+                                + "%d rows of the client that died were removed; %d versions of %d accounts are left%n",
+                        report.transfers(),
+                        report.totals(),
+                        report.wrong(),
+                        report.removed(),
+                        report.versions(),
+                        2 * accounts);
+        return report.wrong() == 0 ? 0 : 1;
+    }
+
+    private InetSocketAddress address(String text) {
+        int colon = text.lastIndexOf(':');
+        try {
+            return new InetSocketAddress(
+                    text.substring(0, Math.max(colon, 0)), Integer.parseInt(text.substring(colon + 1)));
+        } catch (IllegalArgumentException nonsense) {
+            throw new ParameterException(spec.commandLine(), "no HOST:PORT: " + text);
+        }
+    }
+}
