@@ -13,20 +13,21 @@ import java.util.concurrent.locks.LockSupport;
 
 /// A log in a directory of this machine, kept by libcedrat within this process: no other service is needed.
 ///
-/// An acknowledged entry survives the end of this process and of the machine's power; not the loss of its disk. A file lock
-/// keeps L4: who opens a directory that is open elsewhere is refused, and the system lets the lock go when its holder ends,
-/// however it ends.
+/// An acknowledged entry survives the end of this process and of the machine's power; not the loss of its
+/// disk. A file lock keeps L4: who opens a directory that is open elsewhere is refused, and the system lets
+/// the lock go when its holder ends, however it ends.
 ///
-/// Entries go through a queue to one thread. It takes all that wait, appends them to the native log, forces the last one, and
-/// acknowledges them together: the more are under way, the more share a write.
+/// Entries go through a queue to one thread. It takes all that wait, appends them to the native log, forces
+/// the last one, and acknowledges them together: the more are under way, the more share a write.
 public final class EmbeddedLog implements Log {
     /// Where the log lies and how long it may get.
     ///
     /// @param directory its own; made if it is not there
-    /// @param limitBytes its size on disk, of which about three quarters hold entries; 0: 1 GiB. When entries do not fit the log
-    ///        fails, so it should be twice what is kept at a time, and [EmbeddedLog#forgetBefore] be called
-    /// @param segmentBytes the length of one of its files, a multiple of 4,096, which is the unit in which room comes back; 0:
-    ///        16 MiB. What it was created with stays
+    /// @param limitBytes its size on disk, of which about three quarters hold entries; 0: 1 GiB. When entries
+    ///     do not fit the log fails, so it should be twice what is kept at a time, and
+    ///     [EmbeddedLog#forgetBefore] be called
+    /// @param segmentBytes the length of one of its files, a multiple of 4,096, which is the unit in which
+    ///     room comes back; 0: 16 MiB. What it was created with stays
     public record Options(Path directory, long limitBytes, long segmentBytes) {
         /// Checked.
         public Options {
@@ -48,14 +49,18 @@ public final class EmbeddedLog implements Log {
     /// The log thread looks so often for an entry before it lets the processor go.
     private static final int LOOKS_BEFORE_SLEEPING = 200;
 
-    /// The place of an entry is remembered each time that so many bytes were written, at most: nearer ones lie in the same
-    /// segments.
+    /// The place of an entry is remembered each time that so many bytes were written, at most: nearer ones
+    /// lie in the same segments.
     private static final long MARK_BYTES_MAX = 1 << 20;
 
     /// Each write fills a block of the log.
     private static final long BLOCK_BYTES = 4096;
 
-    private enum State { FRESH, OPEN, CLOSED }
+    private enum State {
+        FRESH,
+        OPEN,
+        CLOSED
+    }
 
     /// Entries up to this number have LSNs up to this one.
     private record Mark(long number, long lsn) {}
@@ -94,7 +99,8 @@ public final class EmbeddedLog implements Log {
             throw new IllegalStateException("a log is opened once");
         }
         state = State.CLOSED; // of no use, unless all goes well
-        NativeLog opened = NativeLog.open(Library.load(), options.directory(), options.limitBytes(), options.segmentBytes());
+        NativeLog opened =
+                NativeLog.open(Library.load(), options.directory(), options.limitBytes(), options.segmentBytes());
         try {
             opened.<DamagedEntryException>read((bytes, length, lsn) -> {
                 replay.entry(bytes, 0, length);
@@ -133,9 +139,9 @@ public final class EmbeddedLog implements Log {
         return number;
     }
 
-    /// Gives up all entries before the one with this number, those replayed at the opening included: they are not replayed
-    /// again. That happens once this entry is acknowledged, which may be a snapshot of what they came to. Their room comes back by
-    /// whole segments; some of the newest may stay. From any thread.
+    /// Gives up all entries before the one with this number, those replayed at the opening included: they are
+    /// not replayed again. That happens once this entry is acknowledged, which may be a snapshot of what they
+    /// came to. Their room comes back by whole segments; some of the newest may stay. From any thread.
     ///
     /// @throws IllegalArgumentException if no entry has this number yet
     public void forgetBefore(long number) {
@@ -162,7 +168,10 @@ public final class EmbeddedLog implements Log {
             }
         } catch (Throwable problem) {
             failed = true; // L3
-            listener.failed(problem instanceof Exception expected ? expected : new IOException("the log thread failed", problem));
+            listener.failed(
+                    problem instanceof Exception expected
+                            ? expected
+                            : new IOException("the log thread failed", problem));
         }
     }
 

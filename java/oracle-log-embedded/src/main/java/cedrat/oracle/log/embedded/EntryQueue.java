@@ -9,15 +9,17 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.concurrent.atomic.AtomicReference;
 
-/// Entries on their way from the thread that puts them to the one that takes them; neither waits for the other.
+/// Entries on their way from the thread that puts them to the one that takes them; neither waits for the
+/// other.
 ///
 /// ```text
 /// buffer   entry * | -1 4            the next buffer follows
 /// entry    length 4 | bytes | zeros up to a multiple of 8
 /// ```
 ///
-/// Two buffers outside of the heap take turns, and nothing is allocated, as long as the taker keeps up by and large; where it
-/// does not, or an entry is long, there are more. So memory is bounded by what the putter lets be under way, not here.
+/// Two buffers outside of the heap take turns, and nothing is allocated, as long as the taker keeps up by and
+/// large; where it does not, or an entry is long, there are more. So memory is bounded by what the putter
+/// lets be under way, not here.
 final class EntryQueue {
     static final int BUFFER_BYTES = 1 << 20;
     private static final int LENGTH_BYTES = Integer.BYTES;

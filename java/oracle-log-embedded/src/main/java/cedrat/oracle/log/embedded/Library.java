@@ -48,12 +48,14 @@ final class Library {
         try {
             return new Library(SymbolLookup.libraryLookup(file, Arena.global()), file);
         } catch (IllegalArgumentException refused) {
-            throw new IOException(file + " cannot be loaded as libcedrat: " + refused.getMessage() + "; " + HOW, refused);
+            throw new IOException(
+                    file + " cannot be loaded as libcedrat: " + refused.getMessage() + "; " + HOW, refused);
         }
     }
 
-    private static final String HOW = "build it with `cargo build --release --locked -p cedrat-capi`, and start Java with -D"
-            + PROPERTY + "=…/target/release/" + System.mapLibraryName("cedrat");
+    private static final String HOW =
+            "build it with `cargo build --release --locked -p cedrat-capi`, and start Java with -D" + PROPERTY
+                    + "=…/target/release/" + System.mapLibraryName("cedrat");
 
     /// The file of the library: the named one, or the first in a list of directories.
     static Path file(String named, String directories) throws IOException {
@@ -77,7 +79,8 @@ final class Library {
     }
 
     private static MemorySegment find(SymbolLookup lookup, Path file, String name) throws IOException {
-        return lookup.find(name).orElseThrow(
-                () -> new IOException(file + " has no function " + name + ": it is of another version; " + HOW));
+        return lookup.find(name)
+                .orElseThrow(() ->
+                        new IOException(file + " has no function " + name + ": it is of another version; " + HOW));
     }
 }

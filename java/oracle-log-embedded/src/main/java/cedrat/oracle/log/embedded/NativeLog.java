@@ -20,9 +20,12 @@ import java.nio.file.Path;
 ///
 /// This class holds the dangerous calls of the module. They are sound because
 ///
-/// 1. descriptors and layouts below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
-/// 2. the handle is passed on only between opening and closing: `handle` is null otherwise, and one thread at a time calls;
-/// 3. memory that is passed lives as long as the call: it belongs to the arena of the log, or the caller holds it;
+/// 1. descriptors and layouts below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64
+/// bits;
+/// 2. the handle is passed on only between opening and closing: `handle` is null otherwise, and one thread at
+/// a time calls;
+/// 3. memory that is passed lives as long as the call: it belongs to the arena of the log, or the caller
+/// holds it;
 /// 4. what a cursor points at is copied before the cursor goes on.
 @SuppressWarnings("restricted")
 final class NativeLog implements AutoCloseable {
@@ -30,7 +33,8 @@ final class NativeLog implements AutoCloseable {
     private static final int STOPPED = 13;
     private static final int MESSAGE_BYTES = 1024;
 
-    // Functions are given when they are called, so that these are constants to the compiler wherever the library lies.
+    // Functions are given when they are called, so that these are constants to the compiler wherever the
+    // library lies.
     private static final MethodHandle OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle OF_LOG = function(JAVA_INT, ADDRESS);
     private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
@@ -44,8 +48,11 @@ final class NativeLog implements AutoCloseable {
 
     /// `cedrat_log_options`.
     private static final StructLayout OPTIONS = MemoryLayout.structLayout(
-            JAVA_INT.withName("must_exist"), JAVA_INT.withName("reserved_int"), JAVA_LONG.withName("log_limit_bytes"),
-            JAVA_LONG.withName("segment_bytes"), MemoryLayout.sequenceLayout(5, JAVA_LONG).withName("reserved"));
+            JAVA_INT.withName("must_exist"),
+            JAVA_INT.withName("reserved_int"),
+            JAVA_LONG.withName("log_limit_bytes"),
+            JAVA_LONG.withName("segment_bytes"),
+            MemoryLayout.sequenceLayout(5, JAVA_LONG).withName("reserved"));
     private static final VarHandle LOG_LIMIT_BYTES = field("log_limit_bytes");
     private static final VarHandle SEGMENT_BYTES = field("segment_bytes");
 
@@ -82,8 +89,8 @@ final class NativeLog implements AutoCloseable {
             SEGMENT_BYTES.set(options, 0L, segmentBytes);
             MemorySegment message = call.allocate(MESSAGE_BYTES);
             MemorySegment to = call.allocate(ADDRESS);
-            int status = (int) OPEN.invokeExact(library.open, call.allocateFrom(directory.toString()), options, to, message,
-                    (long) MESSAGE_BYTES);
+            int status = (int) OPEN.invokeExact(
+                    library.open, call.allocateFrom(directory.toString()), options, to, message, (long) MESSAGE_BYTES);
             if (status != OK) {
                 throw new IOException("the log in " + directory + " does not open: " + log.name(status) + ": "
                         + message.getString(0));
@@ -99,7 +106,9 @@ final class NativeLog implements AutoCloseable {
     /// Appends an entry and returns its LSN.
     long append(MemorySegment bytes) throws IOException {
         try {
-            check((int) APPEND.invokeExact(library.append, handle(), bytes, bytes.byteSize(), result), "an entry was refused");
+            check(
+                    (int) APPEND.invokeExact(library.append, handle(), bytes, bytes.byteSize(), result),
+                    "an entry was refused");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -132,7 +141,7 @@ final class NativeLog implements AutoCloseable {
             MemorySegment cursor = cursor(to);
             byte[] copy = new byte[64 << 10];
             try {
-                for (;;) {
+                for (; ; ) {
                     next(cursor, to, size);
                     long lsn = result.get(JAVA_LONG, 0);
                     if (lsn == 0) {
@@ -163,7 +172,9 @@ final class NativeLog implements AutoCloseable {
 
     private void next(MemorySegment cursor, MemorySegment bytes, MemorySegment size) throws IOException {
         try {
-            check((int) CURSOR_NEXT.invokeExact(library.cursorNext, cursor, bytes, size, result), "the log cannot be read");
+            check(
+                    (int) CURSOR_NEXT.invokeExact(library.cursorNext, cursor, bytes, size, result),
+                    "the log cannot be read");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -177,7 +188,8 @@ final class NativeLog implements AutoCloseable {
         }
     }
 
-    /// Closes the log; what was appended is durable then. Once it has stopped there is nothing to be said that was not said.
+    /// Closes the log; what was appended is durable then. Once it has stopped there is nothing to be said
+    /// that was not said.
     @Override
     public void close() throws IOException {
         if (handle == null) {

@@ -4,8 +4,9 @@ import cedrat.oracle.log.Log;
 import java.nio.file.Path;
 import java.util.concurrent.Semaphore;
 
-/// A process that appends numbered entries until it is killed, or its log has failed, and prints what becomes of them:
-/// `kept NUMBER` for each acknowledgement, `failed TEXT`. With a third argument its disk fails once that many were kept.
+/// A process that appends numbered entries until it is killed, or its log has failed, and prints what becomes
+/// of them: `kept NUMBER` for each acknowledgement, `failed TEXT`. With a third argument its disk fails once
+/// that many were kept.
 final class AppendingProcess {
     private static final int UNDER_WAY_MAX = 20;
 
@@ -36,7 +37,7 @@ final class AppendingProcess {
                     mayAppend.release(UNDER_WAY_MAX);
                 }
             });
-            for (long number = replayed.next;; number++) {
+            for (long number = replayed.next; ; number++) {
                 mayAppend.acquire();
                 if (hasFailed.tryAcquire()) {
                     break;
@@ -57,7 +58,10 @@ final class AppendingProcess {
     /// From here on each write to the log fails: no file of this process may be longer than a few bytes.
     private static void letTheDiskFail() throws Exception {
         String me = Long.toString(ProcessHandle.current().pid());
-        int status = new ProcessBuilder("prlimit", "--pid", me, "--fsize=16:").inheritIO().start().waitFor();
+        int status = new ProcessBuilder("prlimit", "--pid", me, "--fsize=16:")
+                .inheritIO()
+                .start()
+                .waitFor();
         if (status != 0) {
             throw new AssertionError("prlimit: " + status);
         }

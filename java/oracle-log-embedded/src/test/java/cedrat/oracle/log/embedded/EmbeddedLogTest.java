@@ -132,13 +132,14 @@ class EmbeddedLogTest extends LogContract {
             long kept = -1;
             try (BufferedReader lines = process.inputReader()) {
                 long enough = before + 20 + 60 * run;
-                for (String line; (line = lines.readLine()) != null;) {
+                for (String line; (line = lines.readLine()) != null; ) {
                     assertTrue(line.startsWith("kept "), line);
                     kept = Long.parseLong(line.substring(5));
                     if (kept >= enough && enough >= 0) {
                         EmbeddedLog second = new EmbeddedLog(options(folder));
                         assertThrows(IOException.class, () -> second.open(new Numbered(), new Told()), "L4");
-                        process.toHandle().destroyForcibly(); // unlike the process's own, it lets what was printed be read
+                        process.toHandle()
+                                .destroyForcibly(); // unlike the process's own, it lets what was printed be read
                         enough = Long.MAX_VALUE;
                     }
                 }
@@ -146,7 +147,8 @@ class EmbeddedLogTest extends LogContract {
             assertEquals(128 + 9, process.waitFor(), "it was killed");
             Numbered replayed = replayed(options(folder));
             assertEquals(0, replayed.first);
-            assertTrue(replayed.next > kept, "L2: entry " + kept + " was acknowledged, " + replayed.next + " are there");
+            assertTrue(
+                    replayed.next > kept, "L2: entry " + kept + " was acknowledged, " + replayed.next + " are there");
             before = replayed.next;
         }
     }
@@ -162,7 +164,8 @@ class EmbeddedLogTest extends LogContract {
         assertEquals(0, process.waitFor(), lines::toString);
         assertEquals("closed", lines.getLast());
         String failed = lines.get(lines.size() - 2);
-        assertTrue(failed.startsWith("failed ") && failed.contains("CEDRAT_STOPPED") && failed.contains("reopen"), failed);
+        assertTrue(
+                failed.startsWith("failed ") && failed.contains("CEDRAT_STOPPED") && failed.contains("reopen"), failed);
         List<String> before = lines.subList(0, lines.size() - 2);
         assertTrue(before.stream().allMatch(line -> line.startsWith("kept ")), before::toString);
         long kept = Long.parseLong(before.getLast().substring(5));
@@ -172,11 +175,17 @@ class EmbeddedLogTest extends LogContract {
 
     private static Process start(String... arguments) throws IOException {
         String classPath = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "--enable-native-access=ALL-UNNAMED", "-D" + Library.PROPERTY + "=" + System.getProperty(Library.PROPERTY),
-                "-cp", classPath, AppendingProcess.class.getName()));
+        List<String> command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "--enable-native-access=ALL-UNNAMED",
+                "-D" + Library.PROPERTY + "=" + System.getProperty(Library.PROPERTY),
+                "-cp",
+                classPath,
+                AppendingProcess.class.getName()));
         command.addAll(List.of(arguments));
-        return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        return new ProcessBuilder(command)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
     }
 
     @Test
@@ -207,7 +216,8 @@ class EmbeddedLogTest extends LogContract {
         assertTrue(found[0] < 1000, found[0] + " entries are left");
     }
 
-    /// What earlier openings left is given up too; nothing is before the entry that says what it came to is kept.
+    /// What earlier openings left is given up too; nothing is before the entry that says what it came to is
+    /// kept.
     @Test
     void whatIsForgottenIsNotReplayed() throws Exception {
         Told told = new Told();
@@ -291,7 +301,9 @@ class EmbeddedLogTest extends LogContract {
             EmbeddedLog log = new EmbeddedLog(options(folder));
             IOException refused = assertThrows(IOException.class, () -> log.open(new Numbered(), new Told()));
             assertTrue(refused.getMessage().contains("CEDRAT_DAMAGED"), refused.getMessage());
-            assertTrue(refused.getMessage().contains(segment + ", byte " + (first + within / 64 * 64) + ":"), refused.getMessage());
+            assertTrue(
+                    refused.getMessage().contains(segment + ", byte " + (first + within / 64 * 64) + ":"),
+                    refused.getMessage());
             log.close();
             damage(segment, at); // back again
         }
@@ -320,10 +332,11 @@ class EmbeddedLogTest extends LogContract {
 
     @Test
     void aMissingLibraryIsToldWithWhatToDo() {
-        IOException missing =
-                assertThrows(IOException.class, () -> Library.file(folder.resolve("none.so").toString(), ""));
+        IOException missing = assertThrows(
+                IOException.class, () -> Library.file(folder.resolve("none.so").toString(), ""));
         assertTrue(missing.getMessage().contains("none.so"), missing.getMessage());
-        assertTrue(missing.getMessage().contains("cargo build --release --locked -p cedrat-capi"), missing.getMessage());
+        assertTrue(
+                missing.getMessage().contains("cargo build --release --locked -p cedrat-capi"), missing.getMessage());
         missing = assertThrows(IOException.class, () -> Library.file("", folder + ":" + folder.resolve("other")));
         assertTrue(missing.getMessage().contains(folder.resolve("other").toString()), missing.getMessage());
     }

@@ -17,13 +17,14 @@ import org.junit.jupiter.api.Timeout;
 
 class EntryQueueTest {
     private static byte[] entry(SplittableRandom random) {
-        int length = switch (random.nextInt(20)) {
-            case 0 -> random.nextInt(3 * EntryQueue.BUFFER_BYTES);
-            case 1, 2 -> random.nextInt(EntryQueue.BUFFER_BYTES);
-            case 3 -> EntryQueue.BUFFER_BYTES - random.nextInt(20);
-            case 4 -> 0;
-            default -> random.nextInt(500);
-        };
+        int length =
+                switch (random.nextInt(20)) {
+                    case 0 -> random.nextInt(3 * EntryQueue.BUFFER_BYTES);
+                    case 1, 2 -> random.nextInt(EntryQueue.BUFFER_BYTES);
+                    case 3 -> EntryQueue.BUFFER_BYTES - random.nextInt(20);
+                    case 4 -> 0;
+                    default -> random.nextInt(500);
+                };
         byte[] entry = new byte[length];
         Arrays.fill(entry, (byte) random.nextInt());
         return entry;
@@ -79,7 +80,7 @@ class EntryQueueTest {
             }
         });
         putter.start();
-        for (int number = 0; number < count;) {
+        for (int number = 0; number < count; ) {
             MemorySegment entry = queue.take();
             if (entry == null) {
                 Thread.onSpinWait();

@@ -57,12 +57,14 @@ final class Figures {
         int blocks = 4096;
         Files.write(file, new byte[blocks * 4096]);
         ByteBuffer block = ByteBuffer.allocateDirect(8192).alignedSlice(4096).limit(4096);
-        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.DSYNC,
-                direct())) {
+        try (FileChannel channel =
+                FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.DSYNC, direct())) {
             channel.force(true);
             long[] nanos = new long[1 << 20];
             int count = 0;
-            for (long end = System.nanoTime() + (long) (seconds * 1e9); System.nanoTime() < end && count < nanos.length; count++) {
+            for (long end = System.nanoTime() + (long) (seconds * 1e9);
+                    System.nanoTime() < end && count < nanos.length;
+                    count++) {
                 long began = System.nanoTime();
                 channel.write(block.clear().limit(4096), (count % blocks) * 4096L);
                 nanos[count] = System.nanoTime() - began;
@@ -75,7 +77,10 @@ final class Figures {
     /// Past the system's cache; the module that says so is not for modules to rely on.
     private static OpenOption direct() throws ReflectiveOperationException {
         Object[] options = Class.forName("com.sun.nio.file.ExtendedOpenOption").getEnumConstants();
-        return (OpenOption) Arrays.stream(options).filter(option -> option.toString().equals("DIRECT")).findFirst().orElseThrow();
+        return (OpenOption) Arrays.stream(options)
+                .filter(option -> option.toString().equals("DIRECT"))
+                .findFirst()
+                .orElseThrow();
     }
 
     private static void oneAtATime(Path directory, double seconds) throws Exception {
@@ -87,7 +92,9 @@ final class Figures {
             int count = 0;
             long last = 0;
             window.free.acquire();
-            for (long end = System.nanoTime() + (long) (seconds * 1e9); System.nanoTime() < end && count < nanos.length; count++) {
+            for (long end = System.nanoTime() + (long) (seconds * 1e9);
+                    System.nanoTime() < end && count < nanos.length;
+                    count++) {
                 long began = System.nanoTime();
                 last = log.append(entry, 0, entry.length);
                 window.free.acquire();
@@ -117,15 +124,17 @@ final class Figures {
             }
             window.free.acquire(outstanding);
             double took = (System.nanoTime() - began) / 1e9;
-            System.out.printf("%d outstanding: %.0f entries/s, %.1f to a telling, %d ns in append%n", outstanding, count / took,
-                    (double) count / window.tellings, inAppend / count);
+            System.out.printf(
+                    "%d outstanding: %.0f entries/s, %.1f to a telling, %d ns in append%n",
+                    outstanding, count / took, (double) count / window.tellings, inAppend / count);
             log.forgetBefore(count);
         }
     }
 
     private static void tell(String what, long[] nanos, int count) {
         Arrays.sort(nanos, 0, count);
-        System.out.printf("%s: p50 %.1f us, p99 %.1f us, %d of them%n", what, nanos[count / 2] / 1e3, nanos[count * 99 / 100] / 1e3,
-                count);
+        System.out.printf(
+                "%s: p50 %.1f us, p99 %.1f us, %d of them%n",
+                what, nanos[count / 2] / 1e3, nanos[count * 99 / 100] / 1e3, count);
     }
 }

@@ -13,7 +13,8 @@ final class Numbered implements Log.Replay {
     long first = -1;
     long next;
 
-    /// Entry number so and so; some are longer than a record of the log may be, one has nothing but its number.
+    /// Entry number so and so; some are longer than a record of the log may be, one has nothing but its
+    /// number.
     static byte[] entry(long number) {
         int length = number % 50 == 7 ? 300_000 : (int) (number * 37 % 400);
         byte[] bytes = new byte[Long.BYTES + length];
@@ -26,7 +27,9 @@ final class Numbered implements Log.Replay {
     public void entry(byte[] bytes, int from, int length) {
         long number = ByteBuffer.wrap(bytes, from, length).getLong();
         byte[] expected = entry(number);
-        assertTrue(Arrays.equals(expected, 0, expected.length, bytes, from, from + length), "entry " + number + " is another");
+        assertTrue(
+                Arrays.equals(expected, 0, expected.length, bytes, from, from + length),
+                "entry " + number + " is another");
         if (first < 0) {
             first = number;
         } else {
