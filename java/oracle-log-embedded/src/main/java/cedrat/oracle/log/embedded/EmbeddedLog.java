@@ -41,6 +41,18 @@ public final class EmbeddedLog implements Log {
         public Options(Path directory) {
             this(directory, 0, 0);
         }
+
+        /// For a log that is cut to about so many bytes: with room for what comes between two cuts, and for
+        /// snapshots as long as all the rest, in files that are short enough to go one by one.
+        public static Options keeping(Path directory, long bytes) {
+            long segment = Math.clamp(Long.highestOneBit(bytes) / SEGMENTS_KEPT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+            return new Options(directory, LIMIT_FACTOR * bytes, segment);
+        }
+
+        private static final long LIMIT_FACTOR = 4;
+        private static final long SEGMENTS_KEPT = 16;
+        private static final long SEGMENT_BYTES_MIN = 64 << 10;
+        private static final long SEGMENT_BYTES_MAX = 16 << 20;
     }
 
     /// So many bytes are appended before they are forced, at most, for they wait in memory.
@@ -71,6 +83,7 @@ public final class EmbeddedLog implements Log {
     private Thread persisting;
     private NativeLog log;
     private Listener listener;
+    /// The number of the newest entry. Written by the thread that appends.
     private volatile long numbered;
 
     private volatile boolean asleep;
@@ -82,8 +95,9 @@ public final class EmbeddedLog implements Log {
     private final ArrayDeque<Mark> marks = new ArrayDeque<>();
     private final long markBytes;
     private long markedBytes;
-    private long acknowledged;
     private long lastLsn;
+    /// Written by it alone.
+    private volatile long acknowledged;
 
     /// A fresh one.
     public EmbeddedLog(Options options) {
@@ -105,6 +119,8 @@ public final class EmbeddedLog implements Log {
             opened.<DamagedEntryException>read((bytes, length, lsn) -> {
                 replay.entry(bytes, 0, length);
                 lastLsn = lsn;
+                numbered++;
+                mark(numbered, length);
             });
         } catch (Throwable problem) {
             try (opened) {
@@ -112,7 +128,10 @@ public final class EmbeddedLog implements Log {
             }
         }
         log = opened;
-        marks.add(new Mark(0, lastLsn));
+        acknowledged = numbered;
+        if (numbered > 0) {
+            marks.add(new Mark(numbered, lastLsn));
+        }
         persisting = Thread.ofPlatform().name("oracle-log").daemon().unstarted(this::persist);
         state = State.OPEN;
         persisting.start();
@@ -139,14 +158,14 @@ public final class EmbeddedLog implements Log {
         return number;
     }
 
-    /// Gives up all entries before the one with this number, those replayed at the opening included: they are
-    /// not replayed again. That happens once this entry is acknowledged, which may be a snapshot of what they
-    /// came to. Their room comes back by whole segments; some of the newest may stay. From any thread.
-    ///
-    /// @throws IllegalArgumentException if no entry has this number yet
+    /// Room comes back by whole segments.
+    @Override
     public void forgetBefore(long number) {
-        if (number < 1 || number > numbered) {
-            throw new IllegalArgumentException("there is no entry " + number);
+        if (state != State.OPEN) {
+            throw new IllegalStateException("the log is not open");
+        }
+        if (number > acknowledged) {
+            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
         }
         forgetBefore.accumulateAndGet(number, Math::max);
         wake();
@@ -212,6 +231,11 @@ public final class EmbeddedLog implements Log {
         log.force(lastLsn);
         acknowledged = number;
         listener.acknowledged(number);
+        mark(number, bytes);
+    }
+
+    /// So many bytes were written up to this entry, the last one there is.
+    private void mark(long number, long bytes) {
         markedBytes += bytes + BLOCK_BYTES;
         if (markedBytes >= markBytes) {
             marks.add(new Mark(number, lastLsn));
@@ -235,13 +259,11 @@ public final class EmbeddedLog implements Log {
     private Mark unwanted() {
         long before = forgetBefore.get();
         Mark found = null;
-        if (before <= acknowledged) { // else what they came to might be lost with them
-            for (Mark mark : marks) {
-                if (mark.number() >= before) {
-                    break;
-                }
-                found = mark;
+        for (Mark mark : marks) {
+            if (mark.number() >= before) {
+                break;
             }
+            found = mark;
         }
         return found;
     }

@@ -23,7 +23,7 @@ final class AppendingProcess {
 
                 @Override
                 public void acknowledged(long number) {
-                    System.out.println("kept " + (replayed.next + number - 1));
+                    System.out.println("kept " + (number - 1));
                     System.out.flush();
                     mayAppend.release((int) (number - before));
                     before = number;

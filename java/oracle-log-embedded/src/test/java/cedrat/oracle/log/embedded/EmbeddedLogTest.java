@@ -80,7 +80,7 @@ class EmbeddedLogTest extends LogContract {
                 assertEquals(opening * 120, replayed.next);
                 append(log, told, replayed.next, replayed.next + 120);
             }
-            assertEquals(120, told.newest(), "numbers begin anew");
+            assertEquals((opening + 1) * 120, told.newest(), "numbers go on behind what was replayed");
         }
         assertEquals(480, replayed(options(folder)).next);
     }
@@ -205,7 +205,6 @@ class EmbeddedLogTest extends LogContract {
                 }
             }
             assertThrows(IllegalArgumentException.class, () -> log.forgetBefore(10_001));
-            assertThrows(IllegalArgumentException.class, () -> log.forgetBefore(0));
         }
         assertTrue(size(folder.resolve("log")) <= options.limitBytes(), size(folder.resolve("log")) + " bytes");
         int[] found = {0};
@@ -216,8 +215,7 @@ class EmbeddedLogTest extends LogContract {
         assertTrue(found[0] < 1000, found[0] + " entries are left");
     }
 
-    /// What earlier openings left is given up too; nothing is before the entry that says what it came to is
-    /// kept.
+    /// L5: what earlier openings left is given up too.
     @Test
     void whatIsForgottenIsNotReplayed() throws Exception {
         Told told = new Told();
@@ -231,10 +229,18 @@ class EmbeddedLogTest extends LogContract {
             log.open(replayed, again);
             assertEquals(200, replayed.next);
             append(log, again, 200, 210);
-            log.forgetBefore(1);
+            log.forgetBefore(201);
+            log.forgetBefore(17); // asks for nothing more
         }
         Numbered replayed = replayed(options(folder));
         assertEquals(200, replayed.first);
+        assertEquals(210, replayed.next);
+        try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
+            log.open(new Numbered(), new Told());
+            log.forgetBefore(10);
+        }
+        replayed = replayed(options(folder));
+        assertTrue(200 <= replayed.first && replayed.first <= 209, "L5: entry " + replayed.first + " is the first");
         assertEquals(210, replayed.next);
     }
 
@@ -316,8 +322,8 @@ class EmbeddedLogTest extends LogContract {
         EntryWriter writer = new EntryWriter();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open((bytes, from, length) -> {}, new Told());
-            for (long newest : new long[] {5, 9}) {
-                writer.begin(newest - 4);
+            for (long newest : new long[] {5, 9}) { // from 0 to 5, and from 4 to 9
+                writer.begin(newest == 5 ? 0 : 4);
                 writer.close(newest);
                 log.append(writer.bytes(), 0, writer.length());
             }

@@ -17,13 +17,18 @@ final class Figures {
     private Figures() {}
 
     /// Counts acknowledgements and lets as many entries go on.
-    private static final class Window implements Log.Listener {
+    private static final class Window implements Log.Listener, Log.Replay {
         final Semaphore free;
         private long before;
         long tellings;
 
         Window(int outstanding) {
             free = new Semaphore(outstanding);
+        }
+
+        @Override
+        public void entry(byte[] bytes, int from, int length) {
+            before++;
         }
 
         @Override
@@ -86,7 +91,7 @@ final class Figures {
     private static void oneAtATime(Path directory, double seconds) throws Exception {
         Window window = new Window(1);
         try (EmbeddedLog log = new EmbeddedLog(new EmbeddedLog.Options(directory, 2L << 30, 0))) {
-            log.open((bytes, from, length) -> {}, window);
+            log.open(window, window);
             byte[] entry = new byte[ENTRY_BYTES];
             long[] nanos = new long[1 << 20];
             int count = 0;
@@ -108,7 +113,7 @@ final class Figures {
     private static void many(Path directory, int outstanding, double seconds) throws Exception {
         Window window = new Window(outstanding);
         try (EmbeddedLog log = new EmbeddedLog(new EmbeddedLog.Options(directory, 2L << 30, 0))) {
-            log.open((bytes, from, length) -> {}, window);
+            log.open(window, window);
             byte[] entry = new byte[ENTRY_BYTES];
             long count = 0;
             long inAppend = 0;
@@ -127,7 +132,7 @@ final class Figures {
             System.out.printf(
                     "%d outstanding: %.0f entries/s, %.1f to a telling, %d ns in append%n",
                     outstanding, count / took, (double) count / window.tellings, inAppend / count);
-            log.forgetBefore(count);
+            log.forgetBefore(window.before);
         }
     }
 
