@@ -130,6 +130,11 @@ final class HeldLog implements Log {
         return List.copyOf(entries.subList(forgotten, acknowledged));
     }
 
+    /// All that was ever acknowledged, as if nothing was forgotten.
+    synchronized List<byte[]> everything() {
+        return List.copyOf(entries.subList(0, acknowledged));
+    }
+
     /// What a later opening finds if it finds everything.
     synchronized List<byte[]> all() {
         return List.copyOf(entries.subList(forgotten, entries.size()));
