@@ -230,7 +230,9 @@ fn threads_append_whole_entries() {
             let log = &log;
             scope.spawn(move || {
                 let bytes = entry(number, 150_000);
-                (0..20).for_each(|_| drop(log.append(&bytes).expect("room")));
+                for _ in 0..20 {
+                    log.append(&bytes).expect("room");
+                }
             });
         }
     });
