@@ -266,7 +266,7 @@ fn run(seed: u64) -> Ran {
             let bytes = [&id.to_le_bytes()[..], &entry(id, len)].concat();
             let lsn = log.append(&bytes).expect("room");
             appended.push((lsn, bytes));
-            if number % (2 + seed % 3) == 0 {
+            if number % (2 + seed % 3) == 0 || number == 29 {
                 log.force(lsn).expect("the log runs");
                 sim.mark(id + 1); // so many are acknowledged
             }
