@@ -2,6 +2,7 @@
 @SuppressWarnings("requires-automatic") // of Prometheus
 module cedrat.oracle.server {
     requires transitive cedrat.oracle.log;
+    requires cedrat.oracle.log.embedded;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.state;
     requires cedrat.oracle.transport;

@@ -1,8 +1,6 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.Log;
-import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.Protocol;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -11,6 +9,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -22,7 +21,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.",
-        subcommands = Main.Serve.class)
+        subcommands = {Main.Serve.class, LogCommand.class})
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
@@ -51,20 +50,7 @@ public final class Main implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        throw new ParameterException(spec.commandLine(), "what shall it do? `serve` serves");
-    }
-
-    /// What logs there are.
-    enum LogKind {
-        /// Keeps nothing.
-        NONE {
-            @Override
-            Log make() {
-                return new VolatileLog();
-            }
-        };
-
-        abstract Log make();
+        throw new ParameterException(spec.commandLine(), "what shall it do? `serve` serves, `log dump` shows a log");
     }
 
     /// `cedrat-oracle serve`.
@@ -98,13 +84,8 @@ public final class Main implements Callable<Integer> {
                 description = "The port to listen on; 0 for any (default: ${DEFAULT-VALUE}).")
         private int port;
 
-        @Option(
-                names = "--log",
-                paramLabel = "KIND",
-                required = true,
-                description =
-                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
-        private LogKind log;
+        @Mixin
+        private LogOptions log;
 
         @Option(
                 names = "--rows-log2",
@@ -217,7 +198,8 @@ public final class Main implements Callable<Integer> {
                         Duration.ofMillis(sessionTimeoutMs),
                         rowsMax,
                         outstandingMax,
-                        networkThreads);
+                        networkThreads,
+                        log.bytesMax());
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

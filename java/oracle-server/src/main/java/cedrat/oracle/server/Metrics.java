@@ -92,6 +92,10 @@ final class Metrics {
                 reading.appended() - reading.acknowledged());
         counter("log_entries", "Entries that the log was given.", reading.appended());
         counter("log_written_bytes", "Bytes of these entries.", reading.logBytes());
+        gauge(
+                "snapshot_age_rows",
+                "Rows that were committed since the newest whole snapshot in the log was begun.",
+                reading.snapshotAge());
         durations("reply", "From the first decision of a batch to its replies, for each request.", reading.replies());
         durations("log_append", "From an append to its acknowledgement.", reading.appends());
     }

@@ -4,6 +4,7 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
+import cedrat.oracle.log.SnapshotRule;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Transport;
 import io.netty.bootstrap.ServerBootstrap;
@@ -81,13 +82,21 @@ public final class OracleServer implements AutoCloseable {
         decide = transport.loops(1, "decide");
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
-        persister = new Persister(loop, oracle, entry, log, this::stop, fault);
+        SnapshotRule rule = new SnapshotRule(oracle.window(), options.logBytesMax());
+        persister = new Persister(loop, oracle, entry, log, rule, this::stop, fault);
         decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
         try {
-            OracleReplay replay = new OracleReplay(oracle);
+            OracleReplay replay = new OracleReplay(oracle, rule);
             log.open(replay, persister);
             replay.end();
+            RECORDS.atInfo()
+                    .addKeyValue("entries", rule.entries())
+                    .addKeyValue("newest", oracle.newest())
+                    .addKeyValue("open", oracle.open())
+                    .addKeyValue("halfAborted", oracle.halfAborted())
+                    .addKeyValue("halfCommitted", oracle.halfCommitted())
+                    .log("the log is open");
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;
@@ -97,13 +106,7 @@ public final class OracleServer implements AutoCloseable {
                 log.close();
             }
         }
-        RECORDS.atInfo()
-                .addKeyValue("address", address())
-                .addKeyValue("newest", oracle.newest())
-                .addKeyValue("open", oracle.open())
-                .addKeyValue("halfAborted", oracle.halfAborted())
-                .addKeyValue("halfCommitted", oracle.halfCommitted())
-                .log("serving");
+        RECORDS.atInfo().addKeyValue("address", address()).log("serving");
         long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
         loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
     }

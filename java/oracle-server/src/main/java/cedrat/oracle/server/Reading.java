@@ -30,6 +30,7 @@ record Reading(
         long appended,
         long acknowledged,
         long logBytes,
+        long snapshotAge,
         Durations.Copy replies,
         Durations.Copy appends) {
     static Reading of(StatusOracle oracle, Sessions sessions, Persister persister) {
@@ -57,6 +58,7 @@ record Reading(
                 persister.appended(),
                 persister.acknowledged(),
                 persister.logBytes(),
+                persister.snapshotAge(),
                 persister.replyDurations().copy(),
                 persister.appendDurations().copy());
     }

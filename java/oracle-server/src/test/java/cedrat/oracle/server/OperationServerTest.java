@@ -105,6 +105,7 @@ class OperationServerTest {
             assertMetric(1, metrics, "open_transactions");
             assertMetric(1, metrics, "half_aborted");
             assertMetric(1, metrics, "half_committed");
+            assertMetric(1, metrics, "snapshot_age_rows");
             assertMetric(2, metrics, "sessions");
             assertMetric(2, metrics, "connections");
             assertMetric(0, metrics, "log_lag_entries");
