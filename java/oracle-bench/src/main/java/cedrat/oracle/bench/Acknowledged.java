@@ -5,9 +5,9 @@ import java.io.DataOutput;
 import java.io.IOException;
 import java.util.Arrays;
 
-/// Which commits there were: how many and their sum, for each stretch of commit timestamps. Two that were collected in
-/// different orders, or in parts, can be compared; a commit that only one of them has, or that has another start
-/// timestamp or other rows in one, is seen but for a chance of 2^-64.
+/// Which commits there were: how many and their sum, for each stretch of commit timestamps. Two that were
+/// collected in different orders, or in parts, can be compared; a commit that only one of them has, or that
+/// has another start timestamp or other rows in one, is seen but for a chance of 2^-64.
 final class Acknowledged {
     private static final int STRETCH_SHIFT = 12;
 
@@ -45,8 +45,8 @@ final class Acknowledged {
         return Arrays.stream(counts).asLongStream().sum();
     }
 
-    /// Where the two differ among commits later than `after`, in words; `null` if nowhere. The stretch that `after`
-    /// lies in is left out.
+    /// Where the two differ among commits later than `after`, in words; `null` if nowhere. The stretch that
+    /// `after` lies in is left out.
     String difference(Acknowledged other, long after) {
         int first = after == 0 ? 0 : Math.toIntExact(after >>> STRETCH_SHIFT) + 1;
         for (int stretch = first; stretch < Math.max(stretches, other.stretches); stretch++) {
@@ -54,8 +54,8 @@ final class Acknowledged {
             int otherCount = stretch < other.stretches ? other.counts[stretch] : 0;
             boolean isSame = count == 0 || otherCount == 0 || sums[stretch] == other.sums[stretch];
             if (count != otherCount || !isSame) {
-                return count + " and " + otherCount + " commits" + (isSame ? "" : ", not the same,") + " from timestamp "
-                        + ((long) stretch << STRETCH_SHIFT) + " on";
+                return count + " and " + otherCount + " commits" + (isSame ? "" : ", not the same,")
+                        + " from timestamp " + ((long) stretch << STRETCH_SHIFT) + " on";
             }
         }
         return null;

@@ -73,10 +73,9 @@ public final class ClientProcess implements Callable<Integer> {
     public Integer call() throws Exception {
         Results results = new Results();
         CountDownLatch ended = new CountDownLatch(connections);
-        Load.Wanted wanted = new Load.Wanted(
-                outstanding, outstandingWarm, keySpace, cleaned, perSecond / connections, keep);
-        Peer system =
-                (Peer) Class.forName(peer).getDeclaredConstructor().newInstance();
+        Load.Wanted wanted =
+                new Load.Wanted(outstanding, outstandingWarm, keySpace, cleaned, perSecond / connections, keep);
+        Peer system = (Peer) Class.forName(peer).getDeclaredConstructor().newInstance();
         List<Runnable> turns = new ArrayList<>();
         for (int number = 0; number < connections; number++) {
             Load load = new Load(wanted, seed + number, () -> phase, results, ended);

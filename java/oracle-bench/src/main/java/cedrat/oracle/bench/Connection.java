@@ -1,6 +1,7 @@
 package cedrat.oracle.bench;
 
-/// A connection to a system that is measured. It takes requests, and tells its [Load] the answers; both on one thread.
+/// A connection to a system that is measured. It takes requests, and tells its [Load] the answers; both on
+/// one thread.
 public interface Connection extends AutoCloseable {
     /// Runs something on the connection's thread. **Threads:** any may call.
     void execute(Runnable work);
@@ -11,8 +12,8 @@ public interface Connection extends AutoCloseable {
     /// Asks to commit the first `count` of these rows; [Load#decided] is the answer.
     void commit(int worker, long start, long[] rows, int count);
 
-    /// Says that the transactions that began at the first `count` of `starts` are cleaned up. Systems that need not
-    /// know do nothing; [Load#cleaned] is the answer of those that do.
+    /// Says that the transactions that began at the first `count` of `starts` are cleaned up. Systems that
+    /// need not know do nothing; [Load#cleaned] is the answer of those that do.
     default void cleaned(long[] starts, int count) {}
 
     /// Nothing more is asked for.

@@ -76,7 +76,8 @@ final class Figures {
     private void goal(String what, OptionalDouble reached, String sense, double wanted, boolean holds) {
         String verdict = reached.isEmpty() ? "not measured" : holds ? "reached" : "MISSED";
         String value = reached.isEmpty() ? "-" : String.format(Locale.ROOT, "%,.2f", reached.getAsDouble());
-        goals.add(String.format(Locale.ROOT, "%-12s  %12s  (wanted %s %,.2f)  %s", verdict, value, sense, wanted, what));
+        goals.add(
+                String.format(Locale.ROOT, "%-12s  %12s  (wanted %s %,.2f)  %s", verdict, value, sense, wanted, what));
     }
 
     /// What was reached of all goals: with the figures, or, if those are for other programs, beside them.

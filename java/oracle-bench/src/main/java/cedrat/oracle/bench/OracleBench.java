@@ -32,7 +32,8 @@ public final class OracleBench implements Callable<Integer> {
     private static final int OUTSTANDING_WARM = 100;
     private static final int ROWS_LOG2 = 25;
     /// What the map of rows takes, and as much again for all else.
-    private static final List<String> CLIENT_JVM = List.of("-XX:+UseSerialGC", "-Xmx256m", "--enable-native-access=ALL-UNNAMED");
+    private static final List<String> CLIENT_JVM =
+            List.of("-XX:+UseSerialGC", "-Xmx256m", "--enable-native-access=ALL-UNNAMED");
 
     /// How much is asked for at a time.
     record Pressure(int clients, int outstanding) {}
@@ -84,8 +85,9 @@ public final class OracleBench implements Callable<Integer> {
     @Option(
             names = "--steady",
             paramLabel = "MINUTES",
-            description = "For so long, four fifths of what three clients can get: the longest gap between replies, and the"
-                    + " collector's pauses.")
+            description =
+                    "For so long, four fifths of what three clients can get: the longest gap between replies, and the"
+                            + " collector's pauses.")
     private Integer steadyMinutes;
 
     @Option(
@@ -205,8 +207,7 @@ public final class OracleBench implements Callable<Integer> {
 
     /// Measures a point and adds its figures; `null` if an answer was wrong, or the log does not hold what was
     /// acknowledged.
-    private Measured measure(Target target, Pressure pressure, Course course)
-            throws IOException, InterruptedException {
+    private Measured measure(Target target, Pressure pressure, Course course) throws IOException, InterruptedException {
         Map<String, Object> params = params(target, pressure);
         if (course.perSecond() > 0) {
             params.put("per_second", Math.round(course.perSecond()));
@@ -246,7 +247,8 @@ public final class OracleBench implements Callable<Integer> {
             int processes = Math.min(pressure.clients(), CLIENT_PROCESSES_MAX);
             for (int number = 0; number < processes; number++) {
                 int connections = (pressure.clients() + number) / processes;
-                clients.add(client(target, pressure, course, port, connections, course.perSecond() / processes, number));
+                clients.add(
+                        client(target, pressure, course, port, connections, course.perSecond() / processes, number));
             }
             Thread.sleep(Duration.ofSeconds(course.warmUpSeconds()));
             tell(clients, Phase.SETTLING);
@@ -311,9 +313,17 @@ public final class OracleBench implements Callable<Integer> {
         figures.add(target.system(), params, "abort_rate", results.aborted / count, "1");
         figures.add(target.system(), params, "longest_gap_ms", results.longestGap / 1e6, "ms");
         figures.add(
-                target.system(), params, "client_cpu_us_per_commit", measured.clientTime().toNanos() / 1e3 / count, "us");
+                target.system(),
+                params,
+                "client_cpu_us_per_commit",
+                measured.clientTime().toNanos() / 1e3 / count,
+                "us");
         figures.add(
-                target.system(), params, "server_cpu_us_per_commit", measured.serverTime().toNanos() / 1e3 / count, "us");
+                target.system(),
+                params,
+                "server_cpu_us_per_commit",
+                measured.serverTime().toNanos() / 1e3 / count,
+                "us");
     }
 
     /// Whether the log that the server has left holds exactly the commits that were acknowledged.
@@ -374,7 +384,9 @@ public final class OracleBench implements Callable<Integer> {
         figures.atLeast("commits/s, log in the server", embedded, 400_000);
         figures.atMost("µs of a commit alone, log in the server", one("embedded", one), 200);
         figures.atLeast(
-                "commits/s, log in BookKeeper", figures.best("cedrat", "commits_per_s", Map.of("log", "bookkeeper")), 100_000);
+                "commits/s, log in BookKeeper",
+                figures.best("cedrat", "commits_per_s", Map.of("log", "bookkeeper")),
+                100_000);
         figures.atMost("µs of a commit alone, log in BookKeeper", one("bookkeeper", one), 1_000);
         figures.printGoals();
     }

@@ -11,8 +11,9 @@ import org.apache.omid.tso.TSOServerConfig;
 
 /// Apache Omid's timestamp oracle as a process. It keeps its timestamps in memory and its commits nowhere.
 ///
-/// Its argument says how it collects commits before it persists and answers them: `default` as it comes (25 a batch, or
-/// after 10 ms), `tuned` as was found to be best by trying (500, or after 1 ms, the least that it takes).
+/// Its argument says how it collects commits before it persists and answers them: `default` as it comes (25 a
+/// batch, or after 10 ms), `tuned` as was found to be best by trying (500, or after 1 ms, the least that it
+/// takes).
 final class OmidServer {
     private OmidServer() {}
 
