@@ -26,8 +26,8 @@ public final class Load {
     /// @param outstandingWarm the same while the compiler is at work
     /// @param keySpace rows to draw from
     /// @param cleaned so many transactions at a time are said to be cleaned up; 0 for none ever
-    /// @param perSecond transactions begin so often, instead of each as soon as the one before has ended; 0 for
-    // that
+    /// @param perSecond transactions begin so often, instead of each as soon as the one before has ended; 0
+    ///     for that
     /// @param keep whether what is acknowledged is kept, and start timestamps must ascend
     record Wanted(int outstanding, int outstandingWarm, long keySpace, int cleaned, double perSecond, boolean keep) {
         int workers() {

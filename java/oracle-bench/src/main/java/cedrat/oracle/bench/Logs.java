@@ -1,7 +1,7 @@
 package cedrat.oracle.bench;
 
 import cedrat.oracle.log.Log;
-import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.log.embedded.EmbeddedLog;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,7 +12,7 @@ import java.util.stream.Stream;
 /// The logs that an oracle can have.
 final class Logs {
     /// What they are called.
-    static final List<String> KINDS = List.of("none");
+    static final List<String> KINDS = List.of("none", "embedded");
 
     private Logs() {}
 
@@ -29,12 +29,15 @@ final class Logs {
 
     /// The server's arguments that say where its log is.
     static List<String> arguments(String kind, Path directory) {
-        return List.of();
+        return List.of("--data", directory.toString());
     }
 
     /// The log that a server has left.
     static Log open(String kind, String directory) {
-        return new VolatileLog();
+        return switch (kind) {
+            case "embedded" -> new EmbeddedLog(new EmbeddedLog.Options(Path.of(directory)));
+            default -> throw new IllegalArgumentException("a log of kind " + kind + " leaves nothing");
+        };
     }
 
     static void delete(Path directory) throws IOException {

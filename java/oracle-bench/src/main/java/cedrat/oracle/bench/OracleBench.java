@@ -31,7 +31,9 @@ public final class OracleBench implements Callable<Integer> {
     private static final int CLEANED = 100;
     private static final int OUTSTANDING_WARM = 100;
     private static final int ROWS_LOG2 = 25;
-    /// What the map of rows takes, and as much again for all else.
+    /// The map of rows, and half as much for all else.
+    private static final List<String> HEAP = List.of("-Xms768m", "-Xmx768m");
+
     private static final List<String> CLIENT_JVM =
             List.of("-XX:+UseSerialGC", "-Xmx256m", "--enable-native-access=ALL-UNNAMED");
 
@@ -97,6 +99,9 @@ public final class OracleBench implements Callable<Integer> {
             description = "Arguments of the oracle's virtual machine.")
     private Path serverOptions;
 
+    @Option(names = "--library", paramLabel = "FILE", required = true, description = "libcedrat.")
+    private Path library;
+
     @Option(
             names = "--omid",
             paramLabel = "FILE",
@@ -140,7 +145,7 @@ public final class OracleBench implements Callable<Integer> {
             targets.add(new Target(
                     "cedrat",
                     Map.of("log", log),
-                    new Program(List.of("@" + serverOptions), Main.class.getName()),
+                    new Program(oracleJvm(), Main.class.getName()),
                     List.of("serve", "--port", "0", "--rows-log2", "" + ROWS_LOG2, "--log", log),
                     CedratPeer.class.getName(),
                     System.getProperty("java.class.path"),
@@ -168,6 +173,13 @@ public final class OracleBench implements Callable<Integer> {
             }
         }
         return targets;
+    }
+
+    private List<String> oracleJvm() {
+        List<String> jvm = new ArrayList<>(HEAP);
+        jvm.add("@" + serverOptions);
+        jvm.add("-Dcedrat.library=" + library);
+        return jvm;
     }
 
     private static Map<String, Object> params(Target target, Pressure pressure) {
@@ -330,7 +342,7 @@ public final class OracleBench implements Callable<Integer> {
     private boolean replays(Target target, Map<String, Object> params, Results results, Path data) throws IOException {
         ReplayProcess.Seen seen;
         List<String> arguments = List.of(target.params().get("log").toString(), data.toString(), "" + ROWS_LOG2);
-        Program program = new Program(List.of("@" + serverOptions), ReplayProcess.class.getName());
+        Program program = new Program(oracleJvm(), ReplayProcess.class.getName());
         try (Child replay = new Child(program, arguments);
                 DataInputStream in = replay.output()) {
             seen = ReplayProcess.Seen.read(in);
