@@ -45,17 +45,22 @@ final class Acknowledged {
         return Arrays.stream(counts).asLongStream().sum();
     }
 
+    private int count(int stretch) {
+        return stretch < stretches ? counts[stretch] : 0;
+    }
+
+    private long sum(int stretch) {
+        return stretch < stretches ? sums[stretch] : 0;
+    }
+
     /// Where the two differ among commits later than `after`, in words; `null` if nowhere. The stretch that
     /// `after` lies in is left out.
     String difference(Acknowledged other, long after) {
         int first = after == 0 ? 0 : Math.toIntExact(after >>> STRETCH_SHIFT) + 1;
         for (int stretch = first; stretch < Math.max(stretches, other.stretches); stretch++) {
-            int count = stretch < stretches ? counts[stretch] : 0;
-            int otherCount = stretch < other.stretches ? other.counts[stretch] : 0;
-            boolean isSame = count == 0 || otherCount == 0 || sums[stretch] == other.sums[stretch];
-            if (count != otherCount || !isSame) {
-                return count + " and " + otherCount + " commits" + (isSame ? "" : ", not the same,")
-                        + " from timestamp " + ((long) stretch << STRETCH_SHIFT) + " on";
+            if (count(stretch) != other.count(stretch) || sum(stretch) != other.sum(stretch)) {
+                return count(stretch) + " and " + other.count(stretch) + " commits from timestamp "
+                        + ((long) stretch << STRETCH_SHIFT) + " on, which are not the same";
             }
         }
         return null;

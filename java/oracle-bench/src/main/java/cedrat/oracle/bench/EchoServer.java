@@ -13,8 +13,9 @@ import io.netty.channel.epoll.EpollServerSocketChannel;
 import io.netty.channel.socket.SocketChannel;
 import java.net.InetSocketAddress;
 
-/// The ceiling of the network: the same frames over the same sockets, answered by a server that decides nothing.
-/// It uses no part of Cedrat, only Netty. Replies to all that one read has brought go out with one write.
+/// The ceiling of the network: the same frames over the same sockets, answered by a server that decides
+/// nothing. It uses no part of Cedrat, only Netty. Replies to all that one read has brought go out with one
+/// write.
 final class EchoServer {
     private EchoServer() {}
 

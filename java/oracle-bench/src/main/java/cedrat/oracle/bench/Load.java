@@ -4,11 +4,13 @@ import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Supplier;
 
-/// The paper's load (ReTSO §4) over one connection: transactions that begin, do nothing, and commit 0 to 20 random
-/// rows, one after the other, as many side by side as are outstanding. Begin and commit count as one transaction.
+/// The paper's load (ReTSO §4) over one connection: transactions that begin, do nothing, and commit 0 to 20
+/// random rows, one after the other, as many side by side as are outstanding. Begin and commit count as one
+/// transaction.
 ///
-/// Every answer is checked: start timestamps ascend over a connection, an outcome is an abort or lies above its start,
-/// and nobody answers what was not asked. What was acknowledged is kept ([Acknowledged]), to be compared with the log.
+/// Every answer is checked: start timestamps ascend over a connection, an outcome is an abort or lies above
+/// its start, and nobody answers what was not asked. What was acknowledged is kept ([Acknowledged]), to be
+/// compared with the log.
 ///
 /// For the thread of its connection alone.
 public final class Load {
@@ -58,7 +60,8 @@ public final class Load {
     private int idleCount;
     private long nextTurn;
 
-    /// One of a process's loads, which share `results` and a thread; `ended` is told when its last transaction is.
+    /// One of a process's loads, which share `results` and a thread; `ended` is told when its last
+    /// transaction is.
     Load(Wanted wanted, long seed, Supplier<Phase> phase, Results results, CountDownLatch ended) {
         this.wanted = wanted;
         this.phase = phase;
@@ -152,8 +155,8 @@ public final class Load {
         connection.commit(worker, start, rows[worker], count);
     }
 
-    /// A transaction is decided: its commit timestamp, or [#ABORTED]. Of one that has written nothing, the commit
-    /// timestamp may be its start timestamp.
+    /// A transaction is decided: its commit timestamp, or [#ABORTED]. Of one that has written nothing, the
+    /// commit timestamp may be its start timestamp.
     public void decided(int worker, long outcome) {
         long now = System.nanoTime();
         boolean counts = phase.get() == Phase.MEASURING;

@@ -13,8 +13,8 @@ import java.io.DataInput;
 import java.io.DataOutputStream;
 import java.io.IOException;
 
-/// Opens the log that a server has left: once as a server does, by the clock, and once to see which commits it holds
-/// ([Seen], on the standard output).
+/// Opens the log that a server has left: once as a server does, by the clock, and once to see which commits
+/// it holds ([Seen], on the standard output).
 public final class ReplayProcess {
     private ReplayProcess() {}
 

@@ -13,10 +13,10 @@ import picocli.CommandLine.Option;
 
 /// How fast the oracle's state machine decides, alone on one thread: no network, no log.
 ///
-/// The paper's workload (ReTSO §4): a transaction begins, and commits 0 to 20 random rows (10 in the mean). Each
-/// has as many others beside it as there are clients; who has committed cleans up and begins again. Memory should
-/// lie in huge pages (`-XX:+UseTransparentHugePages -XX:+AlwaysPreTouch`): of the map's lines each commit touches
-/// ten at random.
+/// The paper's workload (ReTSO §4): a transaction begins, and commits 0 to 20 random rows (10 in the mean).
+/// Each has as many others beside it as there are clients; who has committed cleans up and begins again.
+/// Memory should lie in huge pages (`-XX:+UseTransparentHugePages -XX:+AlwaysPreTouch`): of the map's lines
+/// each commit touches ten at random.
 @Command(
         name = "state-bench",
         mixinStandardHelpOptions = true,
@@ -96,8 +96,8 @@ public final class StateBench implements Callable<Integer> {
     /// The clients, and the oracle that they ask.
     private final class Clients {
         final StatusOracle oracle = new StatusOracle(mapLog2, new Forgetful());
-        /// The newest of a linear congruential sequence, whose high bits are as random as the load needs. It takes
-        /// the least time of all: to draw rows is no part of what is measured.
+        /// The newest of a linear congruential sequence, whose high bits are as random as the load needs. It
+        /// takes the least time of all: to draw rows is no part of what is measured.
         long drawn = 1;
 
         final long[] open = new long[clients];
