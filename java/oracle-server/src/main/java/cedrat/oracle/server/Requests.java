@@ -7,8 +7,8 @@ import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Input;
 
-/// The requests that come next in the input of a connection, some at a time: the oracle is told what all of them look
-/// for before it decides the first, and then waits for memory once instead of once for each.
+/// The requests that come next in the input of a connection, some at a time: the oracle is told what all of
+/// them look for before it decides the first, and then waits for memory once instead of once for each.
 ///
 /// Used again and again, for one connection after the other.
 final class Requests {
@@ -44,7 +44,8 @@ final class Requests {
 
     /// Goes on to the next request. Returns its length; 0 if not all of it is there yet.
     ///
-    /// @throws ProtocolException if it is none; [#reader] then knows the number of who has asked, if anybody does
+    /// @throws ProtocolException if it is none; [#reader] then knows the number of who has asked, if anybody
+    ///     does
     int next(Input input) throws ProtocolException {
         if (++at >= count) {
             open(input);
