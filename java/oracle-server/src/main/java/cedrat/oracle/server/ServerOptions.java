@@ -93,7 +93,6 @@ public record ServerOptions(
 
     /// The same, with another bound of the log.
     public ServerOptions withLogBytesMax(long max) {
-        return new ServerOptions(
-                listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, max);
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, max);
     }
 }

@@ -69,8 +69,7 @@ class KilledServerTest {
             String line = said.readLine();
             assertTrue(line != null && line.startsWith("listening on "), line);
             int colon = line.lastIndexOf(':');
-            return new Server(
-                    process, new InetSocketAddress("127.0.0.1", Integer.parseInt(line.substring(colon + 1))));
+            return new Server(process, new InetSocketAddress("127.0.0.1", Integer.parseInt(line.substring(colon + 1))));
         }
 
         void kill() throws InterruptedException {
@@ -163,8 +162,7 @@ class KilledServerTest {
                     CommitTimestamp at = assertInstanceOf(
                                     Committed.class, oracle.commit(open, 1_000_000 + kill), "O5: it was open")
                             .at();
-                    history.add(
-                            new History.Transaction(open.value(), at.value(), Set.of(1_000_000L + kill), Map.of()));
+                    history.add(new History.Transaction(open.value(), at.value(), Set.of(1_000_000L + kill), Map.of()));
                     assertInstanceOf(Aborted.class, oracle.resolve(given), "it was aborted");
                 }
                 for (Worker worker : workers) {
