@@ -103,7 +103,7 @@ class HistoryTest {
             }
             Thread keeper = start(failures, () -> {
                 while (!isOver.get()) {
-                    new Cleaner(world.oracle, world.tables, fault).sweep();
+                    new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep();
                     new Pruner(world.oracle, world.tables, fault).prune();
                 }
             });
