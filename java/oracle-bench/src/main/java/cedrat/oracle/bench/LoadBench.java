@@ -7,6 +7,7 @@ import cedrat.oracle.client.Pipeline;
 import cedrat.oracle.client.Replies;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.Main;
+import cedrat.services.Bookies;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -38,7 +39,7 @@ final class LoadBench implements Callable<Integer> {
             description = "The log of the server that is started (default: ${DEFAULT-VALUE}).")
     private String log;
 
-    @Option(names = "--data", paramLabel = "DIR", description = "The directory of an embedded log.")
+    @Option(names = "--data", paramLabel = "DIR", description = "A fresh directory for an embedded log, or for the bookies of one in BookKeeper.")
     private Path data;
 
     @Option(names = "--rows-log2", defaultValue = "25", description = "Its map of rows (default: ${DEFAULT-VALUE}).")
@@ -128,6 +129,16 @@ final class LoadBench implements Callable<Integer> {
         if (data != null) {
             arguments.addAll(List.of("--data", data.toString()));
         }
+        if (!log.equals("bookkeeper")) {
+            return serveAndRun(arguments);
+        }
+        try (Bookies bookies = Bookies.start(data.resolve("bookies"), 3)) {
+            arguments.addAll(List.of("--zookeeper", bookies.zooKeeper().address()));
+            return serveAndRun(arguments);
+        }
+    }
+
+    private int serveAndRun(List<String> arguments) throws IOException, InterruptedException {
         try (ServerProcess process = new ServerProcess(serverJvm, Main.class.getName(), arguments)) {
             return run(process.address(), process);
         }
