@@ -216,23 +216,23 @@ class ClientAndServerTest {
     /// C4: a server that has answered falls silent, and another has its log.
     @Test
     void aClientLeavesAServerThatFallsSilent() throws Exception {
+        InetSocketAddress next;
+        try (ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            next = (InetSocketAddress) reserved.getLocalSocketAddress();
+        }
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(OPTIONS, log);
-                ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            InetSocketAddress next = (InetSocketAddress) reserved.getLocalSocketAddress();
-            try (OracleClient client = OracleClient.open(ClientOptions.of(server.address(), next)
-                    .withPatience(Duration.ofMinutes(2))
-                    .withSilence(Duration.ofMillis(100))
-                    .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
-                StartTimestamp open = client.begin();
-                log.hold();
-                CompletableFuture<Outcome> commit = client.commitAsync(open, 5);
-                reserved.close();
-                try (OracleServer successor =
-                        OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
-                    assertEquals(next.getPort(), successor.address().getPort());
-                    assertInstanceOf(Committed.class, commit.join());
-                }
+                OracleClient client = OracleClient.open(ClientOptions.of(server.address(), next)
+                        .withPatience(Duration.ofMinutes(2))
+                        .withSilence(Duration.ofMillis(100))
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp open = client.begin();
+            log.hold();
+            CompletableFuture<Outcome> commit = client.commitAsync(open, 5);
+            try (OracleServer successor =
+                    OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
+                assertEquals(next.getPort(), successor.address().getPort());
+                assertInstanceOf(Committed.class, commit.join());
             }
         }
     }

@@ -26,12 +26,14 @@ import java.util.List;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Two servers, three bookies and a ZooKeeper, each a process of its own, of which some are killed or stopped
 /// while clients are at work.
+@Tag("services")
 @Timeout(300)
 class FailOverTest {
     private static final int CLIENTS = 4;
@@ -82,7 +84,8 @@ class FailOverTest {
         }
 
         void awaitStopped() throws IOException {
-            assertEquals(Main.EXIT_LOG_FAILED, service.awaitEnd(), () -> service.problem("has not stopped").getMessage());
+            assertEquals(Main.EXIT_LOG_FAILED, service.awaitEnd(), () -> service.problem("has not stopped")
+                    .getMessage());
         }
 
         @Override
@@ -118,7 +121,11 @@ class FailOverTest {
         Service service = Command.of(
                         "the server " + name,
                         own.resolve(name),
-                        List.of("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"),
+                        List.of(
+                                "-Xmx128m",
+                                "-XX:+UseSerialGC",
+                                "-XX:TieredStopAtLevel=1",
+                                "--enable-native-access=ALL-UNNAMED"),
                         System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
                         (fault == Fault.NONE ? Main.class : FaultyMain.class).getName(),
                         arguments)

@@ -7,7 +7,6 @@ final class FaultyMain {
     private FaultyMain() {}
 
     public static void main(String[] arguments) {
-        System.exit(Main.run(
-                Fault.valueOf(arguments[0]), Arrays.copyOfRange(arguments, 1, arguments.length)));
+        System.exit(Main.run(Fault.valueOf(arguments[0]), Arrays.copyOfRange(arguments, 1, arguments.length)));
     }
 }

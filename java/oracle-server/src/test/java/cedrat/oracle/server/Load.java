@@ -41,7 +41,7 @@ final class Load implements AutoCloseable {
         this.options = options;
         for (int number = 0; number < clients; number++) {
             SplittableRandom random = new SplittableRandom(number);
-            threads.add(Thread.ofPlatform().name("client-" + number).start(() -> run(random)));
+            threads.add(Thread.ofPlatform().daemon().name("client-" + number).start(() -> run(random)));
         }
     }
 
@@ -127,8 +127,9 @@ final class Load implements AutoCloseable {
         }
     }
 
+    /// Tells them to end, and does not wait for it.
     @Override
-    public void close() throws InterruptedException {
-        end();
+    public void close() {
+        ends = true;
     }
 }
