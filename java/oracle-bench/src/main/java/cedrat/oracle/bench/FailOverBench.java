@@ -55,7 +55,10 @@ final class FailOverBench implements Callable<Integer> {
             description = "Time of a server's session (default: ${DEFAULT-VALUE}).")
     private int sessionMs;
 
-    @Option(names = "--seconds", defaultValue = "15", description = "Seconds of load before (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--seconds",
+            defaultValue = "15",
+            description = "Seconds of load before (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
     @Option(names = "--server-jvm", arity = "1", description = "An argument of its virtual machine; may be repeated.")
