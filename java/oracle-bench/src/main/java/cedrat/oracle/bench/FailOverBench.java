@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
@@ -143,13 +144,21 @@ final class FailOverBench implements Callable<Integer> {
             long answered = System.nanoTime();
             ending = true;
             ended.await();
-            Figures figures = new Figures(
-                    "cedrat",
-                    "\"log\":\"bookkeeper\",\"clients\":" + clients + ",\"outstanding\":" + outstanding
-                            + ",\"session_ms\":" + sessionMs + ",\"rows_log2\":" + rowsLog2);
-            figures.print("failover_ms", (answered - lost) / 1e6, "ms");
-            figures.print("failover_from_kill_ms", (answered - killed) / 1e6, "ms");
-            figures.print("answers_before_per_s", before / (double) seconds, "1/s");
+            Map<String, Object> params = Map.of(
+                    "log",
+                    "bookkeeper",
+                    "clients",
+                    clients,
+                    "outstanding",
+                    outstanding,
+                    "session_ms",
+                    sessionMs,
+                    "rows_log2",
+                    rowsLog2);
+            Figures figures = new Figures(true);
+            figures.add("cedrat", params, "failover_ms", (answered - lost) / 1e6, "ms");
+            figures.add("cedrat", params, "failover_from_kill_ms", (answered - killed) / 1e6, "ms");
+            figures.add("cedrat", params, "answers_before_per_s", before / (double) seconds, "1/s");
         }
     }
 
