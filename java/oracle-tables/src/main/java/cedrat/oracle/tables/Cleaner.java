@@ -4,7 +4,6 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -28,12 +27,12 @@ import java.util.function.Predicate;
 ///
 /// **Threads:** any may call.
 public final class Cleaner {
-    /// So many rows are looked at before the oracle is asked for all of them together.
-    private static final int BATCH_ROWS = 256;
+    /// So many transactions does one message name.
+    private static final int TOLD_TOGETHER_MAX = 256;
 
     /// What a sweep has found.
     ///
-    /// @param rows how many rows it has looked at
+    /// @param rows how many rows it has looked at: those that had a marker
     /// @param committed of how many rows versions of a committed transaction got their commit timestamp
     /// @param aborted from how many rows versions of an aborted transaction were removed
     /// @param open how many rows it has left to an open transaction
@@ -65,36 +64,21 @@ public final class Cleaner {
     /// Goes once over all tables, and has the oracle forget those of the transactions it meets that have
     /// ended and whose client is dead.
     ///
-    /// @param isDead says of a transaction that its client is gone for good: its process has ended, and so
-    ///     long ago that no write of it can arrive any more (K3). What is said wrongly here makes readers
-    ///     miss or invent rows
+    /// @param isDead says of a transaction that its client was gone for good *before the sweep began*: its
+    ///     process had ended, and so long ago that no write of it could arrive any more (K3). What is said
+    ///     wrongly here makes readers miss or invent rows
     /// @throws TableException as [#sweep()]
     /// @throws OracleException as [#sweep()]
     public Sweep sweep(Predicate<StartTimestamp> isDead) {
         Run run = new Run();
-        for (Table table : tables.all()) {
-            try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
-                List<StoredRow> batch = new ArrayList<>();
-                while (rows.hasNext()) {
-                    StoredRow row = rows.next();
-                    run.rows++;
-                    if (!row.pending().isEmpty()) {
-                        batch.add(row);
-                    }
-                    if (batch.size() == BATCH_ROWS || !rows.hasNext()) {
-                        run.clean(table, batch);
-                        batch.clear();
-                    }
-                }
-            }
-        }
+        Walk.over(tables, table -> table.marked(KeyRange.ALL), run::clean);
         List<StartTimestamp> dead = run.settled.stream()
                 .filter(start -> !run.left.contains(start))
                 .map(StartTimestamp::new)
                 .filter(isDead)
                 .toList();
-        for (int from = 0; from < dead.size(); from += BATCH_ROWS) {
-            oracle.cleaned(dead.subList(from, Math.min(dead.size(), from + BATCH_ROWS)));
+        for (int from = 0; from < dead.size(); from += TOLD_TOGETHER_MAX) {
+            oracle.cleaned(dead.subList(from, Math.min(dead.size(), from + TOLD_TOGETHER_MAX)));
         }
         return new Sweep(run.rows, run.committed, run.aborted, run.open);
     }
@@ -104,8 +88,8 @@ public final class Cleaner {
         long committed;
         long aborted;
         long open;
-        /// Had ended when some row of theirs was met: each such row was cleaned. Rows that the sweep had
-        /// passed before and that had no marker then can have got one only from a client that was alive.
+        /// Had ended when some row of theirs was met: each such row was cleaned. Rows that had no marker when
+        /// the sweep read them can have got one only from a client that was alive then.
         final Set<Long> settled = new HashSet<>();
         /// Were open when some row of theirs was met: that row may still need cleaning.
         final Set<Long> left = new HashSet<>();
@@ -113,6 +97,7 @@ public final class Cleaner {
         void clean(Table table, List<StoredRow> batch) {
             Map<Long, Outcome> outcomes = ask(batch);
             for (StoredRow row : batch) {
+                rows += row.pending().isEmpty() ? 0 : 1;
                 for (long start : row.pending()) {
                     clean(table, row, start, outcomes.get(start));
                 }

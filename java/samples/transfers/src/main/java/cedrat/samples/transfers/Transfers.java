@@ -5,7 +5,9 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.tables.Bytes;
 import cedrat.oracle.tables.Cleaner;
 import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Contents;
 import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.HookedTables;
 import cedrat.oracle.tables.Isolation;
 import cedrat.oracle.tables.MemoryTables;
 import cedrat.oracle.tables.Mutation;
@@ -14,6 +16,7 @@ import cedrat.oracle.tables.Row;
 import cedrat.oracle.tables.Rows;
 import cedrat.oracle.tables.Scan;
 import cedrat.oracle.tables.Table;
+import cedrat.oracle.tables.Tables;
 import cedrat.oracle.tables.Transaction;
 import cedrat.oracle.tables.TransactionManager;
 import java.net.InetSocketAddress;
@@ -45,9 +48,10 @@ final class Transfers {
     private final int accounts;
     private final SplittableRandom seeds;
 
-    private final MemoryTables tables = new MemoryTables(this::die);
-    private final Table current = tables.create("current", Granularity.ROW);
-    private final Table savings = tables.create("savings", Granularity.ROW);
+    private final MemoryTables store = new MemoryTables();
+    private final Tables tables = new HookedTables(store, this::die);
+    private final Table current;
+    private final Table savings;
     private final AtomicLong transfers = new AtomicLong();
     private final AtomicLong totals = new AtomicLong();
     private final AtomicLong wrong = new AtomicLong();
@@ -60,6 +64,10 @@ final class Transfers {
         this.transfersEach = transfersEach;
         this.accounts = accounts;
         seeds = new SplittableRandom(seed);
+        store.create("current", Granularity.ROW);
+        store.create("savings", Granularity.ROW);
+        current = tables.table("current");
+        savings = tables.table("savings");
     }
 
     // ---- the application
@@ -134,7 +142,12 @@ final class Transfers {
             Cleaner.Sweep sweep = new Cleaner(oracle, tables).sweep();
             new Pruner(oracle, tables).prune();
             check(manager);
-            return new Report(transfers.get(), totals.get(), wrong.get(), sweep.aborted(), tables.versions());
+            return new Report(
+                    transfers.get(),
+                    totals.get(),
+                    wrong.get(),
+                    sweep.aborted(),
+                    Contents.of(store).versions());
         }
     }
 
@@ -194,8 +207,8 @@ final class Transfers {
         }
     }
 
-    private void die(MemoryTables.Point point, Table table, Bytes row, Mutation mutation) {
-        if (point == MemoryTables.Point.AFTER_MUTATE && Thread.currentThread() == dying) {
+    private void die(HookedTables.Point point, Table table, Bytes row, Mutation mutation) {
+        if (point == HookedTables.Point.AFTER_MUTATE && Thread.currentThread() == dying) {
             throw new Death();
         }
     }
