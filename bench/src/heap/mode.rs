@@ -12,7 +12,7 @@ use crate::systems::Result;
 
 /// How many commits a thread has outstanding where it waits for tokens: what threads commit in the few milliseconds that a
 /// write and its turn at a processor may take. With fewer the disk's latency is the bound, so many in each of its writes.
-const OUTSTANDING: usize = 16 << 10;
+const OUTSTANDING: usize = 64 << 10;
 
 /// A way to commit transaction after transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -97,6 +97,14 @@ public final class OracleClient implements AutoCloseable {
         return await(cleanedAsync(starts));
     }
 
+    /// Says that somebody has gone over all tables, and cleaned all rows of transactions that had ended. He
+    /// had begun after `mark` was given out (by a [#begin] of his own, say), and after no write of a client
+    /// whose session was over by then could arrive any more. Returns how many transactions of such sessions
+    /// the oracle has forgotten for it.
+    public long swept(StartTimestamp mark) {
+        return await(sweptAsync(mark));
+    }
+
     /// No open transaction has a lower start timestamp, nor will one have that begins later.
     public StartTimestamp lowWaterMark() {
         return await(lowWaterMarkAsync());
@@ -179,6 +187,16 @@ public final class OracleClient implements AutoCloseable {
             @Override
             void ask() {
                 pipeline.cleaned(this, starts, starts.length);
+            }
+        });
+    }
+
+    /// As [#swept].
+    public CompletableFuture<Long> sweptAsync(StartTimestamp mark) {
+        return ask(new Call<Long>() {
+            @Override
+            void ask() {
+                pipeline.swept(this, mark.value());
             }
         });
     }

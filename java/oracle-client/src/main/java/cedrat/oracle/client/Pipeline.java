@@ -184,6 +184,16 @@ public final class Pipeline<T> {
         send(slot);
     }
 
+    /// Says that all tables were swept by somebody who has begun after `mark` was given out; [Replies#number]
+    /// answers how many transactions were forgotten for it. That takes as many requests as there are
+    /// thousands of them.
+    public void swept(T tag, long mark) {
+        Slot<T> slot = take(Protocol.SWEPT, tag, mark);
+        slot.forgotten = 0;
+        slot.frame.swept(slot.id(), mark, 1);
+        send(slot);
+    }
+
     /// Asks for the low-water mark; [Replies#number] answers.
     public void lowWaterMark(T tag) {
         Slot<T> slot = take(Protocol.LOW_WATER, tag, 0);
@@ -521,6 +531,16 @@ public final class Pipeline<T> {
         T tag = slot.tag;
         long start = slot.start;
         byte kind = slot.kind;
+        if (kind == Protocol.SWEPT) {
+            slot.forgotten += reader.forgotten();
+            if (reader.next() != 0) {
+                slot.frame.clear();
+                slot.frame.swept(slot.id(), start, reader.next());
+                send(slot);
+                return true;
+            }
+        }
+        long forgotten = slot.forgotten;
         give(slot);
         try {
             switch (kind) {
@@ -539,6 +559,7 @@ public final class Pipeline<T> {
                     }
                     replies.outcomes(tag, outcomes);
                 }
+                case Protocol.SWEPT -> replies.number(tag, forgotten);
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
                 default -> {
                     // a ping: the server lives

@@ -13,6 +13,8 @@ final class Slot<T> {
     /// The kind of the request; 0 if there is none.
     byte kind;
     long start;
+    /// Of a sweep: what its parts have had forgotten so far.
+    long forgotten;
     T tag;
     final FrameWriter frame = new FrameWriter(FRAME_BYTES);
 

@@ -5,6 +5,8 @@ import cedrat.oracle.tables.Column;
 import cedrat.oracle.tables.Mutation;
 import cedrat.oracle.tables.StoredRow;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.NavigableMap;
 import java.util.NavigableSet;
 import java.util.TreeMap;
@@ -36,7 +38,7 @@ final class Cells {
 
     /// What changes, as one mutation of the row: HBase does it as a whole, in all families.
     static RowMutations changes(byte[] row, Mutation mutation) throws IOException {
-        RowMutations changes = new RowMutations(row);
+        List<org.apache.hadoop.hbase.client.Mutation> changes = new ArrayList<>(2);
         if (!mutation.puts().isEmpty() || !mutation.marks().isEmpty()) {
             Put put = new Put(row);
             for (Mutation.Version version : mutation.puts()) {
@@ -67,7 +69,7 @@ final class Cells {
             mutation.unmarks().forEach(start -> delete.addColumn(PENDING, qualifier(start), start));
             changes.add(delete);
         }
-        return changes;
+        return RowMutations.of(changes);
     }
 
     static StoredRow row(Bytes key, Result result) {

@@ -10,10 +10,11 @@ import cedrat.oracle.tables.StoredRows;
 import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.AdvancedScanResultConsumer;
 import org.apache.hadoop.hbase.client.AsyncConnection;
 import org.apache.hadoop.hbase.client.AsyncTable;
 import org.apache.hadoop.hbase.client.CheckAndMutate;
@@ -23,7 +24,6 @@ import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.RowMutations;
 import org.apache.hadoop.hbase.client.Scan;
-import org.apache.hadoop.hbase.client.ScanResultConsumer;
 
 /// A table of HBase. See [HBaseTables] for what is where.
 final class HBaseTable implements Table {
@@ -33,7 +33,7 @@ final class HBaseTable implements Table {
 
     /// So long is a write that was refused for now offered again: longer than a region needs to come back when
     /// its server dies.
-    private static final long REFUSED_PATIENCE_NS = TimeUnit.MINUTES.toNanos(3);
+    static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
 
     private static final long REFUSED_PAUSE_MIN_MS = 20;
     private static final long REFUSED_PAUSE_MAX_MS = 1000;
@@ -41,15 +41,15 @@ final class HBaseTable implements Table {
     private final TableName name;
     private final Granularity granularity;
     /// Asks again by itself: for what changes nothing, or may be done twice.
-    private final AsyncTable<ScanResultConsumer> again;
+    private final AsyncTable<AdvancedScanResultConsumer> again;
     /// Sends what it is told to send once.
-    private final AsyncTable<ScanResultConsumer> once;
+    private final AsyncTable<AdvancedScanResultConsumer> once;
 
     HBaseTable(AsyncConnection connection, TableName name, Granularity granularity) {
         this.name = name;
         this.granularity = granularity;
-        again = connection.getTable(name, Runnable::run);
-        once = connection.getTableBuilder(name, Runnable::run).setMaxAttempts(1).build();
+        again = connection.getTable(name);
+        once = connection.getTableBuilder(name).setMaxAttempts(1).build();
     }
 
     @Override
@@ -73,7 +73,7 @@ final class HBaseTable implements Table {
             Calls.await(again.mutateRow(changes), problem -> refused(row, problem));
             return;
         }
-        long until = System.nanoTime() + REFUSED_PATIENCE_NS;
+        long until = System.nanoTime() + REFUSED_PATIENCE.toNanos();
         long pauseMs = REFUSED_PAUSE_MIN_MS;
         while (true) {
             locate(row);
@@ -162,8 +162,8 @@ final class HBaseTable implements Table {
     public StoredRow read(Bytes row, Set<Column> columns, long below) {
         Get get = new Get(row.toArray());
         if (!columns.isEmpty()) {
-            columns.forEach(column -> get.addColumn(
-                    column.family().toArray(), column.qualifier().toArray()));
+            columns.forEach(column ->
+                    get.addColumn(column.family().toArray(), column.qualifier().toArray()));
             get.addFamily(Cells.PENDING);
         }
         try {
@@ -178,8 +178,8 @@ final class HBaseTable implements Table {
     public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
         Scan scan = scan(range).readAllVersions();
         if (!columns.isEmpty()) {
-            columns.forEach(column -> scan.addColumn(
-                    column.family().toArray(), column.qualifier().toArray()));
+            columns.forEach(column ->
+                    scan.addColumn(column.family().toArray(), column.qualifier().toArray()));
             scan.addFamily(Cells.PENDING);
         }
         try {

@@ -7,6 +7,7 @@ import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import cedrat.oracle.tables.Tables;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -48,6 +49,11 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 public final class HBaseTables implements Tables, AutoCloseable {
     private static final int CALLS_MAX = 16;
 
+    /// A write that is refused is offered again for some minutes, by a client that need not know that its session
+    /// is over; one that was sent is dropped by a region server that has kept it waiting for `hbase.rpc.timeout`, a
+    /// minute. The rest is for networks.
+    private static final Duration WRITES_LAST = HBaseTable.REFUSED_PATIENCE.plusMinutes(10);
+
     private final AsyncConnection connection;
     private final AsyncAdmin admin;
     private final OracleClient oracle;
@@ -74,8 +80,9 @@ public final class HBaseTables implements Tables, AutoCloseable {
     /// @param oracle the one that gives these tables their timestamps; it is only asked here, not closed
     /// @throws TableException if HBase is not to be reached
     public static HBaseTables open(Configuration configuration, OracleClient oracle, String namespace) {
-        AsyncConnection connection =
-                Calls.await(ConnectionFactory.createAsyncConnection(configuration), problem -> Refusals.exception(
+        AsyncConnection connection = Calls.await(
+                ConnectionFactory.createAsyncConnection(configuration),
+                problem -> Refusals.exception(
                         problem, "HBase is not to be reached; does it run, and is hbase.zookeeper.quorum right?"));
         return new HBaseTables(connection, oracle, namespace);
     }
@@ -118,6 +125,11 @@ public final class HBaseTables implements Tables, AutoCloseable {
     }
 
     @Override
+    public Duration writesLast() {
+        return WRITES_LAST;
+    }
+
+    @Override
     public int callsMax() {
         return CALLS_MAX;
     }
@@ -141,7 +153,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
                 throw new TableException(
                         TableException.Effect.NONE,
                         "table " + table.name() + " holds the timestamp " + found + ", and the oracle's newest is "
-                                + newest + ": somebody writes or deletes there without transactions, or it is the table "
+                                + newest
+                                + ": somebody writes or deletes there without transactions, or it is the table "
                                 + "of another oracle; copy its rows into a new table",
                         null);
             }
@@ -179,8 +192,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
         if (table.granularity() != granularity) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + named + " is there, and its conflicts are by "
-                            + Schema.text(table.granularity()) + ": all who use a table must take the same",
+                    "table " + named + " is there, and its conflicts are by " + Schema.text(table.granularity())
+                            + ": all who use a table must take the same",
                     null);
         }
         return table;
@@ -193,9 +206,11 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     private void makeNamespace(String name) {
         try {
-            Calls.await(admin.getNamespaceDescriptor(name), problem -> problem instanceof NamespaceNotFoundException
-                    ? new TableException(TableException.Effect.NONE, "there is no namespace " + name, problem)
-                    : Refusals.exception(problem, "the namespace " + name + " cannot be asked for"));
+            Calls.await(
+                    admin.getNamespaceDescriptor(name),
+                    problem -> problem instanceof NamespaceNotFoundException
+                            ? new TableException(TableException.Effect.NONE, "there is no namespace " + name, problem)
+                            : Refusals.exception(problem, "the namespace " + name + " cannot be asked for"));
         } catch (TableException missing) {
             if (!(missing.getCause() instanceof NamespaceNotFoundException)) {
                 throw missing;

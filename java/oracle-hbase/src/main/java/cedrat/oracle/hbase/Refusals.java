@@ -61,8 +61,10 @@ final class Refusals {
 
     private static boolean isCausedBy(Throwable problem, Set<Class<? extends Throwable>> kinds) {
         for (Throwable cause = problem; cause != null; cause = cause.getCause()) {
-            if (kinds.stream().anyMatch(cause::isInstance)) {
-                return true;
+            for (Class<? extends Throwable> kind : kinds) {
+                if (kind.isInstance(cause)) {
+                    return true;
+                }
             }
         }
         return false;

@@ -103,7 +103,8 @@ final class Schema {
             mended.add("KEEP_DELETED_CELLS => 'FALSE'");
         }
         if (family.isNewVersionBehavior()) {
-            wrong.add("its family " + name + " lets deletes hide only what was written before them, which is not tried");
+            wrong.add(
+                    "its family " + name + " lets deletes hide only what was written before them, which is not tried");
             mended.add("NEW_VERSION_BEHAVIOR => 'false'");
         }
         if (!mended.isEmpty()) {

@@ -75,6 +75,13 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.START, start);
     }
 
+    /// A sweep that was begun after `mark`; what was left by transactions that began at `from` or later.
+    public void swept(long id, long mark, long from) {
+        int at = begin(Protocol.SWEPT, 0, id, At.SWEPT_END);
+        LONG.set(bytes, at + At.SWEPT_MARK, mark);
+        LONG.set(bytes, at + At.SWEPT_FROM, from);
+    }
+
     /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first
     /// `readCount` of `reads` if it is to be serialisable.
     public void commit(long id, long start, long[] writes, int writeCount, long[] reads, int readCount) {
@@ -132,6 +139,13 @@ public final class FrameWriter {
     /// Puts a number of the reply that [#values] began.
     public void putValue(int values, int index, long value) {
         LONG.set(bytes, values + index * Long.BYTES, value);
+    }
+
+    /// The reply to a sweep: how many transactions were forgotten, and from which on there are more, or 0.
+    public void sweptReply(long id, long forgotten, long next) {
+        int at = begin((byte) (Protocol.SWEPT | Protocol.REPLY), 0, id, At.SWEPT_END);
+        LONG.set(bytes, at + At.SWEPT_FORGOTTEN, forgotten);
+        LONG.set(bytes, at + At.SWEPT_NEXT, next);
     }
 
     /// A refusal. A text that is too long is cut.

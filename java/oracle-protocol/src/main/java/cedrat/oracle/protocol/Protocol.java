@@ -62,6 +62,8 @@ public final class Protocol {
     public static final byte ANNOUNCE = 11;
     /// Closes the session: its open transactions abort.
     public static final byte CLOSE = 12;
+    /// Says that all tables were swept.
+    public static final byte SWEPT = 13;
 
     /// Added to a request's kind: the kind of its reply.
     public static final int REPLY = 0x80;
@@ -102,6 +104,13 @@ public final class Protocol {
 
         static final int START = BODY;
         static final int START_END = BODY + 8;
+
+        static final int SWEPT_MARK = BODY;
+        static final int SWEPT_FROM = BODY + 8;
+        static final int SWEPT_END = BODY + 16;
+
+        static final int SWEPT_FORGOTTEN = BODY;
+        static final int SWEPT_NEXT = BODY + 8;
 
         static final int COMMIT_WRITES = BODY + 8;
         static final int COMMIT_READS = BODY + 12;

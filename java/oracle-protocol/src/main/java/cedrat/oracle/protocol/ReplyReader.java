@@ -42,6 +42,12 @@ public final class ReplyReader extends FrameReader {
                     checkOutcome(value(index));
                 }
             }
+            case Protocol.SWEPT -> {
+                checkLength(At.SWEPT_END);
+                if (forgotten() < 0 || next() != 0 && !Protocol.isTimestamp(next())) {
+                    throw malformed("a reply to a sweep that goes on at " + Long.toUnsignedString(next()));
+                }
+            }
             case Protocol.PING, Protocol.CLOSE -> checkLength(At.BODY);
             default -> throw malformed("a reply of kind " + (kind() & 0xff));
         }
@@ -81,6 +87,16 @@ public final class ReplyReader extends FrameReader {
     /// The number that is the reply.
     public long value() {
         return longAt(At.BODY);
+    }
+
+    /// Of a sweep's reply: how many transactions were forgotten.
+    public long forgotten() {
+        return longAt(At.SWEPT_FORGOTTEN);
+    }
+
+    /// Of a sweep's reply: the start timestamp from which on there may be more to be forgotten, or 0.
+    public long next() {
+        return longAt(At.SWEPT_NEXT);
     }
 
     /// How many numbers are the reply.

@@ -27,6 +27,12 @@ public final class RequestReader extends FrameReader {
                 checkTimestamp(start());
             }
             case Protocol.COMMIT -> checkCommit();
+            case Protocol.SWEPT -> {
+                checkFlags(0);
+                checkLength(At.SWEPT_END);
+                checkTimestamp(mark());
+                checkTimestamp(from());
+            }
             case Protocol.STATUS -> {
                 checkFlags(0);
                 checkStarts(At.STATUS_STARTS, 1);
@@ -119,6 +125,16 @@ public final class RequestReader extends FrameReader {
     /// Of a request about one transaction: its start timestamp.
     public long start() {
         return longAt(At.START);
+    }
+
+    /// Of a sweep: a timestamp that was given out before it was begun.
+    public long mark() {
+        return longAt(At.SWEPT_MARK);
+    }
+
+    /// Of a sweep: the start timestamp from which on transactions are to be forgotten.
+    public long from() {
+        return longAt(At.SWEPT_FROM);
     }
 
     /// Of a commit: how many rows were written.

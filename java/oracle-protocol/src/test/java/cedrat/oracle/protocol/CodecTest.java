@@ -46,13 +46,14 @@ class CodecTest {
         long[] starts = timestamps(random, random.nextInt(1, 20));
         long[] writes = rows(random, random.nextInt(50));
         long[] reads = rows(random, random.nextInt(50));
-        byte kind = (byte) random.nextInt(1, 13);
+        byte kind = (byte) random.nextInt(1, 14);
         switch (kind) {
             case Protocol.HELLO -> out.hello(id, 0, random.nextInt(1, 65_536), start);
             case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> out.plain(kind, id);
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> out.start(kind, id, start);
             case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
             case Protocol.STATUS -> out.status(id, start, starts, starts.length);
+            case Protocol.SWEPT -> out.swept(id, start, starts[0]);
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();
@@ -80,6 +81,10 @@ class CodecTest {
                     assertEquals(reads[row], in.row(writes.length + row));
                 }
             }
+            case Protocol.SWEPT -> {
+                assertEquals(start, in.mark());
+                assertEquals(starts[0], in.from());
+            }
             case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
                 assertEquals(starts.length, in.starts());
                 for (int index = 0; index < starts.length; index++) {
@@ -101,12 +106,13 @@ class CodecTest {
         long id = random.nextLong();
         long value = random.nextInt(4) == 0 ? -random.nextLong(1, 4) : timestamp(random);
         int count = random.nextInt(20);
-        byte kind = (byte) random.nextInt(0, 13);
+        byte kind = (byte) random.nextInt(0, 14);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
             case Protocol.HELLO -> out.welcome(id, 1, 2, 3, 4);
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
             case Protocol.PING, Protocol.CLOSE -> out.done(kind, id);
+            case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
             case Protocol.STATUS, Protocol.ANNOUNCE -> {
                 int values = out.values(kind, id, count);
                 for (int index = 0; index < count; index++) {
@@ -128,6 +134,10 @@ class CodecTest {
             }
             case Protocol.HELLO -> assertEquals(3, in.rowsMax());
             case Protocol.PING, Protocol.CLOSE -> assertEquals(0, in.values());
+            case Protocol.SWEPT -> {
+                assertEquals(count, in.forgotten());
+                assertEquals(Math.max(0, value), in.next());
+            }
             case Protocol.STATUS, Protocol.ANNOUNCE -> {
                 assertEquals(count, in.values());
                 assertTrue(count == 0 || in.value(count - 1) == value);
@@ -140,7 +150,7 @@ class CodecTest {
     @Property(tries = 20_000)
     void whateverTheBytesAre(
             @ForAll @Size(max = 120) byte[] bytes,
-            @ForAll @IntRange(max = 13) int kind,
+            @ForAll @IntRange(max = 14) int kind,
             @ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         if (bytes.length >= Protocol.HEADER_BYTES) {
@@ -204,6 +214,8 @@ class CodecTest {
                     assertTrue(Protocol.isTimestamp(request.start(index)), "P2");
                 }
             }
+            case Protocol.SWEPT ->
+                assertTrue(Protocol.isTimestamp(request.mark()) && Protocol.isTimestamp(request.from()), "P2");
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.CLOSE);
         }
     }
@@ -232,6 +244,12 @@ class CodecTest {
             out.clear();
             out.status(1, start, new long[] {1}, 1);
             assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
+            out.clear();
+            out.swept(1, start, 1);
+            assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
+            out.clear();
+            out.swept(1, 1, start);
+            assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
         }
         out.clear();
         out.commit(1, 1, new long[] {1, 2, 3}, 3, new long[] {4, 5}, 2);
@@ -248,7 +266,7 @@ class CodecTest {
         out.hello(1, 1, 1, 0);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
         out.clear();
-        out.plain((byte) 13, 1);
+        out.plain((byte) 14, 1);
         assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();

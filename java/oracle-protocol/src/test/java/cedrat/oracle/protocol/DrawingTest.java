@@ -78,7 +78,9 @@ class DrawingTest {
                 "ANNOUNCE",
                 (int) Protocol.ANNOUNCE,
                 "CLOSE",
-                (int) Protocol.CLOSE));
+                (int) Protocol.CLOSE,
+                "SWEPT",
+                (int) Protocol.SWEPT));
         assertEquals(drawn(2, "| kind"), kinds);
     }
 

@@ -22,6 +22,8 @@ final class Connection {
     int outstanding;
     /// `null` before the hello.
     Session session;
+    /// For how many ticks of the server it has said no hello.
+    int strangeTicks;
     /// Nothing that still comes from it is decided: it is closed, or will be behind the replies of a batch.
     boolean finished;
     /// To be closed behind the replies of the open batch.

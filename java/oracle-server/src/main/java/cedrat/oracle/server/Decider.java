@@ -27,6 +27,9 @@ import java.util.concurrent.CompletableFuture;
 /// synchronized. Connections may live on the same loop, or on others: Netty then carries bytes here and
 /// replies there.
 final class Decider {
+    /// Of so many transactions at most is one request of a sweep; others wait meanwhile.
+    private static final int SWEPT_MAX = 1 << 12;
+
     private final EventLoop loop;
     private final ServerOptions options;
     private final StatusOracle oracle;
@@ -68,6 +71,13 @@ final class Decider {
     }
 
     // ---- receive ----------------------------------------------------------------------------------------------------
+
+    /// Somebody has connected.
+    void opened(Connection connection) {
+        if (!connection.finished) {
+            sessions.opened(connection);
+        }
+    }
 
     /// Bytes have arrived. The buffer is the decider's from now on.
     void receive(Connection connection, ByteBuf bytes) {
@@ -214,6 +224,11 @@ final class Decider {
                     cleaned(connection);
                 }
             }
+            case Protocol.SWEPT -> {
+                if (isGivenOut(connection, request.mark())) {
+                    swept(connection);
+                }
+            }
             case Protocol.ANNOUNCE -> {
                 if (areGivenOut(connection)) {
                     announce(connection);
@@ -283,6 +298,12 @@ final class Decider {
         value(connection, forgotten);
     }
 
+    private void swept(Connection connection) {
+        StatusOracle.Swept part = oracle.swept(request.mark(), request.from(), SWEPT_MAX);
+        connection.replies.sweptReply(request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
+        persister.replied(connection);
+    }
+
     private void value(Connection connection, long value) {
         connection.replies.value(request.kind(), request.id(), value);
         persister.replied(connection);
@@ -346,13 +367,15 @@ final class Decider {
         if (isEnding() || persister.isFull()) {
             return; // nobody could make itself heard
         }
-        sessions.age(silent -> refuse(
-                silent,
-                0,
-                ErrorCode.EXPIRED,
-                "nothing was heard of the session for "
-                        + options.sessionTimeout().toMillis()
-                        + " ms: it has expired, and its open transactions have aborted"));
+        String time = options.sessionTimeout().toMillis() + " ms";
+        sessions.age(
+                silent -> refuse(
+                        silent,
+                        0,
+                        ErrorCode.EXPIRED,
+                        "nothing was heard of the session for " + time
+                                + ": it has expired, and its open transactions have aborted"),
+                strange -> refuse(strange, 0, ErrorCode.HELLO, "no hello for " + time));
         persister.scheduleClose();
     }
 

@@ -26,6 +26,11 @@ final class Receiver extends ChannelInboundHandlerAdapter {
     }
 
     @Override
+    public void channelActive(ChannelHandlerContext context) {
+        run(() -> decider.opened(connection));
+    }
+
+    @Override
     public void channelRead(ChannelHandlerContext context, Object message) {
         ByteBuf bytes = (ByteBuf) message;
         if (decides.inEventLoop()) {

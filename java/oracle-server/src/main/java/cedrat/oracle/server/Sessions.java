@@ -3,7 +3,9 @@ package cedrat.oracle.server;
 import cedrat.oracle.state.StatusOracle;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /// Whose transactions are whose, and who was silent for too long. Lives on the decide thread.
@@ -12,14 +14,16 @@ import java.util.function.Consumer;
 ///   announced.
 /// - N2  Time is counted in ticks of a server that runs. Who is stopped for a minute and goes on has heard
 ///   nothing of anybody, and must not blame them.
-/// - N3  Transactions that were open when the server was recovered wait for their clients as long as a silent
-///   session's would.
+/// - N3  Transactions that were there when the server was recovered wait for their clients as long as a
+///   silent session's would.
 final class Sessions {
     /// A session that was silent for so many ticks, and a part of one, expires.
     static final int TICKS = 8;
 
     private final StatusOracle oracle;
     private final Map<Long, Session> byToken = new HashMap<>();
+    /// Connections that have said no hello.
+    private final Set<Connection> strangers = new HashSet<>();
     private int newest = StatusOracle.NO_SESSION;
     /// Ticks until recovered transactions that nobody has announced abort; 0 if there are none.
     private int recoveredTicks;
@@ -28,14 +32,21 @@ final class Sessions {
         this.oracle = oracle;
     }
 
-    /// The oracle was recovered, perhaps with open transactions.
+    /// The oracle was recovered, perhaps with transactions of clients that it does not know yet.
     void begin() {
-        recoveredTicks = oracle.open() > 0 ? TICKS + 1 : 0;
+        boolean isSome = oracle.open() > 0 || oracle.halfAborted() > 0 || oracle.halfCommitted() > 0;
+        recoveredTicks = isSome ? TICKS + 1 : 0;
+    }
+
+    /// Somebody has connected, who has the time of a silent session to say who he is.
+    void opened(Connection connection) {
+        strangers.add(connection);
     }
 
     /// A connection opens or resumes a session. Returns the connection that the session had, or `null`; it is
     /// to be finished.
     Connection hello(long token, Connection connection) {
+        strangers.remove(connection);
         Session session = byToken.get(token);
         Connection before = null;
         if (session == null) {
@@ -54,18 +65,20 @@ final class Sessions {
 
     /// The connection is gone; its session may come back.
     void closed(Connection connection) {
+        strangers.remove(connection);
         if (connection.session != null && connection.session.connection == connection) {
             connection.session.connection = null;
         }
     }
 
-    /// A session that has come back knows of this transaction. Returns its outcome; if it is open, it is the
-    /// session's again, unless it is another's.
+    /// A session that has come back knows of this transaction. Returns its outcome; unless that was
+    /// forgotten, the transaction is the session's again, if it is not another's. So no sweep has forgotten
+    /// what a living client may still write (O4).
     long announce(Session session, long start) {
         long outcome = oracle.status(start);
-        if (outcome == StatusOracle.OPEN) {
+        if (outcome != StatusOracle.UNKNOWN) {
             int owner = oracle.session(start);
-            if (owner == StatusOracle.NO_SESSION || session.earlier.contains(owner)) {
+            if (owner == StatusOracle.NO_SESSION || session.earlier.contains(owner) || oracle.isLeft(start)) {
                 oracle.adopt(start, session.number);
             }
         }
@@ -75,7 +88,7 @@ final class Sessions {
     /// It knows of no others: their begins were answered into connections that were lost, nobody will ever
     /// end them, so they abort.
     void announcedAll(Session session) {
-        session.earlier.forEach(oracle::expire);
+        session.earlier.forEach(earlier -> oracle.replace(earlier, session.number));
         session.earlier.clear();
     }
 
@@ -84,11 +97,19 @@ final class Sessions {
         byToken.remove(session.token);
         session.connection = null;
         oracle.expire(session.number);
-        announcedAll(session);
+        session.earlier.forEach(oracle::expire);
     }
 
-    /// A tick has passed. `silent` is told the connections of sessions that expire now.
-    void age(Consumer<Connection> silent) {
+    /// A tick has passed. `silent` is told the connections of sessions that expire now, `strange` those that
+    /// have never said whose they are.
+    void age(Consumer<Connection> silent, Consumer<Connection> strange) {
+        strangers.removeIf(connection -> {
+            boolean isTooLate = ++connection.strangeTicks > TICKS;
+            if (isTooLate) {
+                strange.accept(connection);
+            }
+            return isTooLate;
+        });
         for (Session session : new ArrayList<>(byToken.values())) {
             if (session.connection == null || !session.connection.waiting) {
                 session.silentTicks++; // else it may have said much, and was not listened to

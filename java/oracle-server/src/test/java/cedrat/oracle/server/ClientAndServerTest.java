@@ -391,6 +391,25 @@ class ClientAndServerTest {
         }
     }
 
+    /// O4: a sweep of more transactions than the server forgets at a time.
+    @Test
+    void aSweepOfManyTransactions() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
+                OracleClient oracle = connect(server.address())) {
+            int count = 9_999; // one more may be outstanding
+            try (OracleClient dying = connect(server.address())) {
+                for (int begun = 0; begun < count; begun++) {
+                    dying.beginAsync();
+                }
+                dying.begin();
+            }
+            StartTimestamp mark = oracle.begin();
+            assertEquals(count + 1, oracle.swept(mark));
+            assertEquals(0, oracle.swept(mark));
+            assertThrows(RefusedException.class, () -> oracle.swept(new StartTimestamp(mark.value() + 1)));
+        }
+    }
+
     /// The checker would have noticed.
     @Test
     void historiesThatAreNotSnapshotIsolationAreFound() {

@@ -60,6 +60,7 @@ class OracleServerTest {
                 () -> client.out.starts(Protocol.CLEANED, 0, client.id(), starts, 0, 1),
                 () -> client.out.starts(Protocol.ANNOUNCE, 1, client.id(), starts, 0, 1),
                 () -> client.out.plain(Protocol.LOW_WATER, client.id()),
+                () -> client.out.swept(client.id(), start, 1),
                 () -> client.out.plain(Protocol.PING, client.id()),
                 () -> client.out.plain((byte) 99, client.id()),
                 () -> client.out.start(Protocol.RESOLVE, client.id(), 1_000_000),
@@ -358,6 +359,83 @@ class OracleServerTest {
         }
     }
 
+    /// A connection that never says hello is closed, also one that has begun to.
+    @Test
+    void whoNeverSaysHelloIsNotWaitedFor() throws Exception {
+        for (int threads = 0; threads < 2; threads++) {
+            try (OracleServer server = OracleServer.start(OPTIONS.withNetworkThreads(threads), new HeldLog());
+                    RawClient mute = new RawClient(server);
+                    RawClient half = new RawClient(server);
+                    RawClient late = new RawClient(server)) {
+                half.send(new byte[] {36, 0, 0});
+                late.out.hello(1, 1, 1, SESSION);
+                late.send().receive();
+                server.settle();
+                for (int tick = 0; tick < Sessions.TICKS; tick++) {
+                    server.tick();
+                    late.begin();
+                }
+                server.settle();
+                assertTrue(mute.nothingArrived() && half.nothingArrived());
+                server.tick();
+                mute.refused(ErrorCode.HELLO, true);
+                mute.awaitClosed();
+                half.refused(ErrorCode.HELLO, true);
+                half.awaitClosed();
+                server.tick();
+                late.begin();
+            }
+        }
+    }
+
+    /// O4: what a dead client leaves is forgotten after a sweep that was begun behind it; what a client comes
+    /// back for is not.
+    @Test
+    void aSweepForgetsTheDead() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = start(log);
+                RawClient sweeper = new RawClient(server, SESSION)) {
+            long known;
+            long dead;
+            try (RawClient client = new RawClient(server, SESSION + 1);
+                    RawClient dying = new RawClient(server, SESSION + 2)) {
+                known = client.begin();
+                dead = dying.begin();
+                assertEquals(Protocol.ABORTED, sweeper.ask(Protocol.RESOLVE, known));
+            }
+            RawClient back = new RawClient(server, SESSION + 1);
+            assertArrayEquals(new long[] {Protocol.ABORTED}, back.announce(known));
+            long early = sweeper.begin();
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
+                server.tick();
+                sweeper.begin();
+                back.lowWaterMark();
+            }
+            assertEquals(0, sweeper.swept(early), "it was begun before the session was over");
+            assertEquals(Protocol.ABORTED, sweeper.status(early, dead));
+            assertEquals(1, sweeper.swept(sweeper.begin()));
+            assertEquals(Protocol.UNKNOWN, sweeper.status(early, dead));
+            assertEquals(Protocol.ABORTED, sweeper.status(early, known), "its client is alive");
+            back.out.plain(Protocol.CLOSE, 1);
+            back.send().receive();
+            back.close();
+            sweeper.out.swept(7, sweeper.begin() + 1, 1);
+            sweeper.send().refused(ErrorCode.TIMESTAMP, false);
+        }
+        // What was decided, too, belongs to somebody who may come back to the next server.
+        try (OracleServer server = start(new HeldLog(1, log.kept()));
+                RawClient sweeper = new RawClient(server, SESSION)) {
+            long mark = sweeper.begin();
+            assertEquals(0, sweeper.swept(mark));
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
+                server.tick();
+                sweeper.lowWaterMark();
+            }
+            assertEquals(0, sweeper.swept(mark));
+            assertTrue(sweeper.swept(sweeper.begin()) > 0);
+        }
+    }
+
     @Test
     void aNewerConnectionTakesTheSessionOver() throws Exception {
         HeldLog log = new HeldLog();
@@ -506,9 +584,9 @@ class OracleServerTest {
                     random.nextBytes(bytes);
                     for (int at = 0; at + 16 < bytes.length; at += 16 + 8 * random.nextInt(3)) {
                         if (random.nextBoolean()) {
-                            client.out.start((byte) random.nextInt(13), at, 1 + random.nextInt(3));
+                            client.out.start((byte) random.nextInt(14), at, 1 + random.nextInt(3));
                         } else {
-                            client.out.plain((byte) random.nextInt(13), at);
+                            client.out.plain((byte) random.nextInt(14), at);
                         }
                     }
                     client.send();

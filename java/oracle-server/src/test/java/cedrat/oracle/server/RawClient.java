@@ -117,6 +117,14 @@ final class RawClient implements AutoCloseable {
         return value(Protocol.LOW_WATER);
     }
 
+    /// Says that a sweep was made; returns how many transactions were forgotten. Fails if there are more.
+    long swept(long mark) throws IOException, ProtocolException {
+        out.swept(id(), mark, 1);
+        value(Protocol.SWEPT);
+        assertEquals(0, reply.next());
+        return reply.forgotten();
+    }
+
     /// Announces these transactions and no others.
     long[] announce(long... starts) throws IOException, ProtocolException {
         out.starts(Protocol.ANNOUNCE, Protocol.FLAG_LAST, id(), starts, 0, starts.length);

@@ -5,18 +5,19 @@ import java.util.Objects;
 /// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers
 /// outcomes.
 ///
-/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if no row
-/// that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
+/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if
+/// no row that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
 ///
-/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is forgotten
-///   (O1, O3).
-/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that may
-///   have been forgotten (T_max), because the client says so, or because somebody wants to know ([#resolve]) (O1).
+/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is
+///   forgotten (O1, O3).
+/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that
+///   may have been forgotten (T_max), because the client says so, or because somebody wants to know
+///   ([#resolve]) (O1).
 /// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common.
-/// - S4  What an open transaction may still become lies above every start timestamp that was given out before it is
-///   decided; so for all readers there are it has not committed.
-/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone, replayed,
-///   lead to the same state, but for sessions.
+/// - S4  What an open transaction may still become lies above every start timestamp that was given out before
+///   it is decided; so for all readers there are it has not committed.
+/// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
+///   replayed, lead to the same state, but for sessions.
 ///
 /// It knows no clock, no network and no disk, and allocates nothing for a request. For one thread at a time.
 public final class StatusOracle {
@@ -47,6 +48,7 @@ public final class StatusOracle {
         NONE,
         SKIP_T_MAX,
         FORGET_ABORTED,
+        SWEEP_THE_LIVING,
         RESENT_COMMIT_CONFLICTS
     }
 
@@ -56,11 +58,13 @@ public final class StatusOracle {
     private final Fault fault;
 
     private long newest;
-    /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to `unknownTo`.
+    /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to
+    /// `unknownTo`.
     private long unknownFrom = 1;
     private long unknownTo;
 
-    /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in memory.
+    /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in
+    /// memory.
     public StatusOracle(int rowsLog2, Decisions decisions) {
         this(rowsLog2, decisions, Fault.NONE);
     }
@@ -81,17 +85,18 @@ public final class StatusOracle {
         return newest;
     }
 
-    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand says so
-    /// of all before it asks for the first: what they need is brought into the cache together, which takes less
-    /// time than one after the other. It changes no answer.
+    /// Says that a commit with these rows is going to be asked for soon. Who has several requests at hand
+    /// says so of all before it asks for the first: what they need is brought into the cache together, which
+    /// takes less time than one after the other. It changes no answer.
     public void expect(Rows wanted) {
         rows.expect(wanted);
     }
 
-    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those; under
-    /// snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
+    /// Commits a transaction that has written these rows and, if it is to be serialisable, has read those;
+    /// under snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
-    /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start timestamp.
+    /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start
+    /// timestamp.
     public long commit(long start, Rows writes, Rows reads) {
         long state = transactions.state(start);
         if (!Transactions.isOpen(state)) {
@@ -118,14 +123,14 @@ public final class StatusOracle {
         return commit;
     }
 
-    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit timestamp if
-    /// it has committed; [#UNKNOWN].
+    /// Aborts a transaction because its client wants so. Returns its outcome: [#ABORTED], but the commit
+    /// timestamp if it has committed; [#UNKNOWN].
     public long abort(long start) {
         return resolve(start);
     }
 
-    /// Decides a transaction whose client may be dead, so that it is open no longer. Returns its outcome: the commit
-    /// timestamp, or [#ABORTED]; [#UNKNOWN].
+    /// Decides a transaction whose client may be dead, so that it is open no longer. Returns its outcome: the
+    /// commit timestamp, or [#ABORTED]; [#UNKNOWN].
     public long resolve(long start) {
         long state = transactions.state(start);
         if (Transactions.isOpen(state)) {
@@ -141,8 +146,8 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
-    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did, which
-    /// was given out (Algorithm 4).
+    /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did,
+    /// which was given out (Algorithm 4).
     public Visibility isCommitted(long writer, long reader) {
         long state = transactions.state(writer);
         if (state == Transactions.NOTHING) {
@@ -152,8 +157,8 @@ public final class StatusOracle {
         return before ? Visibility.TRUE : Visibility.FALSE;
     }
 
-    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it had an
-    /// outcome; an open transaction stays open.
+    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it
+    /// had an outcome; an open transaction stays open.
     public boolean cleaned(long start) {
         long state = transactions.state(start);
         if (state == Transactions.NOTHING || Transactions.isOpen(state)) {
@@ -174,32 +179,92 @@ public final class StatusOracle {
         return true;
     }
 
-    /// Aborts all open transactions of a session that is gone; returns how many.
+    /// A session is gone: its open transactions abort, and those that have an outcome are left to the next
+    /// sweep ([#swept]). Returns how many have aborted.
     public int expire(int session) {
         int[] count = {0};
         transactions.forEach((start, state, owner) -> {
-            if (owner == session && Transactions.isOpen(state)) {
+            if (owner != session) {
+                return;
+            }
+            if (Transactions.isOpen(state)) {
                 abortOpen(start);
                 count[0]++;
+            }
+            if (transactions.state(start) != Transactions.NOTHING && transactions.leftAt(start) == 0) {
+                transactions.leave(start, newest);
             }
         });
         return count[0];
     }
 
-    /// The session of an open transaction.
+    /// A session goes on under another number, and knows of no transaction that is still open under the old
+    /// one: those abort. Returns how many.
+    public int replace(int session, int by) {
+        int[] count = {0};
+        transactions.forEach((start, state, owner) -> {
+            if (owner != session || transactions.leftAt(start) != 0) {
+                return;
+            }
+            if (Transactions.isOpen(state)) {
+                abortOpen(start);
+                count[0]++;
+            }
+            if (transactions.state(start) != Transactions.NOTHING) {
+                transactions.adopt(start, by);
+            }
+        });
+        return count[0];
+    }
+
+    /// What a part of [#swept] has done.
+    ///
+    /// @param forgotten how many transactions were forgotten
+    /// @param next where the next part goes on; above the mark if this was the last
+    public record Swept(long forgotten, long next) {}
+
+    /// Somebody has gone over all tables, and cleaned all rows of transactions that had ended; begun after
+    /// `mark` was given out, and after no write of a session that was over by then could arrive any more. So
+    /// transactions of such sessions are forgotten, all that began from `from` up to `mark` (O4); at most
+    /// `countMax` of them, and in bounded time, for there may be many.
+    ///
+    /// After [#replay] the oracle knows no sessions. Transactions then count from when [#NO_SESSION] has
+    /// expired.
+    public Swept swept(long mark, long from, int countMax) {
+        long[] count = {0};
+        long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
+            long leftAt = transactions.leftAt(start);
+            boolean isLeft = leftAt != 0 && leftAt < mark || fault == Fault.SWEEP_THE_LIVING;
+            if (isLeft && !Transactions.isOpen(state)) {
+                transactions.forget(start);
+                decisions.forgotten(start);
+                count[0]++;
+            }
+        });
+        return new Swept(count[0], next);
+    }
+
+    /// The session of a transaction that is open or has an outcome.
     public int session(long start) {
         return transactions.session(start);
     }
 
-    /// Makes an open transaction one of another session: its client has come back, or the oracle was recovered.
+    /// Whether the session of a transaction that has an outcome is over.
+    public boolean isLeft(long start) {
+        return transactions.leftAt(start) != 0;
+    }
+
+    /// Makes a transaction that is open or has an outcome one of another session: its client has come back,
+    /// or the oracle was recovered.
     public void adopt(long start, int session) {
         transactions.adopt(start, session);
     }
 
     // ---- replay ----
 
-    /// What [Decisions] was told, told back in the same order to an oracle that was just made, or restored from a
-    /// snapshot. Nobody is told of it again. What cannot be is refused with an [IllegalArgumentException].
+    /// What [Decisions] was told, told back in the same order to an oracle that was just made, or restored
+    /// from a snapshot. Nobody is told of it again. What cannot be is refused with an
+    /// [IllegalArgumentException].
     public Decisions replay() {
         return new Replay();
     }
@@ -265,13 +330,13 @@ public final class StatusOracle {
 
     // ---- snapshots ----
 
-    /// Tells what is remembered of the transactions that began from `from` up to `upTo`, in this order; of at most
-    /// `countMax`. Returns the start timestamp from which to go on, `upTo + 1` when all were told.
+    /// Tells what is remembered of the transactions that began from `from` up to `upTo`, in this order; of at
+    /// most `countMax`. Returns the start timestamp from which to go on, `upTo + 1` when all were told.
     ///
     /// All transactions up to some moment, told in parts between which the oracle goes on deciding, are a
-    /// *snapshot* (O5). A part holds what had become of its transactions when it was told. So what is decided in
-    /// between of transactions that were told must be kept beside the parts, and of those that were not need not;
-    /// the rows of all commits since the first part must.
+    /// *snapshot* (O5). A part holds what had become of its transactions when it was told. So what is decided
+    /// in between of transactions that were told must be kept beside the parts, and of those that were not
+    /// need not; the rows of all commits since the first part must.
     ///
     /// It may tell of none and still not be at the end: how long a part takes is bounded also where little is
     /// left of many transactions.
@@ -288,9 +353,10 @@ public final class StatusOracle {
         });
     }
 
-    /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and [#newestCommit] were
-    /// these. What the snapshot's parts hold is told to what this returns, with [#restored] behind each part, and
-    /// what was decided from its first part on to [#replay], in the order of the log.
+    /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and
+    /// [#newestCommit] were these. What the snapshot's parts hold is told to what this returns, with
+    /// [#restored] behind each part, and what was decided from its first part on to [#replay], in the order
+    /// of the log.
     ///
     /// No row is restored: all that were put before are forgotten. When as many were put since as are kept
     /// ([#window]), that makes no difference any more, and T_max is what it was.

@@ -2,8 +2,8 @@ package cedrat.oracle.state;
 
 import java.util.ArrayDeque;
 
-/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody needs
-/// any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
+/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody
+/// needs any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
 ///
 /// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a
 /// transaction is looking into an array. A page in which nothing is left is used again.
@@ -13,15 +13,16 @@ import java.util.ArrayDeque;
 ///
 /// For one thread at a time.
 final class Transactions {
-    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for the
-    /// commit timestamp, or [#ABORTED].
+    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for
+    /// the commit timestamp, or [#ABORTED].
     static final long NOTHING = 0;
     static final long ABORTED = Long.MAX_VALUE;
 
     private static final int PAGE_SHIFT = 12;
     private static final int PAGE_SIZE = 1 << PAGE_SHIFT;
 
-    /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not there.
+    /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not
+    /// there.
     private static final int PART_STEPS_MAX = 1 << 11;
 
     private static final int PAGE_STEPS = 1 << 8;
@@ -32,6 +33,9 @@ final class Transactions {
     private static final class Page {
         final long[] states = new long[PAGE_SIZE];
         final int[] sessions = new int[PAGE_SIZE];
+        /// Of decided transactions: the newest timestamp when their session was over, 0 before. Made when the
+        /// first such session is over.
+        long[] leftAt;
         int open;
         int decided;
     }
@@ -73,8 +77,29 @@ final class Transactions {
         return page(start).sessions[slot(start)];
     }
 
+    /// A transaction is another session's from now on.
     void adopt(long start, int session) {
-        page(start).sessions[slot(start)] = session;
+        Page page = page(start);
+        page.sessions[slot(start)] = session;
+        if (page.leftAt != null) {
+            page.leftAt[slot(start)] = 0;
+        }
+    }
+
+    /// The session of a decided transaction is over; `newest` is the newest timestamp.
+    void leave(long start, long newest) {
+        Page page = page(start);
+        if (page.leftAt == null) {
+            page.leftAt = new long[PAGE_SIZE];
+        }
+        page.leftAt[slot(start)] = newest;
+    }
+
+    /// The newest timestamp when the session of a decided transaction was over; 0 if it is not, or nobody
+    /// knows.
+    long leftAt(long start) {
+        Page page = page(start);
+        return page == null || page.leftAt == null ? 0 : page.leftAt[slot(start)];
     }
 
     /// A transaction begins. `start` is above all before it.
@@ -154,7 +179,8 @@ final class Transactions {
         void visit(long timestamp, long state, int session);
     }
 
-    /// All of which something is kept, in ascending order. The visitor may decide, end and forget what it is told of.
+    /// All of which something is kept, in ascending order. The visitor may decide, end and forget what it is
+    /// told of.
     void forEach(Visitor visitor) {
         for (long number = firstPage; number < endPage; number++) {
             Page page = pages[ringSlot(number)];
@@ -167,8 +193,9 @@ final class Transactions {
         }
     }
 
-    /// The same in parts: those from `from` up to `upTo`, at most `countMax`. Returns the timestamp from which to go
-    /// on, `upTo + 1` after the last. A part is bounded also in how much is looked at, so it may tell of nothing.
+    /// The same in parts: those from `from` up to `upTo`, at most `countMax`. Returns the timestamp from
+    /// which to go on, `upTo + 1` after the last. A part is bounded also in how much is looked at, so it may
+    /// tell of nothing. The visitor may forget what it is told of.
     long forEach(long from, long upTo, int countMax, Visitor visitor) {
         long timestamp = Math.max(from, firstPage << PAGE_SHIFT);
         int count = 0;
@@ -194,11 +221,15 @@ final class Transactions {
     /// The memory it takes, about.
     long bytes() {
         long inUse = 0;
+        long left = 0;
         for (Page page : pages) {
             inUse += page == null ? 0 : 1;
+            left += page == null || page.leftAt == null ? 0 : 1;
         }
         long references = pages.length * (long) Long.BYTES;
-        return references + (inUse + spare.size()) * PAGE_SIZE * (Long.BYTES + Integer.BYTES);
+        return references
+                + (inUse + spare.size()) * PAGE_SIZE * (Long.BYTES + Integer.BYTES)
+                + left * PAGE_SIZE * Long.BYTES;
     }
 
     private void count(long outcome, int change) {
@@ -242,6 +273,7 @@ final class Transactions {
             return;
         }
         pages[ringSlot(number)] = null;
+        page.leftAt = null;
         if (spare.size() < SPARE_PAGES) {
             spare.push(page);
         }

@@ -26,7 +26,9 @@ class StatusOracleTest {
 
     /// What a transaction is in the model.
     private static final class Told {
-        final int session;
+        int session;
+        /// The newest timestamp when its session was over.
+        long leftAt;
         /// [StatusOracle#OPEN], [StatusOracle#ABORTED] or the commit timestamp.
         long outcome = StatusOracle.OPEN;
         /// Cleaned up, or ended: nothing is known of it.
@@ -102,8 +104,14 @@ class StatusOracleTest {
                 }
                 case 10 -> assertEquals(known(told), oracle.status(start), "S1");
                 default -> {
-                    if (random.nextInt(20) == 0) {
-                        expire(random.nextInt(1, 4));
+                    switch (random.nextInt(40)) {
+                        case 0, 1 -> expire(random.nextInt(1, 4));
+                        case 2 -> replace(random.nextInt(1, 4), random.nextInt(1, 4));
+                        case 3, 4, 5 -> swept(random.nextLong(1, oracle.newest() + 1));
+                        case 6, 7 -> adopt(start, told);
+                        default -> {
+                            // mostly nothing
+                        }
                     }
                 }
             }
@@ -187,12 +195,60 @@ class StatusOracleTest {
         private void expire(int session) {
             int expected = 0;
             for (Told told : transactions.values()) {
-                if (told.session == session && isOpen(told)) {
+                if (told.gone || told.session != session) {
+                    continue;
+                }
+                if (isOpen(told)) {
                     told.outcome = StatusOracle.ABORTED;
                     expected++;
                 }
+                told.leftAt = told.leftAt == 0 ? oracle.newest() : told.leftAt;
             }
             assertEquals(expected, oracle.expire(session));
+        }
+
+        private void replace(int session, int by) {
+            int expected = 0;
+            for (Told told : transactions.values()) {
+                if (told.gone || told.session != session || told.leftAt != 0) {
+                    continue;
+                }
+                if (isOpen(told)) {
+                    told.outcome = StatusOracle.ABORTED;
+                    expected++;
+                }
+                told.session = by;
+            }
+            assertEquals(expected, oracle.replace(session, by));
+        }
+
+        private void adopt(long start, Told told) {
+            if (!told.gone) {
+                told.session = random.nextInt(1, 4);
+                told.leftAt = 0;
+                oracle.adopt(start, told.session);
+            }
+            assertEquals(told.leftAt != 0 && !told.gone, oracle.isLeft(start) && !told.gone);
+        }
+
+        private void swept(long mark) {
+            long expected = 0;
+            for (Map.Entry<Long, Told> each : transactions.headMap(mark, true).entrySet()) {
+                Told told = each.getValue();
+                if (!told.gone && told.leftAt != 0 && told.leftAt < mark) {
+                    assertTrue(!isOpen(told));
+                    told.gone = true;
+                    expected++;
+                }
+            }
+            long forgotten = 0;
+            long from = 1;
+            while (from <= mark) {
+                StatusOracle.Swept part = oracle.swept(mark, from, random.nextInt(1, 100));
+                forgotten += part.forgotten();
+                from = part.next();
+            }
+            assertEquals(expected, forgotten, "O4");
         }
     }
 
@@ -488,8 +544,70 @@ class StatusOracleTest {
         assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
     }
 
-    /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is not. Rows
-    /// that crowd one home make T_max run ahead of the window.
+    /// O4: what sessions leave behind that are over is forgotten by a sweep that was begun afterwards, and by
+    /// no other; what belongs to somebody who is there stays, and what somebody comes back for.
+    @Test
+    void aSweepForgetsWhatWasLeftBeforeItBegan() {
+        StatusOracle oracle = oracle();
+        long aborted = oracle.begin(1);
+        long committed = oracle.begin(1);
+        long cameBack = oracle.begin(1);
+        long alive = oracle.begin(2);
+        oracle.commit(committed, rows(7), rows());
+        oracle.resolve(alive);
+        long early = oracle.begin(3);
+        assertEquals(2, oracle.expire(1));
+        long mark = oracle.begin(3);
+        oracle.end(early);
+        oracle.end(mark);
+        oracle.adopt(cameBack, 4);
+        assertEquals(new StatusOracle.Swept(0, early + 1), oracle.swept(early, 1, 100));
+        assertEquals(StatusOracle.ABORTED, oracle.status(aborted), "the sweep may have passed its rows before");
+        assertEquals(new StatusOracle.Swept(1, committed), oracle.swept(mark, 1, 1));
+        assertEquals(new StatusOracle.Swept(1, mark + 1), oracle.swept(mark, committed, 100));
+        assertEquals(StatusOracle.UNKNOWN, oracle.status(aborted));
+        assertEquals(StatusOracle.UNKNOWN, oracle.status(committed));
+        assertEquals(StatusOracle.ABORTED, oracle.status(cameBack));
+        assertEquals(StatusOracle.ABORTED, oracle.status(alive));
+        assertEquals(2, oracle.halfAborted());
+        assertEquals(0, oracle.halfCommitted());
+    }
+
+    /// O4: those of before a recovery are left when those who could have come back have had their time.
+    @Test
+    void aRecoveredOracleSweepsWhatNobodyCameBackFor() {
+        StatusOracle oracle = oracle();
+        Decisions replay = oracle.replay();
+        replay.aborted(3);
+        oracle.replayGivenOut(10);
+        long early = oracle.begin(1);
+        assertEquals(0, oracle.swept(early, 1, 100).forgotten());
+        assertEquals(9, oracle.expire(StatusOracle.NO_SESSION));
+        assertEquals(0, oracle.swept(early, 1, 100).forgotten());
+        assertEquals(10, oracle.swept(oracle.begin(1), 1, 100).forgotten());
+    }
+
+    /// O4: the dead leave nothing for ever.
+    @Test
+    void whatTheDeadLeaveTakesNoMoreThanOneSweepsWorth() {
+        StatusOracle oracle = oracle();
+        for (int session = 1; session <= 1_000; session++) {
+            for (int count = 0; count < 100; count++) {
+                oracle.begin(session);
+            }
+            oracle.expire(session);
+            if (session % 10 == 0) {
+                long mark = oracle.begin(2_000);
+                oracle.end(mark);
+                oracle.swept(mark, 1, 10_000);
+                assertEquals(0, oracle.halfAborted());
+            }
+        }
+        assertTrue(oracle.transactionBytes() < 1 << 20, oracle.transactionBytes() + " bytes");
+    }
+
+    /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is
+    /// not. Rows that crowd one home make T_max run ahead of the window.
     @Test
     void aRowInMemoryIsNotJudgedByTMax() {
         StatusOracle oracle = oracle();

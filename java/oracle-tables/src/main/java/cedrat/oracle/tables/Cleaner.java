@@ -5,12 +5,11 @@ import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
-import java.util.function.Predicate;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
 
 /// Cleans rows whose writers did not: of committed transactions the versions get their commit timestamp, of
 /// aborted ones they go. Open transactions are left alone: when their client is gone, the oracle aborts them
@@ -19,68 +18,77 @@ import java.util.function.Predicate;
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
 /// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
 ///   up for however long cannot bring back what others have cleaned and pruned.
-/// - K3  The oracle is told `cleaned` for no transaction whose client may be alive, or may have a write under
-///   way. The oracle's answers do not tell that: they know of sessions, not of writes that a network still
-///   carries.
+/// - K3  What dead clients have left is forgotten for a sweep that has gone over all tables, and was begun so
+///   long after their sessions were over that no write of theirs could arrive any more ([Tables#writesLast]).
+///   The oracle knows of sessions, and of the sweep's *mark*, a timestamp from before it began; of writes
+///   that a network still carries it knows nothing (O4).
 ///
-/// Any number of cleaners, pruners, readers and writers may be there at a time.
+/// Should a write come nevertheless, of a process that was stopped for longer than all deadlines, it has a
+/// marker of a transaction that the oracle has forgotten. Such a one has aborted, and readers and later
+/// sweeps know it: of a committed one all markers were gone when it was forgotten.
+///
+/// Any number of cleaners, pruners, readers and writers may be there at a time. Keep a cleaner for sweeps to
+/// come: it remembers its mark.
 ///
 /// **Threads:** any may call.
 public final class Cleaner {
-    /// So many transactions does one message name.
-    private static final int TOLD_TOGETHER_MAX = 256;
-
     /// What a sweep has found.
     ///
     /// @param rows how many rows it has looked at: those that had a marker
     /// @param committed of how many rows versions of a committed transaction got their commit timestamp
     /// @param aborted from how many rows versions of an aborted transaction were removed
     /// @param open how many rows it has left to an open transaction
-    public record Sweep(long rows, long committed, long aborted, long open) {}
+    /// @param forgotten how many transactions of dead clients the oracle has forgotten for it
+    public record Sweep(long rows, long committed, long aborted, long open, long forgotten) {}
+
+    /// A timestamp, and when it was given out, by this process's clock.
+    private record Mark(StartTimestamp timestamp, long nanos) {}
 
     private final OracleClient oracle;
     private final Tables tables;
     private final Fault fault;
+    private final LongSupplier clock;
+    /// Waits for its time; `null` if the next sweep is to draw one.
+    private final AtomicReference<Mark> mark = new AtomicReference<>();
 
     /// A cleaner of all tables of a store.
     public Cleaner(OracleClient oracle, Tables tables) {
-        this(oracle, tables, Fault.NONE);
+        this(oracle, tables, System::nanoTime, Fault.NONE);
     }
 
-    Cleaner(OracleClient oracle, Tables tables, Fault fault) {
+    Cleaner(OracleClient oracle, Tables tables, LongSupplier clock, Fault fault) {
         this.oracle = Objects.requireNonNull(oracle);
         this.tables = Objects.requireNonNull(tables);
+        this.clock = clock;
         this.fault = fault;
     }
 
-    /// Goes once over all tables.
+    /// Goes once over all tables, and then has the oracle forget what dead clients have left, if a mark was
+    /// drawn long enough ago: by this sweep, if writes of this store do not outlast their clients, else by an
+    /// earlier one of this cleaner.
     ///
     /// @throws TableException if the store fails; what was cleaned is clean, and it may be called again
     /// @throws OracleException if the oracle does not answer; the same
     public Sweep sweep() {
-        return sweep(start -> false);
-    }
-
-    /// Goes once over all tables, and has the oracle forget those of the transactions it meets that have
-    /// ended and whose client is dead.
-    ///
-    /// @param isDead says of a transaction that its client was gone for good *before the sweep began*: its
-    ///     process had ended, and so long ago that no write of it could arrive any more (K3). What is said
-    ///     wrongly here makes readers miss or invent rows
-    /// @throws TableException as [#sweep()]
-    /// @throws OracleException as [#sweep()]
-    public Sweep sweep(Predicate<StartTimestamp> isDead) {
+        Mark known = mark.get();
+        Mark begun = known == null ? draw() : known;
+        boolean isOld = clock.getAsLong() - begun.nanos >= tables.writesLast().toNanos() || fault == Fault.SWEEP_EARLY;
         Run run = new Run();
         Walk.over(tables, table -> table.marked(KeyRange.ALL), run::clean);
-        List<StartTimestamp> dead = run.settled.stream()
-                .filter(start -> !run.left.contains(start))
-                .map(StartTimestamp::new)
-                .filter(isDead)
-                .toList();
-        for (int from = 0; from < dead.size(); from += TOLD_TOGETHER_MAX) {
-            oracle.cleaned(dead.subList(from, Math.min(dead.size(), from + TOLD_TOGETHER_MAX)));
+        long forgotten = 0;
+        if (isOld) {
+            forgotten = oracle.swept(begun.timestamp);
+            mark.compareAndSet(begun, null);
         }
-        return new Sweep(run.rows, run.committed, run.aborted, run.open);
+        return new Sweep(run.rows, run.committed, run.aborted, run.open, forgotten);
+    }
+
+    private Mark draw() {
+        StartTimestamp timestamp = oracle.begin();
+        oracle.end(timestamp); // or it would hold the low-water mark
+        Mark drawn = new Mark(timestamp, clock.getAsLong());
+        mark.compareAndSet(null, drawn); // another sweep may have drawn one just now, which serves as well
+        return drawn;
     }
 
     private final class Run {
@@ -88,11 +96,6 @@ public final class Cleaner {
         long committed;
         long aborted;
         long open;
-        /// Had ended when some row of theirs was met: each such row was cleaned. Rows that had no marker when
-        /// the sweep read them can have got one only from a client that was alive then.
-        final Set<Long> settled = new HashSet<>();
-        /// Were open when some row of theirs was met: that row may still need cleaning.
-        final Set<Long> left = new HashSet<>();
 
         void clean(Table table, List<StoredRow> batch) {
             Map<Long, Outcome> outcomes = ask(batch);
@@ -125,20 +128,14 @@ public final class Cleaner {
         private void clean(Table table, StoredRow row, long start, Outcome outcome) {
             Map<Column, Bytes> cells = Mutations.cells(row, start);
             switch (outcome) {
-                case Outcome.Committed(var at) -> {
+                case Outcome.Committed(var at) ->
                     committed += change(table, row.key(), start, Mutations.restamp(start, at.value(), cells));
-                    settled.add(start);
-                }
-                case Outcome.Aborted _ -> {
+                // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
+                // stamped when it was forgotten, and where there is no marker nothing happens.
+                case Outcome.Aborted _, Outcome.Unknown _ ->
                     aborted += change(table, row.key(), start, Mutations.erase(start, cells));
-                    settled.add(start);
-                }
-                // Clean already, or else aborted: the writes of a committed one had all been stamped when it
-                // was forgotten, and where there is no marker nothing happens.
-                case Outcome.Unknown _ -> aborted += change(table, row.key(), start, Mutations.erase(start, cells));
                 case Outcome.Open _ -> {
                     open++;
-                    left.add(start);
                     if (fault == Fault.CLEAN_OPEN) {
                         change(table, row.key(), start, Mutations.erase(start, cells));
                     }

@@ -11,6 +11,8 @@ enum Fault {
     START_FOR_COMMIT,
     /// The oracle is told `cleaned` while a write may be under way.
     CLEANED_IN_FLIGHT,
+    /// A cleaner has transactions forgotten whose writes may still arrive.
+    SWEEP_EARLY,
     /// A cleaner does not look at the marker when it changes the row.
     UNCHECKED_CLEANER,
     /// A reader takes what was forgotten for aborted without reading the row again.

@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
@@ -55,6 +56,11 @@ public final class HookedTables implements Tables {
     @Override
     public int callsMax() {
         return tables.callsMax();
+    }
+
+    @Override
+    public Duration writesLast() {
+        return tables.writesLast();
     }
 
     private Table hooked(Table table) {

@@ -8,11 +8,15 @@ import static cedrat.oracle.tables.World.see;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
@@ -21,15 +25,15 @@ import org.junit.jupiter.api.Test;
 
 /// What is left by clients that die, and by time.
 public abstract class CleaningContract {
+    private World world;
+    private TransactionManager manager;
+    private Table rows;
+
     /// For those who have a store.
     protected CleaningContract() {}
 
     /// A fresh store.
     protected abstract TestStore store();
-
-    private World world;
-    private TransactionManager manager;
-    private Table rows;
 
     @BeforeEach
     void open() {
@@ -57,15 +61,14 @@ public abstract class CleaningContract {
         StartTimestamp start =
                 written(new TransactionManager(dying, world.tables), "a", "new").start();
         Cleaner cleaner = new Cleaner(world.oracle, world.tables);
-        assertEquals(new Cleaner.Sweep(1, 0, 0, 1), cleaner.sweep(), "as long as it may be alive");
+        assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 0), cleaner.sweep(), "as long as it may be alive");
         assertEquals("old", see(manager, rows, "a"));
         put(manager, rows, "a", "newer"); // nobody waits for the dead
         dying.close();
         assertEquals("newer", see(manager, rows, "a"));
-        assertEquals(new Cleaner.Sweep(1, 0, 1, 0), cleaner.sweep());
+        assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 1), cleaner.sweep());
         assertEquals(2, world.contents().versions());
-        assertInstanceOf(
-                Outcome.Aborted.class, world.oracle.resolve(start), "known until somebody says that it is dead");
+        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(start), "nobody will ask");
     }
 
     @Test
@@ -77,40 +80,128 @@ public abstract class CleaningContract {
         dying.close();
         assertEquals("new", see(manager, rows, "a"));
         assertEquals(1, world.contents().pending());
-        assertEquals(new Cleaner.Sweep(1, 1, 0, 0), new Cleaner(world.oracle, world.tables).sweep());
+        assertEquals(new Cleaner.Sweep(1, 1, 0, 0, 1), new Cleaner(world.oracle, world.tables).sweep());
         assertEquals(0, world.contents().pending());
         assertEquals("new", see(manager, rows, "a"));
     }
 
+    /// O4: what is aborted stays known while its client lives.
     @Test
-    void theOracleForgetsThoseThatAreSaidToBeDead() {
-        Transaction dead = written(manager, "a", "x");
+    void theOracleForgetsTheDeadAlone() {
+        OracleClient dying = world.client();
+        Transaction dead = written(new TransactionManager(dying, world.tables), "a", "x");
         Transaction alive = written(manager, "b", "x");
         Transaction open = written(manager, "c", "x");
         world.oracle.abort(dead.start());
         world.oracle.abort(alive.start());
-        new Cleaner(world.oracle, world.tables).sweep(start -> !start.equals(alive.start()));
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(3, 0, 2, 1, 0), cleaner.sweep());
+        dying.close();
+        assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 1), cleaner.sweep());
         assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(dead.start()));
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(alive.start()));
         open.abort();
     }
 
-    /// One row is passed while its transaction is open, the next when it has aborted: the first still needs
-    /// the oracle's answer.
+    /// One row is passed while its transaction is open, the next when its client has died: the first still
+    /// needs the oracle's answer.
     @Test
     void aTransactionThatEndsUnderTheSweepIsNotForgotten() {
-        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        OracleClient dying = world.client();
+        Transaction transaction = new TransactionManager(dying, world.tables).begin(Isolation.SNAPSHOT);
         transaction.put(world.cells, Bytes.of("a"), VALUE, Bytes.of("x"));
         transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
         transaction.write();
         world.hook = (point, table, row, mutation) -> {
             if (table.equals(rows) && point == HookedTables.Point.BEFORE_READ) {
-                world.oracle.abort(transaction.start());
+                dying.close();
             }
         };
-        Cleaner.Sweep sweep = new Cleaner(world.oracle, world.tables).sweep(start -> true);
-        assertEquals(new Cleaner.Sweep(2, 0, 1, 1), sweep);
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(2, 0, 1, 1, 0), cleaner.sweep());
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(transaction.start()));
+        assertEquals(1, cleaner.sweep().forgotten());
+    }
+
+    /// O4: a store whose writes outlast their clients.
+    private static final class Slow implements Tables {
+        private final Tables tables;
+
+        Slow(Tables tables) {
+            this.tables = tables;
+        }
+
+        @Override
+        public Table table(String name) {
+            return tables.table(name);
+        }
+
+        @Override
+        public List<Table> all() {
+            return tables.all();
+        }
+
+        @Override
+        public Duration writesLast() {
+            return Duration.ofSeconds(10);
+        }
+    }
+
+    private List<Long> forgottenAt(Fault fault, long... seconds) {
+        OracleClient dying = world.client();
+        written(new TransactionManager(dying, world.tables), "a", "x");
+        dying.close();
+        long[] now = {0};
+        Cleaner cleaner = new Cleaner(world.oracle, new Slow(world.tables), () -> now[0], fault);
+        List<Long> forgotten = new ArrayList<>();
+        for (long second : seconds) {
+            now[0] = second * 1_000_000_000;
+            forgotten.add(cleaner.sweep().forgotten());
+        }
+        return forgotten;
+    }
+
+    /// O4.
+    @Test
+    void theOracleForgetsNothingWhileAWriteMayStillArrive() {
+        assertEquals(List.of(0L, 0L, 1L, 0L), forgottenAt(Fault.NONE, 0, 9, 10, 11));
+        assertEquals(List.of(1L), forgottenAt(Fault.SWEEP_EARLY, 0), "would be noticed");
+    }
+
+    /// O4: a client is stopped between deciding to write and writing, for longer than anything lasts. It is
+    /// cleaned up after and forgotten; then it goes on.
+    @Test
+    void aWriteThatComesAfterItsTransactionWasForgotten() throws Exception {
+        put(manager, rows, "a", "old");
+        OracleClient stopped = world.client();
+        CountDownLatch isThere = new CountDownLatch(1);
+        CountDownLatch mayGo = new CountDownLatch(1);
+        Transaction transaction = new TransactionManager(stopped, world.tables).begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("ghost"));
+        Thread client = new Thread(() -> assertThrows(RuntimeException.class, transaction::commit));
+        world.hook = (point, table, row, mutation) -> {
+            if (Thread.currentThread() == client && point == HookedTables.Point.BEFORE_MUTATE) {
+                isThere.countDown();
+                await(mayGo);
+            }
+        };
+        client.start();
+        isThere.await();
+        stopped.close(); // as far as the oracle can see
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(0, 0, 0, 0, 1), cleaner.sweep());
+        Transaction reader = manager.begin(Isolation.SNAPSHOT);
+        mayGo.countDown();
+        client.join();
+        assertEquals(1, world.contents().pending(), "the write has come");
+        assertEquals("old", get(reader, rows, "a"));
+        assertEquals("old", see(manager, rows, "a"));
+        put(manager, rows, "a", "new");
+        assertEquals("new", see(manager, rows, "a"));
+        assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 0), cleaner.sweep());
+        assertEquals(0, world.contents().pending());
+        assertEquals("old", get(reader, rows, "a"));
+        reader.close();
     }
 
     /// The planted fault: rows of an open transaction go, and it commits without them.
@@ -120,7 +211,7 @@ public abstract class CleaningContract {
         world.hook = (point, table, row, mutation) -> {
             if (point == HookedTables.Point.AFTER_MUTATE) {
                 world.hook = (otherPoint, otherTable, otherRow, otherMutation) -> {};
-                new Cleaner(world.oracle, world.tables, fault).sweep();
+                new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep();
             }
         };
         transaction.commit();
@@ -138,7 +229,7 @@ public abstract class CleaningContract {
         put(world.manager(NEVER, Fault.NONE), rows, "a", "ghost");
         CountDownLatch isThere = new CountDownLatch(1);
         CountDownLatch mayGo = new CountDownLatch(1);
-        Thread stalled = new Thread(() -> new Cleaner(world.oracle, world.tables, fault).sweep());
+        Thread stalled = new Thread(() -> new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep());
         world.hook = (point, table, row, mutation) -> {
             if (Thread.currentThread() == stalled && mutation != null) {
                 isThere.countDown();

@@ -108,7 +108,7 @@ public abstract class HistoryContract {
             }
             Thread keeper = start(failures, () -> {
                 while (!isOver.get()) {
-                    new Cleaner(world.oracle, world.tables, fault).sweep();
+                    new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep();
                     new Pruner(world.oracle, world.tables, fault).prune();
                 }
             });

@@ -198,7 +198,7 @@ final class Model {
 
     private void sweep() {
         try {
-            new Cleaner(world.oracle, world.tables, fault).sweep();
+            new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep();
         } catch (TableException planted) {
             // the next one goes on
         }

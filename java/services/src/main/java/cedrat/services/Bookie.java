@@ -1,0 +1,123 @@
+package cedrat.services;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/// A bookie, on the loopback: one of those that keep the entries of BookKeeper's ledgers.
+///
+/// Each entry is synced to the journal before it is acknowledged. An entry that comes alone does not wait for
+/// others (`journalFlushWhenQueueEmpty`); those that come while a sync is under way share the next one.
+///
+/// Started again in its folder and on its port, it is the one it was.
+public final class Bookie implements AutoCloseable {
+    /// Of which services the class path is.
+    static final String CLASS_PATH = "bookkeeper";
+
+    static final String LOG_LEVEL = "-Dorg.apache.logging.log4j.level=INFO";
+
+    private static final List<String> JVM = List.of(
+            "-XX:+UseSerialGC",
+            LOG_LEVEL,
+            "--enable-native-access=ALL-UNNAMED",
+            "--sun-misc-unsafe-memory-access=allow",
+            "--add-opens=java.base/java.io=ALL-UNNAMED",
+            "--add-opens=java.base/java.util.zip=ALL-UNNAMED");
+
+    private final Service service;
+    private final int port;
+
+    private Bookie(Service service, int port) {
+        this.service = service;
+        this.port = port;
+    }
+
+    /// Writes into a fresh ZooKeeper what bookies expect there.
+    public static void format(Path folder, ZooKeeper zooKeeper) throws IOException {
+        Path configuration = configure(folder, 0, zooKeeper);
+        List<String> jvm = new ArrayList<>(JVM);
+        jvm.addAll(List.of("-Xmx64m", "-XX:TieredStopAtLevel=1"));
+        Command.of(
+                        "the shell of BookKeeper",
+                        folder,
+                        jvm,
+                        Command.classPath(CLASS_PATH),
+                        "org.apache.bookkeeper.bookie.BookieShell",
+                        List.of("-conf", configuration.toString(), "metaformat", "-nonInteractive", "-force"))
+                .run();
+    }
+
+    /// Starts one with its data in this folder. It may not serve yet: see [#awaitReady].
+    public static Bookie start(Path folder, int port, ZooKeeper zooKeeper) throws IOException {
+        Path configuration = configure(folder, port, zooKeeper);
+        List<String> jvm = new ArrayList<>(JVM);
+        jvm.addAll(List.of("-Xmx160m", "-XX:MaxDirectMemorySize=160m"));
+        Service service = Command.of(
+                        "the bookie on port " + port,
+                        folder,
+                        jvm,
+                        Command.classPath(CLASS_PATH),
+                        "org.apache.bookkeeper.server.Main",
+                        List.of("--conf", configuration.toString()))
+                .start();
+        return new Bookie(service, port);
+    }
+
+    private static Path configure(Path folder, int port, ZooKeeper zooKeeper) throws IOException {
+        Files.createDirectories(folder);
+        Path configuration = folder.resolve("bookie.conf");
+        Files.writeString(configuration, """
+                bookiePort=%d
+                advertisedAddress=127.0.0.1
+                allowLoopback=true
+                metadataServiceUri=zk+hierarchical://%s/ledgers
+                zkTimeout=10000
+                autoRecoveryDaemonEnabled=false
+
+                journalDirectory=%s
+                journalSyncData=true
+                journalFlushWhenQueueEmpty=true
+                journalPreAllocSizeMB=4
+                journalMaxSizeMB=64
+                journalMaxBackups=0
+                numJournalCallbackThreads=1
+
+                ledgerDirectories=%s
+                logSizeLimit=67108864
+                entryLogFilePreallocationEnabled=false
+                skipListSizeLimit=16777216
+                gcWaitTime=60000
+                diskUsageThreshold=0.99
+                diskUsageWarnThreshold=0.985
+
+                serverNumIOThreads=1
+                numAddWorkerThreads=1
+                numReadWorkerThreads=1
+                """.formatted(
+                        port, zooKeeper.address(), folder.resolve("journal"), folder.resolve("ledgers")));
+        return configuration;
+    }
+
+    /// Waits until clients can find it.
+    public void awaitReady(ZooKeeper zooKeeper) throws IOException {
+        service.awaitReady(() -> zooKeeper.hasEphemeral("/ledgers/available/127.0.0.1:" + port));
+    }
+
+    /// Its port.
+    public int port() {
+        return port;
+    }
+
+    /// Its process.
+    public Service service() {
+        return service;
+    }
+
+    /// Kills it.
+    @Override
+    public void close() {
+        service.close();
+    }
+}

@@ -1,0 +1,17 @@
+package cedrat.services;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+
+/// Ports of the loopback that nobody listens on.
+public final class FreePorts {
+    private FreePorts() {}
+
+    /// Another one. Somebody may take it before its service does: that one then ends, and says so.
+    public static int next() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+}
