@@ -1,7 +1,12 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.OracleClient;
+
 /// A store to test transactions over: what passes over one has to pass over all.
 public interface TestStore extends AutoCloseable {
+    /// Comes first: whose timestamps its tables have.
+    default void open(OracleClient oracle) {}
+
     /// Its tables.
     Tables tables();
 

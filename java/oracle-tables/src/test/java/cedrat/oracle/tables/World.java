@@ -39,12 +39,6 @@ public final class World implements AutoCloseable {
     /// With an oracle that takes so many rows of a transaction, and keeps its decisions there.
     World(TestStore store, int rowsMax, Log log) {
         this.store = store;
-        store.create("rows", Granularity.ROW);
-        store.create("cells", Granularity.CELL);
-        tables = new HookedTables(
-                new Prompt(store.tables()), (point, table, row, mutation) -> hook.reached(point, table, row, mutation));
-        rows = only("rows");
-        cells = only("cells");
         try {
             server = OracleServer.start(
                     ServerOptions.DEFAULTS
@@ -56,6 +50,13 @@ public final class World implements AutoCloseable {
             throw new AssertionError(impossible);
         }
         oracle = client();
+        store.open(oracle);
+        store.create("rows", Granularity.ROW);
+        store.create("cells", Granularity.CELL);
+        tables = new HookedTables(
+                new Prompt(store.tables()), (point, table, row, mutation) -> hook.reached(point, table, row, mutation));
+        rows = only("rows");
+        cells = only("cells");
     }
 
     /// A store whose writes do not outlast their clients: none does in tests, where nothing else is said.

@@ -1,0 +1,11 @@
+package cedrat.oracle.hbase;
+
+import cedrat.oracle.tables.HistoryContract;
+import cedrat.oracle.tables.TestStore;
+
+class HBaseHistoryTest extends HistoryContract {
+    @Override
+    protected TestStore store() {
+        return new HBaseStore();
+    }
+}
