@@ -8,10 +8,11 @@
  *
  * - It returns a cedrat_status. Anything but CEDRAT_OK has done nothing; a result that was to be written is then zero
  *   or unchanged. The words for it are told by cedrat_error (calls with a thread descriptor), cedrat_message (calls
- *   with a store or heap), or the buffer of cedrat_open.
+ *   with a store or heap), cedrat_log_message (calls with a log or cursor), or the buffer of cedrat_open and
+ *   cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, except where it is said to mean something.
- * - Calls with a store or a heap may come from any thread at any time. A thread descriptor belongs to one thread at a
- *   time; it may be handed to another between transactions.
+ * - Calls with a store, a heap or a log may come from any thread at any time. A thread descriptor belongs to one thread
+ *   at a time; it may be handed to another between transactions. A cursor belongs to one thread at a time.
  * - It never jumps and never unwinds: neither longjmp nor a C++ exception nor a panic comes out of it, and it calls
  *   nothing of the program. It is not to be called from a signal handler, nor in the child of a fork (heaps are not
  *   mapped there).
@@ -91,6 +92,12 @@ typedef struct cedrat_heap cedrat_heap;
 /* A thread descriptor: a place for one transaction at a time. From cedrat_thread_create to cedrat_thread_free. */
 typedef struct cedrat_thread cedrat_thread;
 
+/* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
+typedef struct cedrat_log cedrat_log;
+
+/* A place in a log from which it is read. From cedrat_log_cursor_create to cedrat_log_cursor_free. */
+typedef struct cedrat_log_cursor cedrat_log_cursor;
+
 /* Choices for a store. Begin with `cedrat_options options = {0};`: zero is the default of each. Those marked fixed are
  * made when the store is created, and ignored later. */
 typedef struct cedrat_options {
@@ -121,6 +128,16 @@ typedef struct cedrat_heap_options {
   int reserved_int;     /* zero */
   uint64_t reserved[4]; /* zero */
 } cedrat_heap_options;
+
+/* Choices for a log alone. Begin with `cedrat_log_options options = {0};`: zero is the default of each. */
+typedef struct cedrat_log_options {
+  int must_exist;           /* not 0: a missing log is CEDRAT_UNKNOWN, and not created */
+  int reserved_int;         /* zero */
+  uint64_t log_limit_bytes; /* its size on disk, of which about three quarters hold entries; at least four segments; 1 GiB */
+  uint64_t segment_bytes;   /* the length of one of its files, a multiple of 4,096; made when the log is created, and
+                             * ignored later; 16 MiB */
+  uint64_t reserved[5];     /* zero */
+} cedrat_log_options;
 
 /* What happened, counted since the store was opened. */
 typedef struct cedrat_statistics {
@@ -339,6 +356,70 @@ cedrat_status cedrat_get_root(cedrat_thread *thread, cedrat_heap *heap, const ch
  * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, CEDRAT_HEAP_FULL, CEDRAT_UNKNOWN (nothing to
  * remove), CEDRAT_LIMIT (a name of more than 1,024 bytes). */
 cedrat_status cedrat_set_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, const void *block);
+
+/* ---- logs alone ------------------------------------------------------------------------------------------------- */
+
+/* Opens the log in a directory, which is recovering it; creates it if there is none. When it returns, each entry that
+ * was ever forced, and not given up, is there; entries that were appended and not forced are there or not, but none
+ * without all that were appended before it. What is there then stays.
+ *
+ * options: null means all defaults. message: gets the text of an error, at most message_len bytes with the zero at the
+ * end; null if it is not wanted. One process has a log open at a time, once.
+ *
+ * Errors: CEDRAT_IN_USE, CEDRAT_UNKNOWN, CEDRAT_DAMAGED, CEDRAT_OPTIONS, CEDRAT_MISUSE (a store lies in the directory),
+ * CEDRAT_IO. A log that is refused is not changed. */
+cedrat_status cedrat_log_open(const char *directory, const cedrat_log_options *options, cedrat_log **log, char *message,
+                              size_t message_len);
+
+/* Closes the log; what was appended is durable then.
+ *
+ * Errors: CEDRAT_MISUSE while a cursor lives or another call runs: then the log stays open, and so does the handle.
+ * After anything else the handle is gone; CEDRAT_STOPPED: the log had stopped, and only opening it tells what was kept. */
+cedrat_status cedrat_log_close(cedrat_log *log);
+
+/* The text of the last failure of a call with this log or one of its cursors, by any thread: at most message_len bytes,
+ * with a zero at the end. Empty before the first failure. */
+cedrat_status cedrat_log_message(cedrat_log *log, char *message, size_t message_len);
+
+/* Appends an entry of size bytes, at most 64 MiB; bytes may be null if size is 0. *lsn gets its LSN: later entries have
+ * greater ones, not always the next. It is durable when that was forced; it does not wait for that, only, at times, for
+ * room to be made on the disk. An entry is kept whole or not at all.
+ *
+ * Errors: CEDRAT_LOG_FULL: log_limit_bytes, or the disk; truncate it, and try again. CEDRAT_LIMIT: the size.
+ * CEDRAT_STOPPED. Nothing was appended then. */
+cedrat_status cedrat_log_append(cedrat_log *log, const void *bytes, size_t size, uint64_t *lsn);
+
+/* Returns when the entry with this LSN, and each before it, is durable; UINT64_MAX: each that was appended. Threads that
+ * force together share a write.
+ *
+ * Errors: CEDRAT_STOPPED: a write failed, now or before. Nothing is appended or forced any more; only opening the log
+ * again tells what was kept. */
+cedrat_status cedrat_log_force(cedrat_log *log, uint64_t up_to);
+
+/* Writes to *lsn up to which LSN all entries are durable. It never gets smaller. */
+cedrat_status cedrat_log_durable_lsn(cedrat_log *log, uint64_t *lsn);
+
+/* Gives up the entries up to the one with this LSN, which is one that an append or a cursor has given: they are not read
+ * again, and files in which nothing else lies are used again for new entries. When it returns this is durable.
+ *
+ * Errors: CEDRAT_STOPPED. */
+cedrat_status cedrat_log_truncate(cedrat_log *log, uint64_t up_to);
+
+/* Makes a cursor over the entries behind the one with the LSN after (0: over all) that are durable now. Those that were
+ * given up are passed over. The log cannot be closed while it lives.
+ *
+ * Errors: CEDRAT_DAMAGED with file and offset, CEDRAT_IO. */
+cedrat_status cedrat_log_cursor_create(cedrat_log *log, uint64_t after, cedrat_log_cursor **cursor);
+
+/* Goes on to the next entry: *bytes gets its address, *size its size, *lsn its LSN. At the end they are null, 0 and 0. The
+ * bytes are there until the next call with the cursor.
+ *
+ * Errors: CEDRAT_DAMAGED with file and offset, CEDRAT_IO, CEDRAT_MISUSE (the entries were given up meanwhile); the cursor
+ * is of no use then. */
+cedrat_status cedrat_log_cursor_next(cedrat_log_cursor *cursor, const void **bytes, size_t *size, uint64_t *lsn);
+
+/* Frees a cursor. Null is allowed. */
+void cedrat_log_cursor_free(cedrat_log_cursor *cursor);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,12 @@
 //! The functions that C calls for stores and heaps. What they promise, `include/cedrat.h` says.
 //!
-//! This module and `words`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
+//! This module and `words`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
 //! asks of them, which no library can check:
 //!
 //! 1. a pointer is null, which is an error and nothing else happens, or points at what its type says: a text that ends
 //!    with a zero, a structure of the header, room for a result; nobody changes or frees it during the call;
 //! 2. a handle is null, or came from the function that makes such handles and was not given to the one that frees it;
-//! 3. a thread's descriptor is used by one thread at a time;
+//! 3. a thread's descriptor, or a cursor, is used by one thread at a time;
 //! 4. a length beside a pointer is the length of what it points at.
 //!
 //! Besides, nothing unwinds into C: each function catches a panic, and says so by its status.
@@ -47,7 +47,7 @@ pub(crate) unsafe fn room<'a, T>(result: *mut T, what: &'static str) -> Result<&
 ///
 /// # Safety
 /// 1 and 4.
-unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
+pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
     if buffer.is_null() || len == 0 {
         return;
     }
@@ -60,7 +60,7 @@ unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
     }
 }
 
-const PANICKED: &str = "the library panicked, which is a mistake in it; the store stopped, reopen it";
+pub(crate) const PANICKED: &str = "the library panicked, which is a mistake in it; it stopped, reopen it";
 
 /// Calls the library for a store, and turns whatever happens into a status.
 ///

@@ -5,14 +5,18 @@
 //! 2. `opened`: an open store, its heaps, and blocks filled before the threads start;
 //! 3. `thread`: a thread's descriptor, and how addresses become offsets of heaps;
 //! 4. `exit`: what becomes of a descriptor when its thread ends;
-//! 5. `border`, `words`: the functions that C calls. Nothing unwinds through them.
+//! 5. `alone`: an open log alone, without a store around it;
+//! 6. `border`, `words`, `logs`: the functions that C calls. Nothing unwinds through them.
 
 #![deny(unsafe_code)]
 
+mod alone;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod border;
 #[allow(unsafe_code)]
 mod exit;
+#[allow(unsafe_code)]
+mod logs;
 mod opened;
 #[allow(unsafe_code)]
 mod options;

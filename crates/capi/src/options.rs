@@ -64,6 +64,17 @@ pub(crate) struct Usage {
     pub(crate) account_bytes: u64,
 }
 
+/// `cedrat_log_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct LogChoices {
+    pub(crate) must_exist: i32,
+    pub(crate) reserved_int: i32,
+    pub(crate) log_limit_bytes: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) reserved: [u64; 5],
+}
+
 /// What C points at, or the default where it points at nothing.
 ///
 /// # Safety
@@ -84,6 +95,14 @@ fn must_be_zero(all: &[u64]) -> Result<()> {
         return Err(Failure::new(Status::Options, "reserved fields of options must be zero: begin with `= {0}`"));
     }
     Ok(())
+}
+
+impl LogChoices {
+    /// Whether they are of this version of the header.
+    pub(crate) fn check(self) -> Result<()> {
+        must_be_zero(&self.reserved)?;
+        must_be_zero(&[u64::from(self.reserved_int != 0)])
+    }
 }
 
 impl StoreChoices {

@@ -118,6 +118,13 @@ impl From<front::Error> for Failure {
     }
 }
 
+impl From<LogError> for Failure {
+    #[cold]
+    fn from(error: LogError) -> Failure {
+        Failure::new(of_log(&error), error.to_string())
+    }
+}
+
 fn of_log(error: &LogError) -> Status {
     match error {
         LogError::Stopped(_) => Status::Stopped,
@@ -125,6 +132,9 @@ fn of_log(error: &LogError) -> Status {
         LogError::Absent { .. } => Status::Unknown,
         LogError::Damaged { .. } => Status::Damaged,
         LogError::Options { .. } => Status::Options,
+        LogError::Limit { .. } => Status::Limit,
+        LogError::InUse { .. } => Status::InUse,
+        LogError::Foreign { .. } | LogError::Truncated { .. } => Status::Misuse,
         _ => Status::Io,
     }
 }

@@ -86,6 +86,11 @@ fn after_a_failed_flush_nothing_is_acknowledged() {
 }
 
 #[test]
+fn a_log_alone_keeps_what_was_forced_and_tells_its_errors() {
+    holds("log");
+}
+
+#[test]
 fn a_program_for_word_based_stms_is_ported_by_a_macro_header_alone() {
     holds("ported");
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
-use cedrat_media::{LockGuard, Media, OpenMode};
+use cedrat_media::{LockGuard, Media};
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +26,7 @@ use crate::transaction::{Commit, Freed, Txn, TxnOptions};
 /// The page at which the catalogue of named roots begins. It is in use from the beginning and cannot be freed.
 pub const CATALOGUE: PageId = PageId::new(1);
 
-/// Whoever has a store open holds this file's lock.
-pub const LOCK_FILE: &str = "lock";
+pub use cedrat_wal::LOCK_FILE;
 
 /// An open store. Cheap to clone; all clones are the same store, and may be used from any thread.
 ///
@@ -96,6 +95,10 @@ impl Store {
         }
         let lock = lock(&media)?;
         let store = match Log::look(&media) {
+            Ok(found) if found.control().is_log_alone() => {
+                let (file, found, wanted) = (CONTROL_FILE.into(), "a log alone", "a store");
+                return Err(LogError::Foreign { file, found, wanted }.into());
+            }
             Ok(found) => recovery::recover(media, found, lock, &options, &registry)?,
             Err(LogError::Absent { .. }) if options.create => create(media, lock, &options, &registry)?,
             Err(error) => return Err(error.into()),
@@ -384,20 +387,10 @@ impl LogKeeper for Keeper {
 }
 
 fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
-    let taken = media.lock(LOCK_FILE).or_else(|error| {
-        if error.kind() != std::io::ErrorKind::NotFound {
-            return Err(error);
-        }
-        // Somebody else may be quicker; the lock decides.
-        let _ = media.open(LOCK_FILE, OpenMode::Create);
-        media.lock(LOCK_FILE)
-    });
-    taken.map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => {
-            let file = media.open(LOCK_FILE, OpenMode::Read);
-            Error::InUse { path: file.map_or_else(|_| LOCK_FILE.into(), |file| media.path(file)) }
-        }
-        _ => Error::io(format!("locking the file {LOCK_FILE}"), error),
+    cedrat_wal::lock(&**media).map_err(|error| match error {
+        LogError::InUse { path } => Error::InUse { path },
+        LogError::Io { doing, source } => Error::io(doing, source),
+        other => other.into(),
     })
 }
 

@@ -45,6 +45,22 @@ pub enum LogError {
         /// The version this program reads.
         known: u32,
     },
+    /// Another process, or another part of this one, has the directory open. Close it there first.
+    #[error("{path}: the directory is open elsewhere; close it there first")]
+    InUse {
+        /// The lock file.
+        path: String,
+    },
+    /// What lies here is of another kind. Choose another directory.
+    #[error("{file}: {found} lies here, not {wanted}; choose another directory")]
+    Foreign {
+        /// The control file.
+        file: String,
+        /// What was found.
+        found: &'static str,
+        /// What was to be opened.
+        wanted: &'static str,
+    },
     /// A limit of the log or of its options is passed.
     #[error("{what} is {given}, at most {limit} is possible")]
     Limit {

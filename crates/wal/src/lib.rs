@@ -11,7 +11,8 @@
 //! 2. `clock`: how far the log is durable, without a latch;
 //! 3. `partition`, `force`: the tail of a partition, and group commit;
 //! 4. `look`, `verdict`, `scan`: what a crash left behind;
-//! 5. `space`: why a rollback always has room.
+//! 5. `space`: why a rollback always has room;
+//! 6. `entries`: a log alone, without a store around it.
 
 #![deny(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod checksum;
 mod clock;
 mod control;
 mod crc;
+mod entries;
 mod epoch;
 mod error;
 mod event;
@@ -47,6 +49,7 @@ mod writer;
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
+pub use entries::{ENTRY_LEN_MAX, ENTRY_NAME, Entry, EntryCursor, EntryLog, EntryLogOptions, LOCK_FILE, lock};
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
 pub use log::{Forced, Log};

@@ -106,6 +106,11 @@ impl Scan {
         (ByteLen(std::cmp::min(read, self.bytes)), ByteLen(self.bytes))
     }
 
+    /// An error that names the place of a record.
+    pub(crate) fn damaged(&self, position: Position, what: &str) -> LogError {
+        self.reader.damaged(position, what)
+    }
+
     #[inline]
     fn step(&mut self) -> Result<Option<usize>, LogError> {
         if self.failed {

@@ -119,6 +119,39 @@ fn whatever_is_decided_each_number_is_filled() {
     explore(17, 700, deciders);
 }
 
+/// Entries of several parts, appended side by side: nothing of another one comes between the parts of one (E8).
+fn appenders_of_long_entries() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let options = EntryLogOptions { log: options(1), background: false, ..EntryLogOptions::default() };
+    let log = Arc::new(EntryLog::open(&media, &options).unwrap());
+    let len = 2 * log.log().body_len_max();
+    let threads: Vec<_> = (0..2u8)
+        .map(|number| {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                for n in 0..2 {
+                    let lsn = log.append(&vec![number * 2 + n; len]).unwrap();
+                    log.force(lsn).unwrap();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut cursor = log.cursor(Lsn::ZERO).unwrap();
+    let mut found = Vec::new();
+    while let Some(entry) = cursor.next().expect("E8: parts follow each other") {
+        assert!(entry.bytes.len() == len && entry.bytes.iter().all(|byte| *byte == entry.bytes[0]), "E8");
+        found.push(entry.bytes[0]);
+    }
+    found.sort_unstable();
+    assert_eq!(found, [0, 1, 2, 3]);
+}
+
+#[test]
+fn parts_of_entries_do_not_mix() {
+    explore(18, 200, appenders_of_long_entries);
+}
+
 /// Those who wait are woken when the log stops, with the reason.
 #[test]
 fn stopping_wakes_whoever_waits() {

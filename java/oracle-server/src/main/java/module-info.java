@@ -1,6 +1,7 @@
 /// The status oracle as a server: receive → decide → persist → reply.
 module cedrat.oracle.server {
     requires transitive cedrat.oracle.log;
+    requires cedrat.oracle.log.embedded;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.state;
     requires cedrat.oracle.transport;

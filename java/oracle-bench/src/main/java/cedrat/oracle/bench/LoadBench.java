@@ -9,6 +9,7 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.Main;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,6 +37,9 @@ final class LoadBench implements Callable<Integer> {
             defaultValue = "none",
             description = "The log of the server that is started (default: ${DEFAULT-VALUE}).")
     private String log;
+
+    @Option(names = "--data", paramLabel = "DIR", description = "The directory of an embedded log.")
+    private Path data;
 
     @Option(names = "--rows-log2", defaultValue = "25", description = "Its map of rows (default: ${DEFAULT-VALUE}).")
     private int rowsLog2;
@@ -111,7 +115,7 @@ final class LoadBench implements Callable<Integer> {
                     new InetSocketAddress(server.substring(0, colon), Integer.parseInt(server.substring(colon + 1))),
                     null);
         }
-        List<String> arguments = List.of(
+        List<String> arguments = new ArrayList<>(List.of(
                 "serve",
                 "--port",
                 "0",
@@ -120,7 +124,10 @@ final class LoadBench implements Callable<Integer> {
                 "--rows-log2",
                 "" + rowsLog2,
                 "--network-threads",
-                "" + networkThreads);
+                "" + networkThreads));
+        if (data != null) {
+            arguments.addAll(List.of("--data", data.toString()));
+        }
         try (ServerProcess process = new ServerProcess(serverJvm, Main.class.getName(), arguments)) {
             return run(process.address(), process);
         }

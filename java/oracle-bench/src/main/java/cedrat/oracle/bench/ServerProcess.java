@@ -18,6 +18,11 @@ final class ServerProcess implements AutoCloseable {
     ServerProcess(List<String> jvm, String mainClass, List<String> arguments) throws IOException {
         List<String> command = new ArrayList<>();
         command.add(ProcessHandle.current().info().command().orElseThrow());
+        command.add("--enable-native-access=ALL-UNNAMED");
+        String library = System.getProperty("cedrat.library");
+        if (library != null) {
+            command.add("-Dcedrat.library=" + library);
+        }
         command.addAll(jvm);
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), mainClass));
         command.addAll(arguments);

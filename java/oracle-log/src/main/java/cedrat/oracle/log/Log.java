@@ -16,16 +16,20 @@ import java.io.IOException;
 ///
 /// - L1  Entries are acknowledged in the order of their appends, each once it survives whatever this log is
 ///   made to survive.
-/// - L2  What was acknowledged is replayed by every later opening, in the same order. What was appended and
-///   not acknowledged may be replayed or not, but only behind all that was acknowledged, and never without
-///   what was appended before it.
+/// - L2  What was acknowledged, or was replayed by an opening that has returned, is replayed by every later
+///   opening, in the same order. What was appended and not acknowledged may be replayed or not, but only
+///   behind all that was acknowledged, and never without what was appended before it.
 /// - L3  After a failure nothing is acknowledged any more: a disk or a quorum that failed once may have
 ///   forgotten what it took.
 /// - L4  Only one of all who have ever opened the log can have entries acknowledged that were appended after
 ///   the newest opening.
+/// - L5  Of what lies before an entry that [#forgetBefore] has named, later openings replay all, or only an
+///   end, or nothing, but nothing with a gap in it. The named entry and what lies behind it are kept, as L2
+///   says.
 ///
-/// A log that is too long to be replayed will one day begin with a snapshot of the state; the replay then
-/// tells it first.
+/// Entries have numbers as long as the log is open: 1 is the first that its opening replays, each other one
+/// has one more than the one before, and those that are appended go on behind the last that was replayed.
+/// The next opening counts anew.
 public interface Log extends AutoCloseable {
     /// Told what the log keeps, when it is opened.
     interface Replay {
@@ -59,9 +63,19 @@ public interface Log extends AutoCloseable {
     /// wait for the entry to be kept. For one thread at a time. After a failure, entries are taken and never
     /// acknowledged: the listener hears why.
     ///
-    /// @return the entry's number: 1 for the first after opening, then one more each time
+    /// @return the entry's number
     /// @throws IllegalStateException if the log is not open, nor failed
     long append(byte[] bytes, int from, int length);
+
+    /// Gives up all entries before the one with this number, so that their room may be used again (L5). That
+    /// happens soon, not at once, and as far as it suits the log: some of the newest may stay. What was named
+    /// before, or lies before it, asks for nothing more. For the thread that appends; it does not wait. If it
+    /// goes wrong, that is a failure of the log.
+    ///
+    /// @throws IllegalArgumentException if the entry was neither replayed nor acknowledged yet: what those
+    ///     before it came to might be lost with it
+    /// @throws IllegalStateException if the log is not open, nor failed
+    void forgetBefore(long number);
 
     /// Waits until appended entries are acknowledged, or the log has failed, and gives back what it holds.
     /// Nobody is told anything after this. Not from within a [Listener].

@@ -4,8 +4,8 @@ import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.StatusOracle;
 
-/// Tells an oracle that was just made what its log has kept: all from the first entry on, or, where older entries have
-/// gone, from the first snapshot that is there as a whole.
+/// Tells an oracle that was just made what its log has kept: all from the first entry on, or, where older
+/// entries have gone, from the first snapshot that is there as a whole.
 ///
 /// ```text
 ///            first entry of all                      any entry that follows
@@ -16,8 +16,9 @@ import cedrat.oracle.state.StatusOracle;
 ///  │                                 └─┘ (the oracle was stopped over this one)
 /// ```
 ///
-/// Waiting: entries are passed over. Restoring: transactions are known as far as the parts go, and decisions on them,
-/// as well as the rows of all commits, are replayed. Whole: the oracle is what it was behind each entry.
+/// Waiting: entries are passed over. Restoring: transactions are known as far as the parts go, and decisions
+/// on them, as well as the rows of all commits, are replayed. Whole: the oracle is what it was behind each
+/// entry.
 ///
 /// Which snapshot the log has to be kept from is for [SnapshotRule] to say.
 public final class OracleReplay implements Log.Replay {
@@ -40,8 +41,8 @@ public final class OracleReplay implements Log.Replay {
     private final StatusOracle oracle;
     private final Decisions decisions;
     private final Fault fault;
+    private final SnapshotRule rule;
     private State state = State.WAITING;
-    private boolean isEmpty = true;
     private Remembered restoring;
     private long taken;
     private long position;
@@ -49,11 +50,18 @@ public final class OracleReplay implements Log.Replay {
 
     /// For this oracle, of which nothing was asked yet.
     public OracleReplay(StatusOracle oracle) {
-        this(oracle, Fault.NONE);
+        this(oracle, new SnapshotRule(oracle.window(), Long.MAX_VALUE));
     }
 
-    OracleReplay(StatusOracle oracle, Fault fault) {
+    /// For this oracle, of which nothing was asked yet. The rule, of which neither, is told of all entries
+    /// and of the snapshots among them.
+    public OracleReplay(StatusOracle oracle, SnapshotRule rule) {
+        this(oracle, rule, Fault.NONE);
+    }
+
+    OracleReplay(StatusOracle oracle, SnapshotRule rule, Fault fault) {
         this.oracle = oracle;
+        this.rule = rule;
         this.fault = fault;
         decisions = oracle.replay();
     }
@@ -63,6 +71,7 @@ public final class OracleReplay implements Log.Replay {
     /// @throws DamagedEntryException if they are none, or do not follow what came before
     @Override
     public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
+        rule.entry(length);
         if (SnapshotReader.isPart(bytes, from, length)) {
             part.open(bytes, from, length);
             part();
@@ -70,21 +79,20 @@ public final class OracleReplay implements Log.Replay {
             reader.open(bytes, from, length);
             batch();
         }
-        isEmpty = false;
     }
 
     /// There are no more entries.
     ///
     /// @throws DamagedEntryException if the oracle could not be made from those that were there
     public void end() throws DamagedEntryException {
-        if (!isEmpty && state != State.WHOLE) {
+        if (rule.entries() > 0 && state != State.WHOLE) {
             throw new DamagedEntryException("a log without its first entry that holds no whole snapshot");
         }
     }
 
     private void batch() throws DamagedEntryException {
         if (state == State.WAITING) {
-            if (!isEmpty || reader.before() != 0) {
+            if (rule.entries() > 1 || reader.before() != 0) {
                 return;
             }
             state = State.WHOLE;
@@ -133,9 +141,6 @@ public final class OracleReplay implements Log.Replay {
             Remembered told = oracle.restore(part.taken(), part.position(), part.committed());
             restoring = fault == Fault.NONE ? told : faulty(told);
             state = State.RESTORING;
-            taken = part.taken();
-            position = part.position();
-            end = 1;
         }
         if (state == State.WAITING) {
             return; // the first part of this one is gone
@@ -147,18 +152,22 @@ public final class OracleReplay implements Log.Replay {
                     + " rows, of which a part was written at " + part.newest() + ", in a log that is at "
                     + oracle.newest() + " and " + oracle.position());
         }
-        if (state == State.WHOLE) {
-            return; // all that it tells is known
-        }
-        if (part.taken() != taken || part.position() != position || part.from() != end) {
+        if (part.isFirst()) {
+            taken = part.taken();
+            position = part.position();
+            rule.begun(position);
+        } else if (part.taken() != taken || part.position() != position || part.from() != end) {
             throw part.damaged("a part from " + part.from() + " of a snapshot begun at " + part.taken()
                     + " behind one up to " + end + " of one begun at " + taken);
         }
-        part.tell(restoring);
         end = part.end();
-        oracle.restored(end);
+        if (state == State.RESTORING) {
+            part.tell(restoring);
+            oracle.restored(end);
+        } // else all that it tells is known
         if (part.isLast()) {
             state = State.WHOLE;
+            rule.ended();
         }
     }
 }

@@ -26,12 +26,24 @@ public final class VolatileLog implements Log {
 
     @Override
     public long append(byte[] bytes, int from, int length) {
-        if (listener == null) {
-            throw new IllegalStateException("the log is not open");
-        }
+        checkOpen();
         appended++;
         listener.acknowledged(appended);
         return appended;
+    }
+
+    @Override
+    public void forgetBefore(long number) {
+        checkOpen();
+        if (number > appended) {
+            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+        }
+    }
+
+    private void checkOpen() {
+        if (listener == null) {
+            throw new IllegalStateException("the log is not open");
+        }
     }
 
     @Override

@@ -51,6 +51,8 @@ class LogTest {
             });
             assertEquals(1, log.append(new byte[0], 0, 0));
             assertEquals(2, log.append(new byte[0], 0, 0));
+            log.forgetBefore(2);
+            assertThrows(IllegalArgumentException.class, () -> log.forgetBefore(3));
         }
         assertEquals(List.of(1L, 2L), acknowledged);
     }

@@ -52,7 +52,7 @@ class SnapshotTest {
 
         final EntryWriter writer = new EntryWriter();
         final StatusOracle oracle = new StatusOracle(ROWS_LOG2, writer);
-        final SnapshotRule rule = new SnapshotRule(oracle.window());
+        final SnapshotRule rule = new SnapshotRule(oracle.window(), Long.MAX_VALUE);
         final SplittableRandom random;
         final SnapshotWriter snapshot;
         int firstPart;
@@ -83,21 +83,29 @@ class SnapshotTest {
             for (int parts = random.nextInt(3); snapshot.hasMore() && (parts > 0 || firstPart > log.size()); parts--) {
                 snapshot.part();
                 add(snapshot.bytes(), snapshot.length());
+                if (firstPart == log.size()) {
+                    rule.begun(snapshot.position());
+                }
                 if (!snapshot.hasMore()) {
                     whole.add(firstPart);
-                    rule.taken(firstPart, log.size(), snapshot.position());
+                    rule.ended();
                 }
             }
         }
 
         private void add(byte[] bytes, int length) {
+            rule.entry(length);
             log.add(Arrays.copyOf(bytes, length));
             positions.add(oracle.position());
         }
 
         StatusOracle openedFrom(int entry, Fault fault) throws DamagedEntryException {
+            return openedFrom(entry, new SnapshotRule(oracle.window(), Long.MAX_VALUE), fault);
+        }
+
+        StatusOracle openedFrom(int entry, SnapshotRule rule, Fault fault) throws DamagedEntryException {
             StatusOracle again = new StatusOracle(ROWS_LOG2, new Nobody());
-            OracleReplay replay = new OracleReplay(again, fault);
+            OracleReplay replay = new OracleReplay(again, rule, fault);
             for (int at = entry; at <= log.size(); at++) {
                 byte[] bytes = log.get(at - 1);
                 replay.entry(bytes, 0, bytes.length);
@@ -149,8 +157,8 @@ class SnapshotTest {
         assertEquals(one.forgottenTimestamp(), other.forgottenTimestamp(), "T_max " + where);
     }
 
-    /// Fails where the oracle that was opened answers otherwise than the one that was never stopped. Both are asked
-    /// the same, so of that one only one opening can be tried.
+    /// Fails where the oracle that was opened answers otherwise than the one that was never stopped. Both are
+    /// asked the same, so of that one only one opening can be tried.
     private static void assertAnswersSame(Running running, int from, Fault fault) throws DamagedEntryException {
         StatusOracle again = running.openedFrom(from, fault);
         assertSame(running.oracle, again, "from " + from);
@@ -175,8 +183,8 @@ class SnapshotTest {
         assertAnswersSame(running, running.keepFrom(), Fault.NONE);
     }
 
-    /// The rule lets go no more than it may, and keeps no more than it must: from any older place the oracle comes
-    /// back, too, whether a snapshot begins there or not.
+    /// The rule lets go no more than it may, and keeps no more than it must: from any older place the oracle
+    /// comes back, too, whether a snapshot begins there or not.
     @Property(tries = 20)
     void anOracleComesBackFromEachSnapshotThatTheRuleAllows(@ForAll @LongRange(min = 1) long seed)
             throws DamagedEntryException {
@@ -197,6 +205,24 @@ class SnapshotTest {
             Running same = new Running(seed);
             same.run(300);
             assertAnswersSame(same, first, Fault.NONE);
+        }
+    }
+
+    /// Who opens the log lets go of the same as who wrote it, whichever entry it begins with.
+    @Property(tries = 20)
+    void theRuleIsToldOfTheSnapshotsThatWereReplayed(@ForAll @LongRange(min = 1) long seed)
+            throws DamagedEntryException {
+        Running running = new Running(seed);
+        running.run(running.random.nextInt(1, 400));
+        int from = running.keepFrom();
+        SnapshotRule rule = new SnapshotRule(running.oracle.window(), Long.MAX_VALUE);
+        StatusOracle again = running.openedFrom(from, rule, Fault.NONE);
+        assertEquals(running.log.size() - from + 1, rule.entries());
+        assertEquals(running.rule.isDue(again.position()), rule.isDue(again.position()));
+        for (long further = 0; further < 2 * again.window(); further += 7) {
+            long position = again.position() + further;
+            long kept = running.rule.keepFrom(running.log.size(), position);
+            assertEquals(kept == 0 ? 0 : kept - from + 1, rule.keepFrom(rule.entries(), position), "at " + position);
         }
     }
 
@@ -265,8 +291,8 @@ class SnapshotTest {
         new OracleReplay(new StatusOracle(ROWS_LOG2, new Nobody())).end();
     }
 
-    /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is another
-    /// snapshot: an entry that is whole is for the log to promise. But nothing else comes of it than
+    /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is
+    /// another snapshot: an entry that is whole is for the log to promise. But nothing else comes of it than
     /// [DamagedEntryException], which says where.
     @Property(tries = 300)
     void damagedPartsAreRefusedOrRead(@ForAll @LongRange(min = 1) long seed) {
@@ -305,6 +331,23 @@ class SnapshotTest {
                 assertTrue(said.contains(", at byte ") || said.startsWith("a log without"), said);
             }
         }
+    }
+
+    /// A part that ends behind its snapshot would never be the last of it.
+    @Test
+    void aPartThatEndsBehindItsSnapshotIsRefused() throws DamagedEntryException {
+        Running running = new Running(5);
+        running.run(300);
+        byte[] part = running.log.get(running.whole.getLast() - 1);
+        SnapshotReader reader = new SnapshotReader();
+        reader.open(part, 0, part.length);
+        for (long end : new long[] {reader.taken() + 2, Long.MAX_VALUE}) {
+            EntryBytes.LONG.set(part, SnapshotWriter.END_AT, end);
+            assertThrows(DamagedEntryException.class, () -> reader.open(part, 0, part.length), "up to " + end);
+        }
+        EntryBytes.LONG.set(part, SnapshotWriter.END_AT, reader.taken() + 1);
+        reader.open(part, 0, part.length);
+        assertTrue(reader.isLast());
     }
 
     @Test

@@ -7,6 +7,8 @@ import java.util.Arrays;
 final class Batch {
     /// The number of the entry.
     long number;
+    /// The oracle's position behind it.
+    long position;
     /// How many requests were answered.
     int requests;
     /// How many connections have replies, and what each has.

@@ -3,9 +3,11 @@ package cedrat.oracle.server;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.oracle.protocol.Protocol;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
@@ -59,12 +61,19 @@ public final class Main implements Callable<Integer> {
         /// Keeps nothing.
         NONE {
             @Override
-            Log make() {
+            Log make(Serve options) {
                 return new VolatileLog();
+            }
+        },
+        /// Keeps them in a directory of this machine.
+        EMBEDDED {
+            @Override
+            Log make(Serve options) {
+                return new EmbeddedLog(EmbeddedLog.Options.keeping(options.data(), options.logBytesMax));
             }
         };
 
-        abstract Log make();
+        abstract Log make(Serve options);
     }
 
     /// `cedrat-oracle serve`.
@@ -103,8 +112,23 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "KIND",
                 required = true,
                 description =
-                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
+                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
         private LogKind log;
+
+        @Option(
+                names = "--data",
+                paramLabel = "DIR",
+                description =
+                        "With --log embedded: the directory of the log, on a local disk; made if it is not there. One server at a time can have it.")
+        private Path data;
+
+        @Option(
+                names = "--log-bytes-max",
+                paramLabel = "N",
+                defaultValue = "1073741824",
+                description =
+                        "Cut the log to about so many bytes, which bounds the time of a start, too; the disk needs room for four times as many (default: ${DEFAULT-VALUE}).")
+        private long logBytesMax;
 
         @Option(
                 names = "--rows-log2",
@@ -152,7 +176,7 @@ public final class Main implements Callable<Integer> {
             ServerOptions options = options();
             OracleServer server;
             try {
-                server = OracleServer.start(options, log.make());
+                server = OracleServer.start(options, log.make(this));
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             } catch (IOException | DamagedEntryException problem) {
@@ -187,10 +211,19 @@ public final class Main implements Callable<Integer> {
                         Duration.ofMillis(sessionTimeoutMs),
                         rowsMax,
                         outstandingMax,
-                        networkThreads);
+                        networkThreads,
+                        logBytesMax);
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }
+        }
+
+        private Path data() {
+            if (data == null) {
+                throw new ParameterException(
+                        spec.commandLine(), "--log embedded needs --data DIR, the directory of the log");
+            }
+            return data;
         }
 
         /// A signal says that it is time to end; the virtual machine then makes an exit code of the signal's

@@ -4,6 +4,7 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
+import cedrat.oracle.log.SnapshotRule;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Transport;
 import io.netty.bootstrap.ServerBootstrap;
@@ -73,11 +74,12 @@ public final class OracleServer implements AutoCloseable {
         decide = transport.loops(1, "decide");
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
-        persister = new Persister(loop, oracle, entry, log, this::stop, fault);
+        SnapshotRule rule = new SnapshotRule(oracle.window(), options.logBytesMax());
+        persister = new Persister(loop, oracle, entry, log, rule, this::stop, fault);
         decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
         try {
-            OracleReplay replay = new OracleReplay(oracle);
+            OracleReplay replay = new OracleReplay(oracle, rule);
             log.open(replay, persister);
             replay.end();
             decider.begin();

@@ -2,6 +2,8 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SnapshotRule;
+import cedrat.oracle.log.SnapshotWriter;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Buffers;
 import io.netty.channel.Channel;
@@ -19,6 +21,8 @@ import java.util.function.Consumer;
 /// - D2  The open batch is appended when it is full, or when all that has arrived was decided and the log has
 ///   room for another append. No timer: a request that comes alone waits for nobody.
 /// - D4  After a failed append nothing is answered any more, and the server stops.
+/// - D5  While there is something to append, the log is bounded: each batch is followed by one part of the
+///   snapshot that is due, if one is, and what the acknowledged ones make needless is forgotten (O5).
 ///
 /// Lives on the decide thread, but for what the log calls.
 final class Persister implements Log.Listener {
@@ -34,6 +38,8 @@ final class Persister implements Log.Listener {
     private final StatusOracle oracle;
     private final EntryWriter entry;
     private final Log log;
+    private final SnapshotRule rule;
+    private final SnapshotWriter snapshot;
     private final Consumer<Throwable> stop;
     private final Fault fault;
 
@@ -41,8 +47,10 @@ final class Persister implements Log.Listener {
     private final ArrayDeque<Batch> spare = new ArrayDeque<>();
     private Batch open = new Batch();
     private boolean closeIsScheduled;
-    private long appended;
     private boolean stopped;
+    private long keptFrom;
+    /// The oracle's position behind the newest batch that was released.
+    private long position;
     /// Told when batches were released, so that there may be room.
     private Runnable released = () -> {};
 
@@ -54,18 +62,29 @@ final class Persister implements Log.Listener {
 
     /// A persister of what an oracle decides and writes to `entry`. `stop` is told once, when the log or the
     /// server itself fails.
-    Persister(EventLoop loop, StatusOracle oracle, EntryWriter entry, Log log, Consumer<Throwable> stop, Fault fault) {
+    Persister(
+            EventLoop loop,
+            StatusOracle oracle,
+            EntryWriter entry,
+            Log log,
+            SnapshotRule rule,
+            Consumer<Throwable> stop,
+            Fault fault) {
         this.loop = loop;
         this.oracle = oracle;
         this.entry = entry;
         this.log = log;
+        this.rule = rule;
         this.stop = stop;
         this.fault = fault;
+        snapshot = new SnapshotWriter(oracle);
     }
 
     /// The log was replayed: decisions may come. `released` is called when there may be room again.
     void begin(Runnable released) {
         this.released = released;
+        position = oracle.position();
+        acknowledged = rule.entries();
         entry.begin(oracle.newest());
     }
 
@@ -131,15 +150,39 @@ final class Persister implements Log.Listener {
         }
         Batch batch = open;
         open = spare.isEmpty() ? new Batch() : spare.pop();
-        batch.number = ++appended;
+        batch.number = rule.entries() + 1;
+        batch.position = oracle.position();
         inFlight.add(batch);
         if (fault == Fault.REPLIES_BEFORE_THE_LOG) {
             reply(inFlight.poll());
         }
-        long number = log.append(entry.bytes(), 0, entry.length());
-        assert number == appended : "L1";
+        append(entry.bytes(), entry.length());
+        if (snapshot.hasMore() || rule.isDue(oracle.position())) {
+            appendPart();
+        }
         entry.begin(oracle.newest());
         release();
+    }
+
+    private void append(byte[] bytes, int length) {
+        rule.entry(length);
+        long number = log.append(bytes, 0, length);
+        assert number == rule.entries() : "entries are numbered one by one";
+    }
+
+    private void appendPart() {
+        boolean isFirst = !snapshot.hasMore();
+        if (isFirst) {
+            snapshot.begin();
+        }
+        snapshot.part();
+        append(snapshot.bytes(), snapshot.length());
+        if (isFirst) {
+            rule.begun(snapshot.position());
+        }
+        if (!snapshot.hasMore()) {
+            rule.ended();
+        }
     }
 
     @Override
@@ -158,16 +201,29 @@ final class Persister implements Log.Listener {
     // ---- reply ------------------------------------------------------------------------------------------------------
 
     private void release() {
+        long kept = acknowledged;
         boolean some = false;
-        while (!stopped && !inFlight.isEmpty() && inFlight.peek().number <= acknowledged) {
+        while (!stopped && !inFlight.isEmpty() && inFlight.peek().number <= kept) {
+            position = inFlight.peek().position;
             reply(inFlight.poll());
             some = true;
+        }
+        if (!stopped) {
+            forget(kept);
         }
         if (some) {
             released.run();
             if (open.size > 0 || !entry.isEmpty()) {
                 scheduleClose();
             }
+        }
+    }
+
+    private void forget(long kept) {
+        long from = rule.keepFrom(kept, position);
+        if (from > keptFrom) {
+            keptFrom = from;
+            log.forgetBefore(from);
         }
     }
 

@@ -15,22 +15,31 @@ import java.util.Objects;
 /// @param outstandingMax with so many requests of a connection unanswered the server stops reading from it
 /// @param networkThreads so many threads read and write beside the one that decides; with 0 that one does it
 ///     all, which takes the least time of processors for a request
+/// @param logBytesMax the log is cut to about so many bytes, even where that raises T_max at the next start
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
         Duration sessionTimeout,
         int rowsMax,
         int outstandingMax,
-        int networkThreads) {
+        int networkThreads,
+        long logBytesMax) {
     /// The port that servers listen on unless they are told another.
     public static final int PORT = 7270;
 
+    private static final long LOG_BYTES_MIN = 1 << 20;
     private static final Duration TIMEOUT_MIN = Duration.ofMillis(100);
     private static final Duration TIMEOUT_MAX = Duration.ofDays(1);
 
     /// A server on the loopback, for a million rows.
     public static final ServerOptions DEFAULTS = new ServerOptions(
-            new InetSocketAddress("127.0.0.1", PORT), 20, Duration.ofSeconds(30), Protocol.ROWS_MAX, 1 << 14, 0);
+            new InetSocketAddress("127.0.0.1", PORT),
+            20,
+            Duration.ofSeconds(30),
+            Protocol.ROWS_MAX,
+            1 << 14,
+            0,
+            1L << 30);
 
     /// Checks them.
     public ServerOptions {
@@ -43,6 +52,7 @@ public record ServerOptions(
                 "a commit has 1 to " + Protocol.ROWS_MAX + " rows at most, not " + rowsMax);
         check(outstandingMax > 0, "some request must be allowed to be outstanding");
         check(networkThreads >= 0, "the number of network threads is negative");
+        check(logBytesMax >= LOG_BYTES_MIN, "a log has " + LOG_BYTES_MIN + " bytes at least, not " + logBytesMax);
     }
 
     private static void check(boolean holds, String otherwise) {
@@ -53,31 +63,36 @@ public record ServerOptions(
 
     /// The same, listening there.
     public ServerOptions withListen(InetSocketAddress there) {
-        return new ServerOptions(there, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads);
+        return new ServerOptions(there, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
     }
 
     /// The same, with another size of the map of rows.
     public ServerOptions withRowsLog2(int log2) {
-        return new ServerOptions(listen, log2, sessionTimeout, rowsMax, outstandingMax, networkThreads);
+        return new ServerOptions(listen, log2, sessionTimeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
     }
 
     /// The same, with another time-out of sessions.
     public ServerOptions withSessionTimeout(Duration timeout) {
-        return new ServerOptions(listen, rowsLog2, timeout, rowsMax, outstandingMax, networkThreads);
+        return new ServerOptions(listen, rowsLog2, timeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
     }
 
     /// The same, with another limit of rows.
     public ServerOptions withRowsMax(int max) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, max, outstandingMax, networkThreads);
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, max, outstandingMax, networkThreads, logBytesMax);
     }
 
     /// The same, with another limit of outstanding requests.
     public ServerOptions withOutstandingMax(int max) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads);
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads, logBytesMax);
     }
 
     /// The same, with other threads.
     public ServerOptions withNetworkThreads(int threads) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, threads);
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, threads, logBytesMax);
+    }
+
+    /// The same, with another bound of the log.
+    public ServerOptions withLogBytesMax(long max) {
+        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, max);
     }
 }

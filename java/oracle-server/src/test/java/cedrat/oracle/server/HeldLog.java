@@ -13,10 +13,11 @@ final class HeldLog implements Log {
     private final ExecutorService thread = Executors.newSingleThreadExecutor(
             Thread.ofPlatform().name("log").daemon().factory());
     private final int appendsMax;
-    private final List<byte[]> before;
-    private final List<byte[]> appended = new ArrayList<>();
+    /// Those that were there before, and those that were appended.
+    private final List<byte[]> entries;
     private Listener listener;
     private int acknowledged;
+    private int forgotten;
     private boolean holds;
     private boolean isDead;
 
@@ -26,12 +27,13 @@ final class HeldLog implements Log {
 
     HeldLog(int appendsMax, List<byte[]> before) {
         this.appendsMax = appendsMax;
-        this.before = before;
+        entries = new ArrayList<>(before);
+        acknowledged = before.size();
     }
 
     @Override
     public void open(Replay replay, Listener listener) throws DamagedEntryException {
-        for (byte[] entry : before) {
+        for (byte[] entry : entries) {
             replay.entry(entry, 0, entry.length);
         }
         this.listener = listener;
@@ -46,13 +48,21 @@ final class HeldLog implements Log {
     public synchronized long append(byte[] bytes, int from, int length) {
         byte[] entry = new byte[length];
         System.arraycopy(bytes, from, entry, 0, length);
-        appended.add(entry);
+        entries.add(entry);
         notifyAll();
-        int number = appended.size();
+        int number = entries.size();
         if (!holds && !isDead) {
             thread.execute(() -> acknowledge(number));
         }
         return number;
+    }
+
+    @Override
+    public synchronized void forgetBefore(long number) {
+        if (number > acknowledged) {
+            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+        }
+        forgotten = Math.max(forgotten, (int) number - 1);
     }
 
     private void acknowledge(int number) {
@@ -82,7 +92,7 @@ final class HeldLog implements Log {
         int number;
         synchronized (this) {
             holds = false;
-            number = appended.size();
+            number = entries.size();
         }
         CompletableFuture.runAsync(() -> acknowledge(number), thread).join();
     }
@@ -103,29 +113,31 @@ final class HeldLog implements Log {
         CompletableFuture.runAsync(() -> listener.failed(cause), thread).join();
     }
 
+    /// The number of the newest entry.
     synchronized long appends() {
-        return appended.size();
+        return entries.size();
     }
 
-    /// Waits until so many entries were appended.
-    synchronized void awaitAppends(long count) throws InterruptedException {
-        while (appended.size() < count) {
+    /// Waits until the entry with this number was appended.
+    synchronized void awaitAppends(long number) throws InterruptedException {
+        while (entries.size() < number) {
             wait();
         }
     }
 
-    /// What a later opening finds: all that was acknowledged, and nothing else.
+    /// What a later opening finds: all that was acknowledged and not forgotten, and nothing else.
     synchronized List<byte[]> kept() {
-        List<byte[]> kept = new ArrayList<>(before);
-        kept.addAll(appended.subList(0, acknowledged));
-        return kept;
+        return List.copyOf(entries.subList(forgotten, acknowledged));
+    }
+
+    /// All that was ever acknowledged, as if nothing was forgotten.
+    synchronized List<byte[]> everything() {
+        return List.copyOf(entries.subList(0, acknowledged));
     }
 
     /// What a later opening finds if it finds everything.
     synchronized List<byte[]> all() {
-        List<byte[]> all = new ArrayList<>(before);
-        all.addAll(appended);
-        return all;
+        return List.copyOf(entries.subList(forgotten, entries.size()));
     }
 
     @Override

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryReader;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SnapshotReader;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
@@ -74,6 +75,7 @@ class OracleServerTest {
                 RawClient client = new RawClient(server, SESSION);
                 RawClient other = new RawClient(server, SESSION + 1)) {
             long start = client.begin();
+            server.settle(); // its append lies behind us, even if a fault has answered before it
             for (Runnable request : requests(client, start)) {
                 log.hold();
                 long before = log.appends();
@@ -196,6 +198,9 @@ class OracleServerTest {
         };
         EntryReader reader = new EntryReader();
         for (byte[] entry : entries) {
+            if (SnapshotReader.isPart(entry, 0, entry.length)) {
+                continue;
+            }
             reader.open(entry, 0, entry.length);
             reader.tell(told);
         }

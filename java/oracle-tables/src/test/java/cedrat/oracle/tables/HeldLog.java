@@ -27,6 +27,11 @@ final class HeldLog implements Log {
         return appended;
     }
 
+    @Override
+    public void forgetBefore(long number) {
+        // forgets all at once anyway
+    }
+
     synchronized void hold() {
         isHeld = true;
     }

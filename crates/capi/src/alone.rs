@@ -1,0 +1,66 @@
+//! An open log alone as C knows it.
+
+use front::media::{Media, RealDisk};
+use front::wal::{EntryCursor, EntryLog, EntryLogOptions, Lsn};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::options::LogChoices;
+use crate::status::{Failure, Result, Status};
+
+/// What a `cedrat_log *` points at.
+pub(crate) struct OpenedLog {
+    pub(crate) log: EntryLog,
+    message: Mutex<String>,
+}
+
+/// What a `cedrat_log_cursor *` points at. It keeps its log open.
+pub(crate) struct CursorHandle {
+    pub(crate) opened: Arc<OpenedLog>,
+    pub(crate) cursor: EntryCursor,
+}
+
+impl OpenedLog {
+    pub(crate) fn open(directory: &str, choices: LogChoices) -> Result<Arc<OpenedLog>> {
+        let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+        let log = EntryLog::open(&media, &choices.to_options()?)?;
+        Ok(Arc::new(OpenedLog { log, message: Mutex::default() }))
+    }
+
+    /// Closes the log. Whoever fails with `Misuse` still has it open.
+    pub(crate) fn close(self: Arc<OpenedLog>) -> Result<(), (Option<Arc<OpenedLog>>, Failure)> {
+        let opened = Arc::try_unwrap(self).map_err(|opened| {
+            let text = "a cursor or another call uses the log; close it when that is freed, or has returned";
+            (Some(opened), Failure::new(Status::Misuse, text))
+        })?;
+        opened.log.close().map_err(|error| (None, error.into()))
+    }
+
+    pub(crate) fn cursor(self: &Arc<OpenedLog>, after: u64) -> Result<CursorHandle> {
+        let cursor = self.log.cursor(Lsn::new(after))?;
+        Ok(CursorHandle { opened: Arc::clone(self), cursor })
+    }
+
+    /// Keeps the text of a failure for who asks.
+    pub(crate) fn failed(&self, failure: Failure) -> Status {
+        *self.message.lock().unwrap_or_else(PoisonError::into_inner) = failure.text.into_owned();
+        failure.status
+    }
+
+    pub(crate) fn message(&self) -> String {
+        self.message.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl LogChoices {
+    pub(crate) fn to_options(self) -> Result<EntryLogOptions> {
+        self.check()?;
+        let mut options = EntryLogOptions { create: self.must_exist == 0, ..EntryLogOptions::default() };
+        if self.log_limit_bytes != 0 {
+            options.log.log_bytes_max = self.log_limit_bytes;
+        }
+        if self.segment_bytes != 0 {
+            options.log.segment_len = self.segment_bytes;
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,327 @@
+//! A log alone, without a store around it: entries of any length, in the order of their appends.
+//!
+//! An entry is one record, or several where it is longer than a record may be. What a crash leaves of an entry without its
+//! last part was never acknowledged, for forcing covers the last part, and numbers without a gap before it (E8). Such a
+//! beginning is passed over by readers. It can stand only where a run of the log ended: the parts of an entry are appended
+//! one after the other, with nothing of this run between them. `docs/formats/log.md` draws the bytes.
+
+use cedrat_media::{LockGuard, Media, OpenMode};
+use cedrat_sync::{Arc, Mutex};
+use std::io::ErrorKind;
+
+use crate::control::{CONTROL_FILE, Checkpoint, Control};
+use crate::error::{LogError, LogFull};
+use crate::log::Log;
+use crate::options::LogOptions;
+use crate::record::{Kind, RecordHead, record_len_bound};
+use crate::scan::Scan;
+use crate::writer::Writer;
+use crate::{ByteLen, Lsn, PartitionId, TxnId, varint};
+
+/// Whoever has a store, or a log alone, open holds the lock of this file. Nothing is in it.
+pub const LOCK_FILE: &str = "lock";
+
+/// The one name in the control file of a log alone: the kind of its records.
+pub const ENTRY_NAME: &str = "entry of a log alone";
+
+/// The length of pages that the control file of a log alone tells: there are none.
+const NO_PAGES: u32 = 0;
+
+/// No entry is longer, in bytes: it waits in memory as a whole.
+pub const ENTRY_LEN_MAX: usize = 64 << 20;
+
+/// The number of the kind (one byte, for it is zero), and that of the part.
+const PART_HEAD_LEN_MAX: usize = 1 + varint::LEN_MAX;
+
+const PARTITION: PartitionId = PartitionId(0);
+
+/// What can be chosen for a log alone.
+#[derive(Clone, Debug)]
+pub struct EntryLogOptions {
+    /// Whether a log is created where there is none.
+    pub create: bool,
+    /// Those of the log. There is one partition, and no page.
+    pub log: LogOptions,
+    /// Whether threads write what was not forced, and make segments ahead of need.
+    pub background: bool,
+}
+
+impl Default for EntryLogOptions {
+    fn default() -> EntryLogOptions {
+        EntryLogOptions { create: true, log: LogOptions::default(), background: true }
+    }
+}
+
+/// An open log alone.
+///
+/// All methods may be called from any thread at any time.
+#[derive(Debug)]
+pub struct EntryLog {
+    // Dropped in this order: nobody writes any more when the lock is given back.
+    writer: Option<Writer>,
+    log: Log,
+    /// Held while the parts of an entry are appended, so that nothing comes between them.
+    appending: Mutex<()>,
+    _lock: LockGuard,
+}
+
+/// The entries that were durable when it was made, one after the other.
+#[derive(Debug)]
+pub struct EntryCursor {
+    scan: Scan,
+    entry: Vec<u8>,
+    /// The LSN of the part read last and how many are to follow it, within an entry.
+    within: Option<(Lsn, u64)>,
+}
+
+/// An entry, until the cursor goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The LSN of its last part: what appending it gave.
+    pub lsn: Lsn,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Takes the lock of a directory, whose lock file is made if need be. It is held until the guard is dropped.
+///
+/// # Errors
+/// [`LogError::InUse`] if somebody else holds it.
+pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
+    let taken = media.lock(LOCK_FILE).or_else(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Err(error);
+        }
+        // Somebody else may be quicker; the lock decides.
+        let _ = media.open(LOCK_FILE, OpenMode::Create);
+        media.lock(LOCK_FILE)
+    });
+    taken.map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => {
+            let file = media.open(LOCK_FILE, OpenMode::Read);
+            LogError::InUse { path: file.map_or_else(|_| LOCK_FILE.into(), |file| media.path(file)) }
+        }
+        _ => LogError::io(format!("locking the file {LOCK_FILE}"), error),
+    })
+}
+
+impl Control {
+    /// Whether it is that of a log alone, not of a store.
+    pub fn is_log_alone(&self) -> bool {
+        self.page_len == NO_PAGES
+    }
+}
+
+impl EntryLog {
+    /// Opens the log in a directory; creates it if there is none. Everything that was forced is there when it returns.
+    ///
+    /// # Errors
+    /// [`LogError::InUse`]; [`LogError::Absent`] if it is not to be created; [`LogError::Foreign`] where a store lies;
+    /// [`LogError::Damaged`] with file and offset. A log that is refused is not changed.
+    pub fn open(media: &Arc<dyn Media>, options: &EntryLogOptions) -> Result<EntryLog, LogError> {
+        let choices = LogOptions { partitions: 1, page_len: NO_PAGES, ..options.log.clone() };
+        if !options.create {
+            // Before the lock, which would leave its file behind (R2).
+            let names = media.list("").map_err(|error| LogError::io("listing the log's directory", error))?;
+            if !names.iter().any(|name| name == CONTROL_FILE) {
+                return Err(LogError::Absent { file: CONTROL_FILE.into() });
+            }
+        }
+        let lock = lock(&**media)?;
+        let log = match Log::look(media) {
+            Ok(found) => {
+                let control = found.control();
+                if !control.is_log_alone() || control.names != [ENTRY_NAME] {
+                    return Err(LogError::Foreign {
+                        file: CONTROL_FILE.into(),
+                        found: "a store",
+                        wanted: "a log alone",
+                    });
+                }
+                found.begin(&[ENTRY_NAME], &choices)?
+            }
+            Err(LogError::Absent { .. }) if options.create => Log::create(media, &choices, &[ENTRY_NAME])?,
+            Err(error) => return Err(error),
+        };
+        let writer = options.background.then(|| log.start_writer());
+        Ok(EntryLog { writer, log, appending: Mutex::new(()), _lock: lock })
+    }
+
+    /// The log itself, for those who look at it.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Appends an entry and returns its LSN; later entries have greater ones. It is durable when that was forced. Waits for
+    /// no write; only where no segment was made ahead of need, for one to be made.
+    ///
+    /// # Errors
+    /// [`LogError::Limit`] beyond [`ENTRY_LEN_MAX`]; [`LogError::Full`]; [`LogError::Stopped`]. Nothing was appended then.
+    pub fn append(&self, entry: &[u8]) -> Result<Lsn, LogError> {
+        if entry.len() > ENTRY_LEN_MAX {
+            let (given, limit) = (entry.len() as u64, ENTRY_LEN_MAX as u64);
+            return Err(LogError::Limit { what: "the length of an entry", given, limit });
+        }
+        let part_len = self.log.body_len_max() - PART_HEAD_LEN_MAX;
+        let parts = entry.len().div_ceil(part_len).max(1);
+        let heads = parts as u64 * record_len_bound(ByteLen(PART_HEAD_LEN_MAX as u64)).0;
+        // All or nothing: with room for some parts only, what follows would wait behind half an entry.
+        let room = self.log.reserve(ByteLen(entry.len() as u64 + heads), ByteLen(0));
+        let mut room = room.map_err(|full| match full {
+            LogFull::Stopped(stopped) => LogError::Stopped(stopped),
+            full => LogError::Full(full),
+        })?;
+        let head = RecordHead::new(Kind::USER, TxnId::NONE, None);
+        let mut last = Lsn::ZERO;
+        let _alone = self.appending.lock();
+        for part in 0..parts {
+            let mut part_head = [0; PART_HEAD_LEN_MAX]; // it begins with the number of the kind
+            let to_follow = (parts - 1 - part) as u64;
+            let head_len = 1 + varint::put(&mut part_head[1..], to_follow << 1 | u64::from(part == 0));
+            let bytes = &entry[part * part_len..entry.len().min((part + 1) * part_len)];
+            last = self.log.append(PARTITION, head, &[&part_head[..head_len], bytes], &mut room).lsn;
+        }
+        Ok(last)
+    }
+
+    /// Returns when every entry up to this LSN is durable; up to the newest, if that is earlier.
+    ///
+    /// # Errors
+    /// [`LogError::Stopped`]: only opening the log again tells what was kept.
+    pub fn force(&self, up_to: Lsn) -> Result<(), LogError> {
+        self.log.force(up_to)?;
+        Ok(())
+    }
+
+    /// Every entry up to this LSN is durable. Never goes back.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.log.durable_lsn()
+    }
+
+    /// The entries that are durable now, behind `after`, which is an entry's LSN; [`Lsn::ZERO`]: all that are kept.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn cursor(&self, after: Lsn) -> Result<EntryCursor, LogError> {
+        Ok(EntryCursor { scan: self.log.scan(after.next())?, entry: Vec::new(), within: None })
+    }
+
+    /// Gives up all entries up to the one with this LSN, durably, and the room they take, in whole segments. They are not read
+    /// any more. Forces them first, so that no later one can be kept alone.
+    ///
+    /// # Errors
+    /// [`LogError::Stopped`].
+    pub fn truncate(&self, up_to: Lsn) -> Result<(), LogError> {
+        // Never into the midst of an entry that is just being appended.
+        let newest = {
+            let _alone = self.appending.lock();
+            self.log.current_lsn()
+        };
+        let from = up_to.min(newest).next();
+        self.log.checkpoint_control(&Checkpoint { redo_lsn: from, scan_lsn: from, next_txn: 1 })?;
+        self.log.truncate(Lsn::MAX);
+        Ok(())
+    }
+
+    /// Stops the log for ever, as a failed write does.
+    pub fn stop(&self, why: &str) {
+        self.log.stop(why);
+    }
+
+    /// Closes the log; everything that was appended is durable then.
+    ///
+    /// # Errors
+    /// [`LogError::Stopped`]: it had stopped before, or did now.
+    pub fn close(mut self) -> Result<(), LogError> {
+        drop(self.writer.take());
+        self.log.promise()?;
+        Ok(())
+    }
+}
+
+impl EntryCursor {
+    /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] with file and offset; the cursor is of no use then. [`LogError::Truncated`] if entries that were
+    /// to come were given up meanwhile.
+    #[allow(clippy::should_implement_trait)] // it lends
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, LogError> {
+        loop {
+            let Some(found) = self.scan.next()? else { return Ok(None) };
+            let record = found.record;
+            let (position, lsn) = (record.position, record.lsn);
+            let Some((is_first, to_follow, bytes)) = part(record.head.kind, record.body) else {
+                return Err(self.scan.damaged(position, "a record that is no part of an entry"));
+            };
+            if is_first {
+                self.entry.clear(); // with it goes what a crash left of the one before
+            } else {
+                match self.within {
+                    Some((before, left)) if before.next() == lsn && left == to_follow + 1 => {}
+                    // An entry that was begun before the place where reading began.
+                    None => continue,
+                    _ => {
+                        return Err(self
+                            .scan
+                            .damaged(position, "a part of an entry that does not follow the one before"));
+                    }
+                }
+            }
+            self.entry.extend_from_slice(bytes);
+            self.within = Some((lsn, to_follow));
+            if to_follow == 0 {
+                return Ok(Some(Entry { lsn, bytes: &self.entry }));
+            }
+        }
+    }
+}
+
+/// Whether a record is the first part of its entry, how many parts follow it, and its bytes.
+fn part(kind: Kind, body: &[u8]) -> Option<(bool, u64, &[u8])> {
+    let (number, behind_kind) = varint::get(body)?;
+    let (part, len) = varint::get(&body[behind_kind..])?;
+    (kind == Kind::USER && number == 0).then_some((part & 1 == 1, part >> 1, &body[behind_kind + len..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_media::SimDisk;
+    use cedrat_sync::explore;
+
+    /// What docs/formats/log-alone.md draws, in bytes.
+    #[test]
+    fn parts_have_these_bytes() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = EntryLogOptions { log: LogOptions::small(), background: false, ..EntryLogOptions::default() };
+            let log = EntryLog::open(&media, &options).expect("it opens");
+            let control = log.log().control();
+            assert_eq!((control.page_len, control.partitions.len()), (0, 1));
+            assert_eq!(control.names, ["entry of a log alone"]);
+            log.append(b"").expect("room");
+            log.append(b"one").expect("room");
+            let part_len = log.log().body_len_max() - PART_HEAD_LEN_MAX;
+            let long = log.append(&vec![7; 2 * part_len + 1]).expect("room");
+            assert_eq!(long, Lsn::new(5), "an entry's LSN is that of its last part");
+            log.force(long).expect("the log runs");
+            let mut scan = log.log().scan(Lsn::ZERO).expect("a scan");
+            let mut bodies = Vec::new();
+            while let Some(found) = scan.next().expect("it is whole") {
+                let head = found.record.head;
+                assert_eq!((head.kind.number(), head.txn, head.previous), (9, TxnId::NONE, None));
+                bodies.push(found.record.body.to_vec());
+            }
+            let full = vec![7; part_len];
+            let expected: [Vec<u8>; 5] = [
+                vec![0, 1],
+                b"\x00\x01one".to_vec(),
+                [&[0, 5][..], &full].concat(),
+                [&[0, 2][..], &full].concat(),
+                vec![0, 0, 7],
+            ];
+            assert_eq!(bodies, expected);
+        });
+    }
+}

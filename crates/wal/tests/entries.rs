@@ -1,0 +1,346 @@
+//! A log alone: entries of any length come back whole, in their order, or not at all.
+
+mod common;
+
+use cedrat_media::{Damage, Fault, Loss, Media, OpenMode, RealDisk, SimDisk, write_all_at};
+use cedrat_sync::{Arc, thread};
+use cedrat_wal::*;
+use common::*;
+use std::collections::HashSet;
+
+fn options() -> EntryLogOptions {
+    EntryLogOptions { log: LogOptions::small(), background: false, ..EntryLogOptions::default() }
+}
+
+fn open(media: &Arc<dyn Media>) -> EntryLog {
+    EntryLog::open(media, &options()).expect("it opens")
+}
+
+/// An entry that says who it is.
+fn entry(number: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (number * 31 + at * 7 + (at >> 8)) as u8).collect()
+}
+
+/// The entries that a log of small segments makes one part of, two, and many.
+fn lengths() -> Vec<usize> {
+    vec![200, 0, 1, 7000, 7680, 7669, 7670, 15_000, 40_000, 3, 100_000, 12]
+}
+
+fn all(log: &EntryLog, after: Lsn) -> Vec<(Lsn, Vec<u8>)> {
+    let mut cursor = log.cursor(after).expect("a cursor");
+    let mut found = Vec::new();
+    while let Some(entry) = cursor.next().expect("what was forced is whole") {
+        found.push((entry.lsn, entry.bytes.to_vec()));
+    }
+    assert_eq!(cursor.next().expect("nothing more"), None);
+    found
+}
+
+#[test]
+fn entries_of_any_length_come_back_in_their_order() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let mut appended = Vec::new();
+    for opening in 0..3 {
+        let log = open(&media);
+        assert_eq!(all(&log, Lsn::ZERO), appended, "after opening {opening}");
+        for (number, len) in lengths().into_iter().enumerate() {
+            let bytes = entry(number as u64 + opening * 100, len);
+            let lsn = log.append(&bytes).expect("there is room");
+            assert!(appended.last().is_none_or(|(before, _)| *before < lsn));
+            appended.push((lsn, bytes));
+        }
+        let last = appended.last().expect("some").0;
+        assert!(log.durable_lsn() < last, "nothing was forced");
+        log.force(last).expect("the log runs");
+        assert!(log.durable_lsn() >= last);
+        for (at, (lsn, _)) in appended.iter().enumerate() {
+            assert_eq!(all(&log, *lsn), appended[at + 1..], "behind entry {at}");
+        }
+        log.close().expect("the log runs");
+    }
+}
+
+#[test]
+fn one_at_a_time_opens_it_and_it_is_no_store() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(folder.path().join("log")));
+    let absent = EntryLog::open(&media, &EntryLogOptions { create: false, ..options() }).map(drop);
+    assert!(matches!(absent, Err(LogError::Absent { .. })), "{absent:?}");
+    assert!(!folder.path().join("log").exists(), "R2");
+    let log = open(&media);
+    let other: Arc<dyn Media> = Arc::new(RealDisk::new(folder.path().join("log")));
+    let second = EntryLog::open(&other, &options()).map(drop);
+    assert!(matches!(&second, Err(LogError::InUse { path }) if path.ends_with("lock")), "{second:?}");
+    drop(log);
+    open(&other).close().expect("the lock was given back");
+
+    let store: Arc<dyn Media> = Arc::new(SimDisk::new());
+    drop(Log::create(&store, &LogOptions::small(), &[]).expect("the log of a store"));
+    let foreign = EntryLog::open(&store, &options()).map(drop);
+    assert!(matches!(foreign, Err(LogError::Foreign { .. })), "{foreign:?}");
+}
+
+/// E16: room is refused before anything is placed, and comes back.
+#[test]
+fn a_full_log_says_so_and_has_room_again_when_entries_are_given_up() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let mut options = options();
+    options.log.log_bytes_max = 8 * SEGMENT_LEN_MIN;
+    let log = EntryLog::open(&media, &options).expect("it opens");
+    let bytes = entry(1, 10_000);
+    let (mut count, mut most) = (0, 0);
+    for round in 0..20 {
+        let mut last = Lsn::ZERO;
+        let full = loop {
+            match log.append(&bytes) {
+                Ok(lsn) => last = lsn,
+                Err(error) => break error,
+            }
+            count += 1;
+            log.force(last).expect("the log runs");
+        };
+        assert!(matches!(full, LogError::Full(LogFull::Limit { .. })), "{full}");
+        assert!(!all(&log, Lsn::ZERO).is_empty());
+        let durable = log.durable_lsn();
+        assert_eq!(durable, last, "E16: nothing of the refused one was placed");
+        log.truncate(last).expect("the log runs");
+        assert_eq!(all(&log, Lsn::ZERO), [], "round {round}");
+        most = most.max(sim.image().names().filter(|name| name.starts_with("log/")).count());
+    }
+    assert!(count > 20 * 20, "{count}");
+    assert!(most <= 8, "{most} segments");
+    let long = log.append(&entry(1, 600_000)).map(drop);
+    assert!(matches!(long, Err(LogError::Full(_))), "{long:?}");
+    let longer = log.append(&vec![0; ENTRY_LEN_MAX + 1]).map(drop);
+    assert!(matches!(longer, Err(LogError::Limit { .. })), "{longer:?}");
+    let lsn = log.append(b"goes on").expect("there is room");
+    log.close().expect("it closes");
+    let log = EntryLog::open(&media, &options).expect("it opens");
+    assert_eq!(all(&log, Lsn::ZERO), [(lsn, b"goes on".to_vec())]);
+}
+
+/// E16.5: a failed sync ends it.
+#[test]
+fn after_a_failed_write_nothing_is_forced() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = open(&media);
+    let first = log.append(b"first").expect("there is room");
+    log.force(first).expect("the log runs");
+    let second = log.append(b"second").expect("there is room");
+    let fault = Fault::error(cedrat_media::Call::Write, std::io::ErrorKind::Other);
+    sim.inject(fault.of("log/").for_ever());
+    assert!(matches!(log.force(second), Err(LogError::Stopped(_))));
+    sim.clear_faults();
+    assert!(matches!(log.force(second), Err(LogError::Stopped(_))), "once is for ever");
+    assert!(matches!(log.append(b"third"), Err(LogError::Stopped(_))));
+    assert!(matches!(log.truncate(first), Err(LogError::Stopped(_))));
+    assert!(matches!(log.close(), Err(LogError::Stopped(_))));
+    let found = all(&open(&media), Lsn::ZERO);
+    assert_eq!(found[0], (first, b"first".to_vec()));
+    assert!(found.len() == 1 || found[1..] == [(second, b"second".to_vec())]);
+}
+
+/// E20: what was promised and is damaged is refused with file and offset.
+#[test]
+fn damage_is_told_with_file_and_offset() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = open(&media);
+    for (number, len) in lengths().into_iter().enumerate() {
+        let lsn = log.append(&entry(number as u64, len)).expect("there is room");
+        log.force(lsn).expect("the log runs");
+    }
+    log.close().expect("it closes");
+    let (mut refused, mut harmless) = (0, 0);
+    let image = sim.image();
+    for name in image.names().filter(|name| name.starts_with("log/")) {
+        let bytes = image.file(name).expect("a file");
+        for at in (0..bytes.len()).step_by(1009).filter(|&at| bytes[at] != 0) {
+            let damaged = Arc::new(SimDisk::from_image(sim.image()));
+            damaged.corrupt(name, at as u64, Damage::Flip { bit: 3 }).expect("a byte");
+            let media: Arc<dyn Media> = damaged;
+            match EntryLog::open(&media, &options()) {
+                Ok(log) => {
+                    assert_eq!(all(&log, Lsn::ZERO).len(), lengths().len(), "W3: {name} {at}");
+                    harmless += 1;
+                }
+                Err(LogError::Damaged { file, .. }) => {
+                    assert!(file.ends_with(name), "{file}, not {name}");
+                    refused += 1;
+                }
+                Err(other) => panic!("{name} {at}: {other}"),
+            }
+        }
+    }
+    assert!(refused > 50, "{refused} refused, {harmless} harmless");
+}
+
+/// E8: the beginning of an entry that a crash cut off is no entry, nor part of the next one.
+#[test]
+fn half_an_entry_is_none() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let first = open(&media).append(b"lost with its log").expect("room");
+    assert!(first > Lsn::ZERO);
+    let appended = {
+        let log = open(&media);
+        let lsn = log.append(b"whole").expect("room");
+        let mut room = log.log().reserve(ByteLen(1000), ByteLen(0)).expect("room");
+        let head = RecordHead::new(Kind::USER, TxnId::NONE, None);
+        let mut put = |body: &[u8]| log.log().append(PartitionId(0), head, &[body], &mut room).lsn;
+        put(&[0, 2 << 1 | 1, b'a']); // two parts follow, of which one was kept
+        log.force(put(&[0, 1 << 1, b'b'])).expect("the log runs");
+        lsn
+    };
+    let log = open(&media);
+    assert_eq!(all(&log, Lsn::ZERO), [(appended, b"whole".to_vec())]);
+    let next = log.append(&entry(5, 20_000)).expect("room");
+    log.force(next).expect("the log runs");
+    assert_eq!(all(&log, Lsn::ZERO), [(appended, b"whole".to_vec()), (next, entry(5, 20_000))]);
+    // Parts that do not belong together are damage.
+    for parts in [[[0, 2 << 1 | 1], [0, 0]], [[0, 1], [0, 0]], [[0, 1 << 1 | 1], [1, 0]]] {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = open(&media);
+        let mut room = log.log().reserve(ByteLen(1000), ByteLen(0)).expect("room");
+        let head = RecordHead::new(Kind::USER, TxnId::NONE, None);
+        let lsns = parts.map(|part| log.log().append(PartitionId(0), head, &[&part], &mut room).lsn);
+        log.force(lsns[1]).expect("the log runs");
+        let mut cursor = log.cursor(Lsn::ZERO).expect("a cursor");
+        let refused = loop {
+            match cursor.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{parts:?} were taken for entries"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, LogError::Damaged { .. }), "{refused}");
+    }
+}
+
+/// Entries of several threads do not mix their parts, though nothing but the log keeps the threads apart.
+#[test]
+fn threads_append_whole_entries() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let mut options = options();
+    options.log.log_bytes_max = 32 << 20;
+    let log = EntryLog::open(&media, &options).expect("it opens");
+    thread::scope(|scope| {
+        for number in 0..4u64 {
+            let log = &log;
+            scope.spawn(move || {
+                let bytes = entry(number, 150_000);
+                for _ in 0..20 {
+                    log.append(&bytes).expect("room");
+                }
+            });
+        }
+    });
+    log.force(Lsn::MAX).expect("the log runs");
+    let found = all(&log, Lsn::ZERO);
+    assert_eq!(found.len(), 80);
+    for number in 0..4 {
+        let bytes = entry(number, 150_000);
+        assert_eq!(found.iter().filter(|(_, found)| *found == bytes).count(), 20);
+    }
+}
+
+/// What a run has left: its disk, its entries in their order, and how many of them were given up.
+struct Ran {
+    sim: Arc<SimDisk>,
+    appended: Vec<(Lsn, Vec<u8>)>,
+    given_up: u64,
+}
+
+/// A log is opened twice; entries of all lengths are appended, forced now and then, and given up.
+fn run(seed: u64) -> Ran {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let mut appended = Vec::new();
+    let mut given_up = 0;
+    for opening in 0..2 {
+        let log = open(&media);
+        for number in 0..30u64 {
+            let id = appended.len() as u64;
+            let len = if (number + seed) % 7 == 3 { 20_000 } else { 100 + (number as usize + 3 * seed as usize) * 50 };
+            let bytes = [&id.to_le_bytes()[..], &entry(id, len)].concat();
+            let lsn = log.append(&bytes).expect("room");
+            appended.push((lsn, bytes));
+            if number % (2 + seed % 3) == 0 || number == 29 {
+                log.force(lsn).expect("the log runs");
+                sim.mark(id + 1); // so many are acknowledged
+            }
+            if number == 20 {
+                given_up = id - 5;
+                log.truncate(appended[given_up as usize - 1].0).expect("the log runs");
+            }
+        }
+        if opening == 1 {
+            log.close().expect("it closes");
+            sim.mark(appended.len() as u64);
+        }
+    }
+    Ran { sim, appended, given_up }
+}
+
+/// The power fails at every moment: what was acknowledged is there, the rest is a whole number of entries behind it.
+#[test]
+fn a_crash_at_any_moment_keeps_what_was_acknowledged() {
+    let (mut tried, mut distinct) = (0, HashSet::new());
+    for seed in 0..SEEDS {
+        let ran = run(seed);
+        let mut crash = ran.sim.journal().cursor();
+        loop {
+            let acknowledged = crash.marks().last().map_or(0, |mark| mark.label);
+            for loss in [Loss::Everything, Loss::Nothing, Loss::Random(1), Loss::Random(2), Loss::Random(3)] {
+                let image = crash.image(loss);
+                tried += 1;
+                if distinct.insert((seed, image.hash(), acknowledged)) {
+                    check(&ran, SimDisk::from_image(image), acknowledged);
+                }
+            }
+            if !crash.advance() {
+                break;
+            }
+        }
+    }
+    report_crash_states("log-alone", tried, distinct.len());
+}
+
+/// Enough for the row of crash states.
+const SEEDS: u64 = 12;
+
+fn check(ran: &Ran, disk: SimDisk, acknowledged: u64) {
+    let media: Arc<dyn Media> = Arc::new(disk);
+    let log = EntryLog::open(&media, &options()).expect("a crash never makes a log unopenable (E20.3)");
+    let found = all(&log, Lsn::ZERO);
+    let ids: Vec<u64> = found.iter().map(|(_, bytes)| u64::from_le_bytes(bytes[..8].try_into().expect("8"))).collect();
+    let first = ids.first().copied().unwrap_or(0);
+    assert!(first <= ran.given_up, "L2: entry {first} is the first");
+    assert!(ids.iter().copied().eq(first..first + ids.len() as u64), "L2: {ids:?}");
+    assert!(first + ids.len() as u64 >= acknowledged, "L2: {ids:?} of {acknowledged}");
+    for (lsn, bytes) in &found {
+        let id = u64::from_le_bytes(bytes[..8].try_into().expect("8")) as usize;
+        assert_eq!((&ran.appended[id].0, &ran.appended[id].1), (lsn, bytes));
+    }
+    log.append(b"it goes on").expect("room");
+    log.close().expect("the log runs");
+}
+
+/// What lies in a file of the log that is no record of ours is never taken for one.
+#[test]
+fn a_torn_tail_is_dropped() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(folder.path()));
+    let log = open(&media);
+    let kept = log.append(b"kept").expect("room");
+    log.force(kept).expect("the log runs");
+    let torn = log.append(&entry(9, 9000)).expect("room");
+    log.force(torn).expect("the log runs");
+    drop(log);
+    let name = media.list("log").expect("a directory").first().expect("a segment").clone();
+    let file = media.open(&format!("log/{name}"), OpenMode::ReadWrite).expect("it opens");
+    // The second block of records is the newest: nobody promises it.
+    write_all_at(&*media, file, 4096 + 4096, &[0x5a; 4096], cedrat_media::Durability::Durable).expect("written");
+    assert_eq!(all(&open(&media), Lsn::ZERO), [(kept, b"kept".to_vec())]);
+}

@@ -1,0 +1,293 @@
+package cedrat.oracle.log.embedded;
+
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Log;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+
+/// A log in a directory of this machine, kept by libcedrat within this process: no other service is needed.
+///
+/// An acknowledged entry survives the end of this process and of the machine's power; not the loss of its
+/// disk. A file lock keeps L4: who opens a directory that is open elsewhere is refused, and the system lets
+/// the lock go when its holder ends, however it ends.
+///
+/// Entries go through a queue to one thread. It takes all that wait, appends them to the native log, forces
+/// the last one, and acknowledges them together: the more are under way, the more share a write.
+public final class EmbeddedLog implements Log {
+    /// Where the log lies and how long it may get.
+    ///
+    /// @param directory its own; made if it is not there
+    /// @param limitBytes its size on disk, of which about three quarters hold entries; 0: 1 GiB. When entries
+    ///     do not fit the log fails, so it should be twice what is kept at a time, and
+    ///     [EmbeddedLog#forgetBefore] be called
+    /// @param segmentBytes the length of one of its files, a multiple of 4,096, which is the unit in which
+    ///     room comes back; 0: 16 MiB. What it was created with stays
+    public record Options(Path directory, long limitBytes, long segmentBytes) {
+        /// Checked.
+        public Options {
+            Objects.requireNonNull(directory);
+            if (limitBytes < 0 || segmentBytes < 0) {
+                throw new IllegalArgumentException("lengths are not negative");
+            }
+        }
+
+        /// In this directory, all else by default.
+        public Options(Path directory) {
+            this(directory, 0, 0);
+        }
+
+        /// For a log that is cut to about so many bytes: with room for what comes between two cuts, and for
+        /// snapshots as long as all the rest, in files that are short enough to go one by one.
+        public static Options keeping(Path directory, long bytes) {
+            long segment = Math.clamp(Long.highestOneBit(bytes) / SEGMENTS_KEPT, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+            return new Options(directory, LIMIT_FACTOR * bytes, segment);
+        }
+
+        private static final long LIMIT_FACTOR = 4;
+        private static final long SEGMENTS_KEPT = 16;
+        private static final long SEGMENT_BYTES_MIN = 64 << 10;
+        private static final long SEGMENT_BYTES_MAX = 16 << 20;
+    }
+
+    /// So many bytes are appended before they are forced, at most, for they wait in memory.
+    private static final long BATCH_BYTES_MAX = 8 << 20;
+
+    /// The log thread looks so often for an entry before it lets the processor go.
+    private static final int LOOKS_BEFORE_SLEEPING = 200;
+
+    /// The place of an entry is remembered each time that so many bytes were written, at most: nearer ones
+    /// lie in the same segments.
+    private static final long MARK_BYTES_MAX = 1 << 20;
+
+    /// Each write fills a block of the log.
+    private static final long BLOCK_BYTES = 4096;
+
+    private enum State {
+        FRESH,
+        OPEN,
+        CLOSED
+    }
+
+    /// Entries up to this number have LSNs up to this one.
+    private record Mark(long number, long lsn) {}
+
+    private final Options options;
+    private final EntryQueue queue = new EntryQueue();
+    private State state = State.FRESH;
+    private Thread persisting;
+    private NativeLog log;
+    private Listener listener;
+    /// The number of the newest entry. Written by the thread that appends.
+    private volatile long numbered;
+
+    private volatile boolean asleep;
+    private volatile boolean closing;
+    private volatile boolean failed;
+    private final AtomicLong forgetBefore = new AtomicLong();
+
+    // The log thread's.
+    private final ArrayDeque<Mark> marks = new ArrayDeque<>();
+    private final long markBytes;
+    private long markedBytes;
+    private long lastLsn;
+    /// Written by it alone.
+    private volatile long acknowledged;
+
+    /// A fresh one.
+    public EmbeddedLog(Options options) {
+        this.options = Objects.requireNonNull(options);
+        markBytes = options.segmentBytes() == 0 ? MARK_BYTES_MAX : Math.min(MARK_BYTES_MAX, options.segmentBytes() / 4);
+    }
+
+    @Override
+    public void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {
+        Objects.requireNonNull(replay);
+        this.listener = Objects.requireNonNull(listener);
+        if (state != State.FRESH) {
+            throw new IllegalStateException("a log is opened once");
+        }
+        state = State.CLOSED; // of no use, unless all goes well
+        NativeLog opened =
+                NativeLog.open(Library.load(), options.directory(), options.limitBytes(), options.segmentBytes());
+        try {
+            opened.<DamagedEntryException>read((bytes, length, lsn) -> {
+                replay.entry(bytes, 0, length);
+                lastLsn = lsn;
+                numbered++;
+                mark(numbered, length);
+            });
+        } catch (Throwable problem) {
+            try (opened) {
+                throw problem;
+            }
+        }
+        log = opened;
+        acknowledged = numbered;
+        if (numbered > 0) {
+            marks.add(new Mark(numbered, lastLsn));
+        }
+        persisting = Thread.ofPlatform().name("oracle-log").daemon().unstarted(this::persist);
+        state = State.OPEN;
+        persisting.start();
+    }
+
+    /// While one write is under way, the entries of the next one gather.
+    @Override
+    public int appendsMax() {
+        return 2;
+    }
+
+    @Override
+    public long append(byte[] bytes, int from, int length) {
+        if (state != State.OPEN) {
+            throw new IllegalStateException("the log is not open");
+        }
+        Objects.checkFromIndexSize(from, length, bytes.length);
+        long number = numbered + 1;
+        if (!failed) {
+            queue.put(bytes, from, length);
+        }
+        numbered = number;
+        wake();
+        return number;
+    }
+
+    /// Room comes back by whole segments.
+    @Override
+    public void forgetBefore(long number) {
+        if (state != State.OPEN) {
+            throw new IllegalStateException("the log is not open");
+        }
+        if (number > acknowledged) {
+            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+        }
+        forgetBefore.accumulateAndGet(number, Math::max);
+        wake();
+    }
+
+    /// Entries and wishes are seen by the log thread before it sleeps, or it is seen asleep here.
+    private void wake() {
+        VarHandle.fullFence();
+        if (asleep) {
+            LockSupport.unpark(persisting);
+        }
+    }
+
+    private void persist() {
+        try {
+            while (sleepUntilAsked()) {
+                persistWhatWaits();
+                forget();
+            }
+        } catch (Throwable problem) {
+            failed = true; // L3
+            listener.failed(
+                    problem instanceof Exception expected
+                            ? expected
+                            : new IOException("the log thread failed", problem));
+        }
+    }
+
+    /// Returns when there is something to do; `false` when the log is closed and there is not.
+    private boolean sleepUntilAsked() {
+        for (int looks = 0; !isAsked(); looks++) {
+            if (closing && queue.isEmpty()) {
+                return false;
+            }
+            if (looks < LOOKS_BEFORE_SLEEPING) {
+                Thread.onSpinWait();
+                continue;
+            }
+            asleep = true;
+            if (!isAsked() && !closing) {
+                LockSupport.park(this);
+            }
+            asleep = false;
+        }
+        return true;
+    }
+
+    private boolean isAsked() {
+        return !queue.isEmpty() || unwanted() != null;
+    }
+
+    /// Appends the entries that wait, forces the last one, and then acknowledges them together.
+    private void persistWhatWaits() throws IOException {
+        long number = acknowledged;
+        long bytes = 0;
+        for (MemorySegment entry; bytes < BATCH_BYTES_MAX && (entry = queue.take()) != null; number++) {
+            lastLsn = log.append(entry);
+            bytes += entry.byteSize();
+        }
+        if (number == acknowledged) {
+            return;
+        }
+        log.force(lastLsn);
+        acknowledged = number;
+        listener.acknowledged(number);
+        mark(number, bytes);
+    }
+
+    /// So many bytes were written up to this entry, the last one there is.
+    private void mark(long number, long bytes) {
+        markedBytes += bytes + BLOCK_BYTES;
+        if (markedBytes >= markBytes) {
+            marks.add(new Mark(number, lastLsn));
+            markedBytes = 0;
+        }
+    }
+
+    /// Gives up what is not wanted any more, as far as marks tell where it ends.
+    private void forget() throws IOException {
+        Mark newest = unwanted();
+        if (newest != null) {
+            while (marks.peek() != newest) {
+                marks.remove();
+            }
+            marks.remove();
+            log.truncate(newest.lsn());
+        }
+    }
+
+    /// The newest mark of which no entry is wanted any more; null if there is none.
+    private Mark unwanted() {
+        long before = forgetBefore.get();
+        Mark found = null;
+        for (Mark mark : marks) {
+            if (mark.number() >= before) {
+                break;
+            }
+            found = mark;
+        }
+        return found;
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (state != State.OPEN) {
+            state = State.CLOSED;
+            return;
+        }
+        state = State.CLOSED;
+        closing = true;
+        wake();
+        boolean interrupted = false;
+        while (persisting.isAlive()) {
+            try {
+                persisting.join();
+            } catch (InterruptedException later) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        log.close();
+    }
+}

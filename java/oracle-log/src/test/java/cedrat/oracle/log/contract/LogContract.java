@@ -1,0 +1,95 @@
+package cedrat.oracle.log.contract;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.log.Log;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// What each kind of log promises; its own test extends this.
+@Timeout(120)
+public abstract class LogContract {
+    private static final Log.Replay NOTHING = (bytes, from, length) -> {
+        throw new AssertionError("a fresh log keeps nothing");
+    };
+
+    /// A contract to be kept.
+    protected LogContract() {}
+
+    /// A fresh log that keeps nothing yet.
+    protected abstract Log fresh() throws Exception;
+
+    @Test
+    void itTakesEntriesOnlyWhileItIsOpen() throws Exception {
+        Log log = fresh();
+        assertThrows(IllegalStateException.class, () -> log.append(new byte[1], 0, 1));
+        log.open(NOTHING, new Told());
+        log.append(new byte[1], 0, 1);
+        log.close();
+        assertThrows(IllegalStateException.class, () -> log.append(new byte[1], 0, 1));
+        log.close(); // once more does no harm
+    }
+
+    @Test
+    void itCanBeClosedThoughItWasNeverOpened() throws Exception {
+        fresh().close();
+    }
+
+    /// L1.
+    @Test
+    void entriesAreNumberedAndAcknowledgedInTheirOrder() throws Exception {
+        Told told = new Told();
+        try (Log log = fresh()) {
+            assertTrue(log.appendsMax() >= 1);
+            log.open(NOTHING, told);
+            byte[] bytes = new byte[1000];
+            for (int number = 1; number <= 2000; number++) {
+                assertEquals(number, log.append(bytes, number % 100, number % 900));
+                if (number % 500 == 0) {
+                    told.awaitAcknowledged(number);
+                }
+            }
+        }
+        assertIncreasing(told.acknowledged());
+        assertEquals(2000, told.newest());
+    }
+
+    @Test
+    void oneAtATimeIsAcknowledgedToo() throws Exception {
+        Told told = new Told();
+        try (Log log = fresh()) {
+            log.open(NOTHING, told);
+            for (int number = 1; number <= 50; number++) {
+                log.append(new byte[] {1}, 0, 1);
+                told.awaitAcknowledged(number);
+                assertEquals(number, told.newest(), "nothing is acknowledged that was not appended");
+            }
+        }
+    }
+
+    @Test
+    void closingWaitsForAcknowledgementsAndNobodyIsToldAnythingAfter() throws Exception {
+        Told told = new Told();
+        Log log = fresh();
+        log.open(NOTHING, told);
+        long last = 0;
+        for (int number = 0; number < 3000; number++) {
+            last = log.append(new byte[10_000], 0, 10_000);
+        }
+        log.close();
+        assertEquals(last, told.newest());
+        told.endsHere();
+        log.close();
+        assertFalse(told.toldTooMuch());
+    }
+
+    private static void assertIncreasing(List<Long> numbers) {
+        for (int at = 1; at < numbers.size(); at++) {
+            assertTrue(numbers.get(at - 1) < numbers.get(at), numbers.get(at - 1) + " before " + numbers.get(at));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+package cedrat.oracle.log.contract;
+
+import cedrat.oracle.log.Log;
+import java.util.ArrayList;
+import java.util.List;
+
+/// What a log has told, for tests that wait for it.
+public final class Told implements Log.Listener {
+    private final List<Long> acknowledged = new ArrayList<>();
+    private final List<Exception> failures = new ArrayList<>();
+    private boolean mayBeTold = true;
+    private boolean toldTooMuch;
+
+    /// Nothing yet.
+    public Told() {}
+
+    @Override
+    public synchronized void acknowledged(long number) {
+        toldTooMuch |= !mayBeTold || !failures.isEmpty();
+        acknowledged.add(number);
+        notifyAll();
+    }
+
+    @Override
+    public synchronized void failed(Exception cause) {
+        toldTooMuch |= !mayBeTold || !failures.isEmpty();
+        failures.add(cause);
+        notifyAll();
+    }
+
+    /// The greatest number that was acknowledged; 0 if none was.
+    public synchronized long newest() {
+        return acknowledged.isEmpty() ? 0 : acknowledged.getLast();
+    }
+
+    /// Each number that was acknowledged, in the order of the telling.
+    public synchronized List<Long> acknowledged() {
+        return List.copyOf(acknowledged);
+    }
+
+    /// Returns when this number is acknowledged.
+    public synchronized void awaitAcknowledged(long number) throws InterruptedException {
+        while (newest() < number) {
+            if (!failures.isEmpty()) {
+                throw new AssertionError("the log has failed", failures.getFirst());
+            }
+            wait();
+        }
+    }
+
+    /// Returns the cause when the log has failed.
+    public synchronized Exception awaitFailed() throws InterruptedException {
+        while (failures.isEmpty()) {
+            wait();
+        }
+        return failures.getFirst();
+    }
+
+    /// From now on nothing may be told.
+    public synchronized void endsHere() {
+        mayBeTold = false;
+    }
+
+    /// Whether something was told after a failure, or after [#endsHere].
+    public synchronized boolean toldTooMuch() {
+        return toldTooMuch;
+    }
+}
