@@ -41,7 +41,11 @@ public final class HBase implements AutoCloseable {
         this.configuration = configuration;
         this.ports = ports;
         master = HadoopProcess.command(
-                        "HBase's master", folder.resolve("master"), configuration, "-Xmx256m", PACKAGE + "master.HMaster")
+                        "HBase's master",
+                        folder.resolve("master"),
+                        configuration,
+                        "-Xmx256m",
+                        PACKAGE + "master.HMaster")
                 .withArguments(List.of("-Dhbase.master.port=" + ports.master, "start"))
                 .start();
     }
@@ -108,9 +112,9 @@ public final class HBase implements AutoCloseable {
                 "127.0.0.1",
                 "hbase.zookeeper.property.clientPort",
                 "" + zooKeeper.port(),
-                // A region server that dies is missed after so long.
+                // A machine that stops for a while does not lose its servers.
                 "zookeeper.session.timeout",
-                "10000",
+                "60000",
                 "hbase.master.hostname",
                 "localhost",
                 "hbase.regionserver.hostname",
@@ -143,6 +147,11 @@ public final class HBase implements AutoCloseable {
     /// The region server of this number, from 0 on.
     public Service regionServer(int number) {
         return regionServers.get(number);
+    }
+
+    /// Its port.
+    public int regionServerPort(int number) {
+        return ports.regionServers.get(number);
     }
 
     /// Starts a region server that has ended again, where it was; returns when the master knows it.

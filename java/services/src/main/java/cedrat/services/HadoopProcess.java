@@ -29,19 +29,16 @@ final class HadoopProcess {
 
     /// Folders that the servers look for on their class path, with pages for people, and without which they do
     /// not start. They may be empty.
-    private static final List<String> PAGES = List.of(
-            "webapps/hdfs", "webapps/datanode", "hbase-webapps/master", "hbase-webapps/regionserver");
+    private static final List<String> PAGES =
+            List.of("webapps/hdfs", "webapps/datanode", "hbase-webapps/master", "hbase-webapps/regionserver");
 
     private HadoopProcess() {}
 
-    static Command command(String name, Path folder, Path configuration, String heap, String main)
-            throws IOException {
+    static Command command(String name, Path folder, Path configuration, String heap, String main) throws IOException {
         for (String page : PAGES) {
             Files.createDirectories(configuration.resolve(page));
         }
-        Files.writeString(
-                configuration.resolve("log4j.properties"),
-                """
+        Files.writeString(configuration.resolve("log4j.properties"), """
                 log4j.rootLogger=INFO, out
                 log4j.appender.out=org.apache.log4j.ConsoleAppender
                 log4j.appender.out.layout=org.apache.log4j.PatternLayout
@@ -50,13 +47,7 @@ final class HadoopProcess {
         List<String> jvm = new ArrayList<>(JVM);
         jvm.add(heap);
         return new Command(
-                name,
-                folder,
-                jdk(),
-                jvm,
-                configuration + ":" + Command.classPath(Hdfs.CLASS_PATH),
-                main,
-                List.of());
+                name, folder, jdk(), jvm, configuration + ":" + Command.classPath(Hdfs.CLASS_PATH), main, List.of());
     }
 
     /// A JDK 17: the one that was named, or Debian's.
@@ -75,8 +66,9 @@ final class HadoopProcess {
                 }
             }
         }
-        throw new IOException("HDFS and HBase need a JDK 17: install Debian's openjdk-17-jre-headless, or name one with -D"
-                + JDK_PROPERTY);
+        throw new IOException(
+                "HDFS and HBase need a JDK 17: install Debian's openjdk-17-jre-headless, or name one with -D"
+                        + JDK_PROPERTY);
     }
 
     /// Writes a file of properties as Hadoop reads them: names and values in turn.

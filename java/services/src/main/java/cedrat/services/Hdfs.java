@@ -24,8 +24,7 @@ public final class Hdfs implements AutoCloseable {
     public record Ports(int nameNode, int nameNodeHttp, int dataNode, int dataNodeHttp, int dataNodeIpc) {
         /// Any that nobody has.
         public static Ports free() throws IOException {
-            return new Ports(
-                    FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next());
+            return new Ports(FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next());
         }
     }
 
@@ -47,15 +46,14 @@ public final class Hdfs implements AutoCloseable {
                     .withArguments(List.of("-format", "-nonInteractive"))
                     .run();
         }
-        Service nameNode =
-                command("the NameNode", folder.resolve("namenode"), configuration, "namenode.NameNode").start();
-        Service dataNode =
-                command("the DataNode", folder.resolve("datanode"), configuration, "datanode.DataNode").start();
+        Service nameNode = command("the NameNode", folder.resolve("namenode"), configuration, "namenode.NameNode")
+                .start();
+        Service dataNode = command("the DataNode", folder.resolve("datanode"), configuration, "datanode.DataNode")
+                .start();
         Hdfs hdfs = new Hdfs(nameNode, dataNode, ports);
         try {
             nameNode.awaitReady(() -> {
-                String state =
-                        Jmx.ask(ports.nameNodeHttp, "Hadoop:service=NameNode,name=FSNamesystemState");
+                String state = Jmx.ask(ports.nameNodeHttp, "Hadoop:service=NameNode,name=FSNamesystemState");
                 if (!dataNode.isAlive()) {
                     throw dataNode.problem("has ended");
                 }

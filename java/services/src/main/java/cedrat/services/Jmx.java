@@ -27,7 +27,8 @@ final class Jmx {
 
     /// A number in it; -1 where it is missing.
     static long number(String json, String name) {
-        Matcher found = Pattern.compile('"' + Pattern.quote(name) + "\" *: *(\\d+)").matcher(json);
+        Matcher found =
+                Pattern.compile('"' + Pattern.quote(name) + "\" *: *(\\d+)").matcher(json);
         return found.find() ? Long.parseLong(found.group(1)) : -1;
     }
 }

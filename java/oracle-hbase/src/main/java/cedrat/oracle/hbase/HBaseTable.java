@@ -31,8 +31,8 @@ final class HBaseTable implements Table {
     /// their bytes.
     private static final int SCAN_ROWS = 256;
 
-    /// So long is a write that was refused for now offered again: longer than a region needs to come back when
-    /// its server dies.
+    /// So long is a write that was refused for now offered again: longer than a region needs to come back
+    /// when its server dies.
     static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
 
     private static final long REFUSED_PAUSE_MIN_MS = 20;
@@ -208,8 +208,8 @@ final class HBaseTable implements Table {
         return range.to().length() > 0 && range.from().equals(range.to());
     }
 
-    /// A timestamp of the table from this one on, also of what was removed; 0 if there is none. Files that have
-    /// only older ones are not read.
+    /// A timestamp of the table from this one on, also of what was removed; 0 if there is none. Files that
+    /// have only older ones are not read.
     long timestampFrom(long first) {
         Scan scan = scan(KeyRange.ALL).setRaw(true).readAllVersions().setLimit(1);
         try {

@@ -12,9 +12,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
+import org.apache.hadoop.hbase.NamespaceExistException;
 import org.apache.hadoop.hbase.NamespaceNotFoundException;
 import org.apache.hadoop.hbase.TableExistsException;
 import org.apache.hadoop.hbase.TableName;
@@ -49,9 +52,9 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 public final class HBaseTables implements Tables, AutoCloseable {
     private static final int CALLS_MAX = 16;
 
-    /// A write that is refused is offered again for some minutes, by a client that need not know that its session
-    /// is over; one that was sent is dropped by a region server that has kept it waiting for `hbase.rpc.timeout`, a
-    /// minute. The rest is for networks.
+    /// A write that is refused is offered again for some minutes, by a client that need not know that its
+    /// session is over; one that was sent is dropped by a region server that has kept it waiting for
+    /// `hbase.rpc.timeout`, a minute. The rest is for networks.
     private static final Duration WRITES_LAST = HBaseTable.REFUSED_PATIENCE.plusMinutes(10);
 
     private final AsyncConnection connection;
@@ -111,17 +114,27 @@ public final class HBaseTables implements Tables, AutoCloseable {
     /// All tables of the namespace that are for transactions.
     @Override
     public List<Table> all() {
-        List<TableDescriptor> descriptors = Calls.await(
-                admin.listTableDescriptorsByNamespace(namespace),
-                problem -> Refusals.exception(problem, "the tables of " + namespace + " cannot be listed"));
         List<Table> all = new ArrayList<>();
-        for (TableDescriptor descriptor : descriptors) {
+        for (TableDescriptor descriptor : descriptors()) {
             if (Schema.isForTransactions(descriptor)) {
                 HBaseTable known = tables.get(descriptor.getTableName());
                 all.add(known == null ? look(descriptor) : known);
             }
         }
         return all;
+    }
+
+    private List<TableDescriptor> descriptors() {
+        try {
+            return Calls.await(
+                    admin.listTableDescriptorsByNamespace(namespace),
+                    problem -> Refusals.exception(problem, "the tables of " + namespace + " cannot be listed"));
+        } catch (TableException problem) {
+            if (problem.getCause() instanceof NamespaceNotFoundException) {
+                return List.of(); // nobody has made a table there
+            }
+            throw problem;
+        }
     }
 
     @Override
@@ -142,8 +155,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return first == null ? table : first;
     }
 
-    /// H2. Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it was
-    /// found.
+    /// H2. Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it
+    /// was found.
     private void refuseForeignTimestamps(HBaseTable table) {
         long newest = newest();
         long found = table.timestampFrom(newest);
@@ -172,22 +185,23 @@ public final class HBaseTables implements Tables, AutoCloseable {
     ///
     /// @param families where its columns are
     /// @param splitKeys it begins with one region more than there are keys
-    /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts alike
+    /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts
+    /// alike
     /// @throws TableException if it cannot be made
     public Table create(String name, Granularity granularity, List<String> families, List<byte[]> splitKeys) {
         TableName named = named(name);
-        makeNamespace(named.getNamespaceAsString());
-        try {
-            Calls.await(
-                    admin.createTable(
-                            Schema.descriptor(named, granularity, families),
-                            splitKeys.isEmpty() ? null : splitKeys.toArray(byte[][]::new)),
-                    problem -> Refusals.exception(problem, "the table " + named + " cannot be made"));
-        } catch (TableException problem) {
-            if (!(problem.getCause() instanceof TableExistsException)) {
-                throw problem;
-            }
-        }
+        make(
+                NamespaceExistException.class,
+                () -> admin.createNamespace(
+                        NamespaceDescriptor.create(named.getNamespaceAsString()).build()),
+                "the namespace " + named.getNamespaceAsString());
+        TableDescriptor descriptor = Schema.descriptor(named, granularity, families);
+        make(
+                TableExistsException.class,
+                () -> splitKeys.isEmpty()
+                        ? admin.createTable(descriptor)
+                        : admin.createTable(descriptor, splitKeys.toArray(byte[][]::new)),
+                "the table " + named);
         Table table = table(name);
         if (table.granularity() != granularity) {
             throw new TableException(
@@ -204,20 +218,15 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return create(name, granularity, families, List.of());
     }
 
-    private void makeNamespace(String name) {
+    /// Somebody else may make it at the same time.
+    private static void make(
+            Class<? extends IOException> itIsThere, Supplier<CompletableFuture<Void>> made, String what) {
         try {
-            Calls.await(
-                    admin.getNamespaceDescriptor(name),
-                    problem -> problem instanceof NamespaceNotFoundException
-                            ? new TableException(TableException.Effect.NONE, "there is no namespace " + name, problem)
-                            : Refusals.exception(problem, "the namespace " + name + " cannot be asked for"));
-        } catch (TableException missing) {
-            if (!(missing.getCause() instanceof NamespaceNotFoundException)) {
-                throw missing;
+            Calls.await(made.get(), problem -> Refusals.exception(problem, what + " cannot be made"));
+        } catch (TableException problem) {
+            if (!itIsThere.isInstance(problem.getCause())) {
+                throw problem;
             }
-            Calls.await(
-                    admin.createNamespace(NamespaceDescriptor.create(name).build()),
-                    problem -> Refusals.exception(problem, "the namespace " + name + " cannot be made"));
         }
     }
 

@@ -80,8 +80,7 @@ final class HBaseStore implements TestStore {
         List<TableName> names = admin().listTableNamesByNamespace(namespace).join();
         tables.close();
         CompletableFuture.allOf(names.stream()
-                        .map(name -> admin().disableTable(name).thenCompose(done -> admin()
-                                .deleteTable(name)))
+                        .map(name -> admin().disableTable(name).thenCompose(done -> admin().deleteTable(name)))
                         .toArray(CompletableFuture[]::new))
                 .thenCompose(done -> admin().deleteNamespace(namespace));
     }

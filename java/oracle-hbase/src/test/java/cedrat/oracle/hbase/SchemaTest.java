@@ -40,8 +40,8 @@ class SchemaTest {
 
     private static TableDescriptor with(UnaryOperator<ColumnFamilyDescriptorBuilder> change) {
         return TableDescriptorBuilder.newBuilder(RIGHT)
-                .modifyColumnFamily(change.apply(ColumnFamilyDescriptorBuilder.newBuilder(
-                                RIGHT.getColumnFamily(Bytes.toBytes("f"))))
+                .modifyColumnFamily(change.apply(
+                                ColumnFamilyDescriptorBuilder.newBuilder(RIGHT.getColumnFamily(Bytes.toBytes("f"))))
                         .build())
                 .build();
     }

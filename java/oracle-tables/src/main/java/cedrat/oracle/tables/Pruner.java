@@ -77,9 +77,9 @@ public final class Pruner {
                 row.versions().forEach((column, all) -> {
                     List<Mutation.CellVersion> old = old(column, all, row.pending());
                     versions += old.size();
-                    // Stores remember one cut more cheaply than many erasures. Without a marker below the mark,
-                    // nothing that lies lower can be missed: all who began below it have ended and were cleaned,
-                    // so that what arrives there later is of one that has aborted.
+                    // Stores remember one cut more cheaply than many erasures. Without a marker below the
+                    // mark, nothing that lies lower can be missed: all who began below it have ended and were
+                    // cleaned, so that what arrives there later is of one that has aborted.
                     if (row.pending().isEmpty()) {
                         old.stream().findFirst().ifPresent(cuts::add);
                     } else {

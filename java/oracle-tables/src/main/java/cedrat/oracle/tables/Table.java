@@ -12,9 +12,9 @@ import java.util.Set;
 ///   without their marker.
 /// - B2  [#mutateIfMarked] looks at the marker and changes the row in one step: nothing happens to the row in
 ///   between.
-/// - B3  A row that is read is the row as it was at one moment after the call of [#read], [#scan] or [#marked]
-///   began: everything is there whose call had returned before. Rows of a scan may be of different moments,
-///   and of any since the scan began: a store may read many before the first is asked for.
+/// - B3  A row that is read is the row as it was at one moment after the call of [#read], [#scan] or
+///   [#marked] began: everything is there whose call had returned before. Rows of a scan may be of different
+///   moments, and of any since the scan began: a store may read many before the first is asked for.
 /// - B4  A version stays until it is erased or cut: no limit of versions, no time to live.
 /// - B5  A call that has returned, or has failed with [TableException.Effect#NONE], does nothing afterwards:
 ///   a store that sends requests again by itself must see that an earlier one does not arrive later.

@@ -301,7 +301,7 @@ public abstract class CleaningContract {
     @Test
     void thePrunerKeepsUp() {
         int rowCount = 100;
-        int updates = 200_000 / world.store.scale();
+        int updates = Integer.getInteger("cedrat.updates", 200_000) / world.store.scale();
         int between = 10_000 / world.store.scale();
         int each = 20;
         Pruner pruner = new Pruner(world.oracle, world.tables);
