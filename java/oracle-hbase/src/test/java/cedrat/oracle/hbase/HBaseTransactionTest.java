@@ -1,8 +1,8 @@
 package cedrat.oracle.hbase;
 
 import cedrat.oracle.tables.TestStore;
-import org.junit.jupiter.api.Tag;
 import cedrat.oracle.tables.TransactionContract;
+import org.junit.jupiter.api.Tag;
 
 @Tag("services")
 class HBaseTransactionTest extends TransactionContract {
