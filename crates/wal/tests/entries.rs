@@ -308,7 +308,7 @@ fn a_crash_at_any_moment_keeps_what_was_acknowledged() {
 }
 
 /// Enough for the row of crash states.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 24;
 
 fn check(ran: &Ran, disk: SimDisk, acknowledged: u64) {
     let media: Arc<dyn Media> = Arc::new(disk);

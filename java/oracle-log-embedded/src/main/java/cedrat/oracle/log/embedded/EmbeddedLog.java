@@ -3,13 +3,15 @@ package cedrat.oracle.log.embedded;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
 import java.io.IOException;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 
 /// A log in a directory of this machine, kept by libcedrat within this process: no other service is needed.
 ///
@@ -18,7 +20,9 @@ import java.util.concurrent.locks.LockSupport;
 /// the lock go when its holder ends, however it ends.
 ///
 /// Entries go through a queue to one thread. It takes all that wait, appends them to the native log, forces
-/// the last one, and acknowledges them together: the more are under way, the more share a write.
+/// the last one, and acknowledges them together: the more are under way, the more share a write. A short
+/// entry that comes when none is under way is written by who appends it: whatever that thread could do
+/// meanwhile is less than what waking two others takes.
 public final class EmbeddedLog implements Log {
     /// Where the log lies and how long it may get.
     ///
@@ -68,6 +72,10 @@ public final class EmbeddedLog implements Log {
     /// Each write fills a block of the log.
     private static final long BLOCK_BYTES = 4096;
 
+    /// Entries up to this length are written at once, if none is under way. Longer ones come of many
+    /// requests, and where there are many, others can be decided while these are written.
+    private static final int AT_ONCE_BYTES_MAX = 2048;
+
     private enum State {
         FRESH,
         OPEN,
@@ -88,16 +96,21 @@ public final class EmbeddedLog implements Log {
 
     private volatile boolean asleep;
     private volatile boolean closing;
-    private volatile boolean failed;
-    private final AtomicLong forgetBefore = new AtomicLong();
+    private volatile long forgetBefore;
 
-    // The log thread's.
+    // Of whoever holds this: the log thread, or who appends.
+    private final ReentrantLock writing = new ReentrantLock();
+    private final MemorySegment atOnce = Arena.ofAuto().allocate(AT_ONCE_BYTES_MAX);
     private final ArrayDeque<Mark> marks = new ArrayDeque<>();
     private final long markBytes;
     private long markedBytes;
     private long lastLsn;
-    /// Written by it alone.
+    /// Written, as the next one, by who holds it.
     private volatile long acknowledged;
+    private volatile boolean failed;
+
+    /// Written by the log thread.
+    private long heeded;
 
     /// A fresh one.
     public EmbeddedLog(Options options) {
@@ -150,12 +163,29 @@ public final class EmbeddedLog implements Log {
         }
         Objects.checkFromIndexSize(from, length, bytes.length);
         long number = numbered + 1;
-        if (!failed) {
+        if (failed) {
+            numbered = number;
+        } else if (length > AT_ONCE_BYTES_MAX || acknowledged < numbered || !writing.tryLock()) {
             queue.put(bytes, from, length);
+            numbered = number;
+            wake();
+        } else {
+            numbered = number;
+            appendAtOnce(bytes, from, length);
         }
-        numbered = number;
-        wake();
         return number;
+    }
+
+    private void appendAtOnce(byte[] bytes, int from, int length) {
+        try {
+            MemorySegment.copy(bytes, from, atOnce, ValueLayout.JAVA_BYTE, 0, length);
+            lastLsn = log.append(atOnce.asSlice(0, length));
+            force(numbered, length);
+        } catch (Throwable problem) {
+            fail(problem);
+        } finally {
+            writing.unlock();
+        }
     }
 
     /// Room comes back by whole segments.
@@ -167,8 +197,10 @@ public final class EmbeddedLog implements Log {
         if (number > acknowledged) {
             throw new IllegalArgumentException("entry " + number + " is not acknowledged");
         }
-        forgetBefore.accumulateAndGet(number, Math::max);
-        wake();
+        if (number > forgetBefore) {
+            forgetBefore = number;
+            wake();
+        }
     }
 
     /// Entries and wishes are seen by the log thread before it sleeps, or it is seen asleep here.
@@ -180,18 +212,29 @@ public final class EmbeddedLog implements Log {
     }
 
     private void persist() {
-        try {
-            while (sleepUntilAsked()) {
+        while (sleepUntilAsked()) {
+            writing.lock();
+            try {
+                if (failed) {
+                    return;
+                }
                 persistWhatWaits();
                 forget();
+            } catch (Throwable problem) {
+                fail(problem);
+            } finally {
+                writing.unlock();
             }
-        } catch (Throwable problem) {
-            failed = true; // L3
-            listener.failed(
-                    problem instanceof Exception expected
-                            ? expected
-                            : new IOException("the log thread failed", problem));
         }
+    }
+
+    /// L3.
+    private void fail(Throwable problem) {
+        failed = true;
+        listener.failed(
+                problem instanceof Exception expected
+                        ? expected
+                        : new IOException("the log could not be written", problem));
     }
 
     /// Returns when there is something to do; `false` when the log is closed and there is not.
@@ -214,7 +257,7 @@ public final class EmbeddedLog implements Log {
     }
 
     private boolean isAsked() {
-        return !queue.isEmpty() || unwanted() != null;
+        return !queue.isEmpty() || forgetBefore > heeded;
     }
 
     /// Appends the entries that wait, forces the last one, and then acknowledges them together.
@@ -228,6 +271,11 @@ public final class EmbeddedLog implements Log {
         if (number == acknowledged) {
             return;
         }
+        force(number, bytes);
+    }
+
+    /// So many bytes were appended, up to this entry: they become durable, and are acknowledged.
+    private void force(long number, long bytes) throws IOException {
         log.force(lastLsn);
         acknowledged = number;
         listener.acknowledged(number);
@@ -243,29 +291,18 @@ public final class EmbeddedLog implements Log {
         }
     }
 
-    /// Gives up what is not wanted any more, as far as marks tell where it ends.
+    /// Gives up what is not wanted any more, as far as marks tell where it ends. Those that are made later
+    /// lie behind it.
     private void forget() throws IOException {
-        Mark newest = unwanted();
+        long before = forgetBefore;
+        Mark newest = null;
+        while (!marks.isEmpty() && marks.peek().number() < before) {
+            newest = marks.remove();
+        }
         if (newest != null) {
-            while (marks.peek() != newest) {
-                marks.remove();
-            }
-            marks.remove();
             log.truncate(newest.lsn());
         }
-    }
-
-    /// The newest mark of which no entry is wanted any more; null if there is none.
-    private Mark unwanted() {
-        long before = forgetBefore.get();
-        Mark found = null;
-        for (Mark mark : marks) {
-            if (mark.number() >= before) {
-                break;
-            }
-            found = mark;
-        }
-        return found;
+        heeded = before;
     }
 
     @Override

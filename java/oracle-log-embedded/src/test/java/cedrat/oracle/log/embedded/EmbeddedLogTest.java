@@ -270,6 +270,29 @@ class EmbeddedLogTest extends LogContract {
         assertTrue(found[0] < 1000);
     }
 
+    /// Written by who appends.
+    @Test
+    void aFullLogFailsOfAShortEntryToo() throws Exception {
+        EmbeddedLog.Options options = new EmbeddedLog.Options(folder, 512 << 10, 64 << 10);
+        Told told = new Told();
+        EmbeddedLog full = new EmbeddedLog(options);
+        full.open(new Numbered(), told);
+        byte[] entry = new byte[100];
+        long newest = 0;
+        while (!told.hasFailed()) { // each takes a block
+            newest = full.append(entry, 0, entry.length);
+            assertTrue(newest < 1000);
+            told.awaitToldOf(newest);
+        }
+        assertTrue(told.awaitFailed().getMessage().contains("CEDRAT_LOG_FULL"));
+        assertEquals(newest - 1, told.newest());
+        assertEquals(newest + 1, full.append(entry, 0, entry.length), "entries are taken");
+        full.forgetBefore(1);
+        full.close();
+        assertEquals(newest - 1, told.newest(), "L3");
+        assertFalse(told.toldTooMuch());
+    }
+
     /// The newest write may be torn by a crash: all that lies before it is there.
     @Test
     void aTornTailIsDropped() throws Exception {

@@ -48,6 +48,18 @@ public final class Told implements Log.Listener {
         }
     }
 
+    /// Returns when this number is acknowledged, or the log has failed.
+    public synchronized void awaitToldOf(long number) throws InterruptedException {
+        while (newest() < number && failures.isEmpty()) {
+            wait();
+        }
+    }
+
+    /// Whether the log has failed.
+    public synchronized boolean hasFailed() {
+        return !failures.isEmpty();
+    }
+
     /// Returns the cause when the log has failed.
     public synchronized Exception awaitFailed() throws InterruptedException {
         while (failures.isEmpty()) {
