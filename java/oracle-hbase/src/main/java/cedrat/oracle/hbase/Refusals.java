@@ -15,7 +15,6 @@ import org.apache.hadoop.hbase.ipc.FailedServerException;
 import org.apache.hadoop.hbase.ipc.ServerNotRunningYetException;
 import org.apache.hadoop.hbase.quotas.RpcThrottlingException;
 import org.apache.hadoop.hbase.regionserver.NoSuchColumnFamilyException;
-import org.apache.hadoop.hbase.regionserver.RegionServerStoppedException;
 import org.apache.hadoop.hbase.regionserver.WrongRegionException;
 import org.apache.hadoop.hbase.security.AccessDeniedException;
 
@@ -29,7 +28,6 @@ final class Refusals {
             ConnectException.class,
             FailedServerException.class,
             ServerNotRunningYetException.class,
-            RegionServerStoppedException.class,
             NotServingRegionException.class,
             WrongRegionException.class,
             RegionTooBusyException.class,
