@@ -27,7 +27,7 @@ class RefusalsTest {
         for (Throwable refused : List.of(
                 new NotServingRegionException(),
                 new RegionOpeningException("soon"),
-                new RegionTooBusyException(),
+                new RegionTooBusyException("busy"),
                 new ConnectException())) {
             assertTrue(Refusals.isForNow(wrapped(refused)), refused::toString);
             assertFalse(Refusals.isForGood(wrapped(refused)), refused::toString);
