@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.oracle.protocol.Protocol;
@@ -9,6 +10,7 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ServiceLoader;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
 import picocli.CommandLine;
@@ -16,6 +18,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.ParentCommand;
 import picocli.CommandLine.Spec;
 
 /// The command `cedrat-oracle`.
@@ -32,13 +35,17 @@ public final class Main implements Callable<Integer> {
     static final int EXIT_CANNOT_START = 1;
     /// The command makes no sense (picocli's own).
     static final int EXIT_USAGE = 2;
-    /// The log has failed while it served.
+    /// The log has failed while it served, or another server has it now.
     static final int EXIT_LOG_FAILED = 3;
 
     @Spec
     private CommandSpec spec;
 
-    Main() {}
+    private final Fault fault;
+
+    Main(Fault fault) {
+        this.fault = fault;
+    }
 
     /// Runs the command.
     public static void main(String[] arguments) {
@@ -46,7 +53,11 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(String... arguments) {
-        return new CommandLine(new Main())
+        return run(Fault.NONE, arguments);
+    }
+
+    static int run(Fault fault, String... arguments) {
+        return new CommandLine(new Main(fault))
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .execute(arguments);
     }
@@ -71,6 +82,13 @@ public final class Main implements Callable<Integer> {
             Log make(Serve options) {
                 return new EmbeddedLog(EmbeddedLog.Options.keeping(options.data(), options.logBytesMax));
             }
+        },
+        /// Keeps them in BookKeeper, for several servers of which one serves.
+        BOOKKEEPER {
+            @Override
+            Log make(Serve options) {
+                return options.shared();
+            }
         };
 
         abstract Log make(Serve options);
@@ -85,12 +103,15 @@ public final class Main implements Callable<Integer> {
             exitCodeList = {
                 "1:it cannot begin: the log does not open, or the address is not to be had",
                 "2:the command makes no sense",
-                "3:the log has failed; nothing was answered since",
+                "3:the log has failed, or another server has it now; nothing was answered since",
                 "130, 143:a signal told it to end, and it has answered all that it had decided"
             })
     static final class Serve implements Callable<Integer> {
         @Spec
         private CommandSpec spec;
+
+        @ParentCommand
+        private Main command;
 
         @Option(
                 names = "--host",
@@ -112,7 +133,7 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "KIND",
                 required = true,
                 description =
-                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
+                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With bookkeeper, in ledgers that --zookeeper leads to: of all servers with the same --zookeeper and --path one serves, and the others wait for their turn. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
         private LogKind log;
 
         @Option(
@@ -121,6 +142,36 @@ public final class Main implements Callable<Integer> {
                 description =
                         "With --log embedded: the directory of the log, on a local disk; made if it is not there. One server at a time can have it.")
         private Path data;
+
+        @Option(
+                names = "--zookeeper",
+                paramLabel = "HOST:PORT[,...]",
+                description = "With --log bookkeeper: the ZooKeeper that the bookies have.")
+        private String zooKeeper;
+
+        @Option(
+                names = "--path",
+                paramLabel = "PATH",
+                defaultValue = "/cedrat/oracle",
+                description =
+                        "With --log bookkeeper: the node of ZooKeeper below which this oracle's servers meet (default: ${DEFAULT-VALUE}).")
+        private String path;
+
+        @Option(
+                names = "--zookeeper-session-ms",
+                paramLabel = "MS",
+                defaultValue = "4000",
+                description =
+                        "With --log bookkeeper: a server that ZooKeeper has not heard for so long stops, and another takes over (default: ${DEFAULT-VALUE}).")
+        private long zooKeeperSessionMs;
+
+        @Option(
+                names = "--ledger-bytes-max",
+                paramLabel = "N",
+                defaultValue = "67108864",
+                description =
+                        "With --log bookkeeper: a ledger of so many bytes is followed by another; room comes back by whole ledgers (default: ${DEFAULT-VALUE}).")
+        private long ledgerBytesMax;
 
         @Option(
                 names = "--log-bytes-max",
@@ -176,7 +227,7 @@ public final class Main implements Callable<Integer> {
             ServerOptions options = options();
             OracleServer server;
             try {
-                server = OracleServer.start(options, log.make(this));
+                server = OracleServer.start(options, log.make(this), command.fault);
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             } catch (IOException | DamagedEntryException problem) {
@@ -216,6 +267,21 @@ public final class Main implements Callable<Integer> {
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }
+        }
+
+        private Log shared() {
+            if (zooKeeper == null) {
+                throw new ParameterException(
+                        spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, which knows the bookies");
+            }
+            SharedLogs logs = ServiceLoader.load(SharedLogs.class)
+                    .findFirst()
+                    .orElseThrow(() -> new ParameterException(
+                            spec.commandLine(), "the jars of oracle-log-bookkeeper are not on the class path"));
+            Log shared = logs.make(new SharedLogs.Place(
+                    zooKeeper, path, Duration.ofMillis(zooKeeperSessionMs), ledgerBytesMax, host + ":" + port));
+            say("waits for its turn");
+            return shared;
         }
 
         private Path data() {
