@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cedrat_tests::root;
 
 /// The capabilities that this part of the project has taken on, by their numbers in the project's checklist
-/// of the papers: L is Lemon, D its draft LLADD, H is Hathi.
+/// of the papers: L is Lemon, D its draft LLADD, H is Hathi, R is ReTSO.
 const TAKEN_ON: &[&str] = &[
     "L001", "L002", "L004", "L005", "L006", "L007", "L008", "L009", "L011", "L012", "L015", "L016", "L017", "L019",
     "L022", "L023", "L024", "L025", "L027", "L028", "L029", "L030", "L034", "L035", "L036", "L037", "L038", "L039",
@@ -15,6 +15,8 @@ const TAKEN_ON: &[&str] = &[
     "D023", "D025", "D026", "D027", "D036", "D043", "D050", "H001", "H002", "H003", "H004", "H005", "H006", "H007",
     "H008", "H009", "H010", "H011", "H012", "H013", "H014", "H015", "H016", "H017", "H018", "H019", "H020", "H021",
     "H022", "H023", "H024", "H025", "H026", "H027", "H028", "H030", "H031", "H032", "H033", "H034",
+    "R001", "R002", "R003", "R004", "R005", "R006", "R007", "R009", "R010", "R011", "R012", "R013", "R015", "R016",
+    "R017", "R018", "R019", "R020", "R021", "R022", "R023", "R024", "R025", "R026", "R029", "R030", "R031", "R032",
 ];
 
 /// A row of the table.
@@ -53,8 +55,9 @@ fn broken_test(reference: &str) -> Option<String> {
     let Ok(text) = std::fs::read_to_string(root().join(path)) else {
         return Some(format!("there is no file {path}"));
     };
-    let has_tests = text.contains("#[test]") || text.contains("proptest!");
-    let there = has_tests && (text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")));
+    let has_tests = ["#[test]", "proptest!", "@Test", "@Property"].iter().any(|mark| text.contains(mark));
+    let declared = [format!("fn {name}("), format!("fn {name}<"), format!("    void {name}(")];
+    let there = has_tests && declared.iter().any(|declaration| text.contains(declaration));
     (!there).then(|| format!("there is no test {name} in {path}"))
 }
 
@@ -94,6 +97,9 @@ fn a_reference_to_no_test_is_seen() {
     let here = "tests/house/features.rs";
     assert_eq!(broken_test(&format!("{here}::a_reference_to_no_test_is_seen")), None);
     assert!(broken_test(&format!("{here}::no_such_test")).is_some());
+    let java = "java/oracle-state/src/test/java/cedrat/oracle/state/StatusOracleTest.java";
+    assert_eq!(broken_test(&format!("{java}::aPhantomAborts")), None);
+    assert!(broken_test(&format!("{java}::forgetRows")).is_some(), "no test");
     assert!(broken_test("tests/house/missing.rs::a").is_some());
     assert!(broken_test("a").is_some());
 }

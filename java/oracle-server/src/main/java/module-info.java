@@ -1,4 +1,5 @@
 /// The status oracle as a server: receive → decide → persist → reply.
+@SuppressWarnings("requires-automatic") // of Prometheus
 module cedrat.oracle.server {
     requires transitive cedrat.oracle.log;
     requires cedrat.oracle.log.embedded;
@@ -9,6 +10,11 @@ module cedrat.oracle.server {
     requires io.netty.buffer;
     requires io.netty.common;
     requires io.netty.transport;
+    requires io.prometheus.metrics.config;
+    requires io.prometheus.metrics.model;
+    requires io.prometheus.writer.text;
+    requires jdk.httpserver;
+    requires org.slf4j;
 
     exports cedrat.oracle.server;
 

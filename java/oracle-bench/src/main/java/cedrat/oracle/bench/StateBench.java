@@ -1,6 +1,7 @@
 package cedrat.oracle.bench;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.PrintStream;
@@ -14,10 +15,10 @@ import picocli.CommandLine.Option;
 
 /// How fast the oracle's state machine decides, alone on one thread: no network, no log.
 ///
-/// The paper's workload (ReTSO §4): a transaction begins, and commits 0 to 20 random rows (10 in the mean). Each
-/// has as many others beside it as there are clients; who has committed cleans up and begins again. Memory should
-/// lie in huge pages (`-XX:+UseTransparentHugePages -XX:+AlwaysPreTouch`): of the map's lines each commit touches
-/// ten at random.
+/// The paper's workload (ReTSO §4): a transaction begins, and commits 0 to 20 random rows (10 in the mean).
+/// Each has as many others beside it as there are clients; who has committed cleans up and begins again.
+/// Memory should lie in huge pages (`-XX:+UseTransparentHugePages -XX:+AlwaysPreTouch`): of the map's lines
+/// each commit touches ten at random.
 @Command(
         name = "state-bench",
         mixinStandardHelpOptions = true,
@@ -164,6 +165,9 @@ public final class StateBench implements Callable<Integer> {
     private static final class Forgetful implements Decisions {
         @Override
         public void committed(long start, long commit, Rows rows) {}
+
+        @Override
+        public void wrote(Keys keys) {}
 
         @Override
         public void aborted(long start) {}

@@ -1,6 +1,7 @@
 package cedrat.oracle.client;
 
 import cedrat.oracle.client.Outcome.Visibility;
+import cedrat.oracle.protocol.CommitKeys;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -63,6 +64,13 @@ public final class OracleClient implements AutoCloseable {
     /// committed since it began.
     public Outcome commitSerialisable(StartTimestamp start, long[] writes, long[] reads) {
         return await(commitSerialisableAsync(start, writes, reads));
+    }
+
+    /// Commits a transaction that has also written these keys, of tables whose scans are checked, and has
+    /// scanned these ranges of them, if it is to be serialisable: it aborts too if a key in such a range was
+    /// written since it began.
+    public Outcome commit(StartTimestamp start, long[] writes, long[] reads, CommitKeys keys) {
+        return await(commitAsync(start, writes, reads, keys));
     }
 
     /// Aborts a transaction: [Outcome.Aborted], but [Outcome.Committed] if it was too late.
@@ -129,12 +137,17 @@ public final class OracleClient implements AutoCloseable {
 
     /// As [#commitSerialisable].
     public CompletableFuture<Outcome> commitSerialisableAsync(StartTimestamp start, long[] writes, long[] reads) {
+        return commitAsync(start, writes, reads, new CommitKeys());
+    }
+
+    /// As [#commit(StartTimestamp, long\[\], long\[\], CommitKeys)]; the keys are the client's from now on.
+    public CompletableFuture<Outcome> commitAsync(StartTimestamp start, long[] writes, long[] reads, CommitKeys keys) {
         long[] written = writes.clone();
         long[] read = reads.clone();
         return ask(new Call<Outcome>() {
             @Override
             void ask() {
-                pipeline.commit(this, start.value(), written, written.length, read, read.length);
+                pipeline.commit(this, start.value(), written, written.length, read, read.length, keys);
             }
         });
     }

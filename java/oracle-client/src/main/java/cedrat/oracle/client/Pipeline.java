@@ -1,5 +1,6 @@
 package cedrat.oracle.client;
 
+import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
@@ -50,6 +51,7 @@ public final class Pipeline<T> {
     private static final int OUT_BYTES = 1 << 10;
     private static final int SLOTS = 16;
     private static final long[] NO_ROWS = {};
+    private static final CommitKeys NO_KEYS = new CommitKeys();
 
     /// Numbers of requests that have no slot.
     private static final long HELLO_ID = -1;
@@ -133,14 +135,27 @@ public final class Pipeline<T> {
 
     /// Commits a transaction that is to be serialisable: it has read the first `readCount` of `reads`.
     public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount) {
+        commit(tag, start, writes, writeCount, reads, readCount, NO_KEYS);
+    }
+
+    /// The same; it has also written and scanned these keys, of tables whose scans are checked.
+    public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
         if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
             throw new RefusedException(
                     ErrorCode.TOO_MANY_ROWS,
                     "a commit has " + Protocol.ROWS_MAX + " rows at most, not " + ((long) writeCount + readCount),
                     null);
         }
+        long length = ((long) writeCount + readCount) * Long.BYTES + keys.length();
+        if (length > (long) Protocol.ROWS_MAX * Long.BYTES) {
+            throw new RefusedException(
+                    ErrorCode.TOO_LONG,
+                    "a commit of " + length + " bytes of rows and keys; at most " + Protocol.ROWS_MAX * Long.BYTES
+                            + " are possible",
+                    null);
+        }
         Slot<T> slot = take(Protocol.COMMIT, tag, start);
-        slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount);
+        slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount, keys);
         send(slot);
     }
 

@@ -30,6 +30,11 @@ public final class RowIds {
         return unreserved(hash(row, hash(table, 0)));
     }
 
+    /// The number of a table whose scans are checked.
+    public static long ofTable(byte[] table) {
+        return hash(table, 0);
+    }
+
     /// The id that a hash of a caller's own stands for: the same, but for those that no row may have.
     public static long unreserved(long hash) {
         return Protocol.isReservedRow(hash) ? PRIME_1 : hash;

@@ -14,7 +14,8 @@ final class EntryBytes {
     private int at;
     private int end;
 
-    /// Opens an entry: `length` bytes from `from` on, that begin with a byte `first` and are not less than `least`.
+    /// Opens an entry: `length` bytes from `from` on, that begin with a byte `first` and are not less than
+    /// `least`.
     void open(byte[] bytes, int from, int length, int least, byte first) throws DamagedEntryException {
         this.bytes = bytes;
         at = from;
@@ -46,6 +47,17 @@ final class EntryBytes {
         long number = (long) LONG.get(bytes, at);
         at += Long.BYTES;
         return number;
+    }
+
+    /// Passes over so many bytes, which are there; returns where they begin in [#bytes].
+    int skip(int count) {
+        int from = at;
+        at += count;
+        return from;
+    }
+
+    byte[] bytes() {
+        return bytes;
     }
 
     long varint() throws DamagedEntryException {

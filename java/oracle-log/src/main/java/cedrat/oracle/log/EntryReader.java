@@ -6,13 +6,16 @@ import static cedrat.oracle.log.EntryWriter.ENDED;
 import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
 import static cedrat.oracle.log.EntryWriter.VERSION;
+import static cedrat.oracle.log.EntryWriter.WROTE;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 
 /// Reads what [EntryWriter] has written. For one thread at a time.
 public final class EntryReader {
     private final Rows rows = new Rows();
+    private final Keys keys = new Keys();
     private final EntryBytes entry = new EntryBytes();
     private long before;
     private long newest;
@@ -47,6 +50,7 @@ public final class EntryReader {
     /// @throws DamagedEntryException if they make no sense; those before the damage were told
     public void tell(Decisions to) throws DamagedEntryException {
         long base = before;
+        byte last = 0;
         while (entry.hasMore()) {
             byte kind = entry.kind();
             switch (kind) {
@@ -63,8 +67,16 @@ public final class EntryReader {
                 case ABORTED -> to.aborted(start());
                 case ENDED -> to.ended(start());
                 case FORGOTTEN -> to.forgotten(start());
+                case WROTE -> {
+                    readKeys();
+                    if (last != COMMITTED) {
+                        throw damaged("keys that no commit has written");
+                    }
+                    to.wrote(keys);
+                }
                 default -> throw damaged("a decision of kind " + kind);
             }
+            last = kind;
         }
     }
 
@@ -76,6 +88,22 @@ public final class EntryReader {
         rows.clear();
         for (; count > 0; count--) {
             rows.add(entry.number());
+        }
+    }
+
+    private void readKeys() throws DamagedEntryException {
+        long count = entry.varint();
+        keys.clear();
+        for (; count != 0; count--) {
+            if (entry.left() < Long.BYTES) {
+                throw damaged(Long.toUnsignedString(count) + " keys that are not there");
+            }
+            long table = entry.number();
+            long length = entry.varint();
+            if (length < 0 || length > entry.left()) {
+                throw damaged("a key of " + length + " bytes, of which not all are there");
+            }
+            keys.add(table, entry.bytes(), entry.skip((int) length), (int) length);
         }
     }
 

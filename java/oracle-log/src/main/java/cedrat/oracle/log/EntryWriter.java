@@ -4,6 +4,7 @@ import static cedrat.oracle.log.EntryBytes.LONG;
 import static cedrat.oracle.log.EntryBytes.VARINT_BYTES_MAX;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import java.util.Arrays;
 
@@ -12,19 +13,21 @@ import java.util.Arrays;
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
-/// decision   committed | aborted | ended | forgotten
+/// decision   committed | aborted | ended | forgotten | wrote
 /// committed  1 | commit varint | lasted varint | count varint | row 8 *
 /// aborted    2 | start varint
 /// ended      3 | start varint
 /// forgotten  4 | start varint
+/// wrote      5 | count varint | key *
+/// key        table 8 | length varint | byte *
 /// ```
 ///
 /// Numbers of fixed length are little-endian; a varint has seven bits in each byte, the lowest first, and the
-/// highest bit of all but the last is set. `before` and `newest` are the newest timestamps that were given out when
-/// the entry was begun and when it was closed: a timestamp in between that is no commit's began a transaction.
-/// `commit` counts from `before`, or from the commit before it in the entry; `lasted` is the commit timestamp less
-/// the start timestamp; `start` is `before` less the start timestamp, twice, or where that is negative twice the
-/// difference less one.
+/// highest bit of all but the last is set. `before` and `newest` are the newest timestamps that were given
+/// out when the entry was begun and when it was closed: a timestamp in between that is no commit's began a
+/// transaction. `commit` counts from `before`, or from the commit before it in the entry; `lasted` is the
+/// commit timestamp less the start timestamp; `start` is `before` less the start timestamp, twice, or where
+/// that is negative twice the difference less one. `wrote` follows the `committed` whose keys it has.
 ///
 /// An entry without decisions says how far timestamps were given out. For one thread at a time.
 public final class EntryWriter implements Decisions {
@@ -33,6 +36,7 @@ public final class EntryWriter implements Decisions {
     static final byte ABORTED = 2;
     static final byte ENDED = 3;
     static final byte FORGOTTEN = 4;
+    static final byte WROTE = 5;
 
     static final int BEFORE_AT = 1;
     static final int NEWEST_AT = BEFORE_AT + Long.BYTES;
@@ -46,7 +50,8 @@ public final class EntryWriter implements Decisions {
     /// An entry that has to be begun.
     public EntryWriter() {}
 
-    /// Begins an entry, when `newest` is the newest timestamp that was given out. The one before is overwritten.
+    /// Begins an entry, when `newest` is the newest timestamp that was given out. The one before is
+    /// overwritten.
     public void begin(long newest) {
         before = newest;
         base = newest;
@@ -87,6 +92,22 @@ public final class EntryWriter implements Decisions {
             length += Long.BYTES;
         }
         base = commit;
+    }
+
+    @Override
+    public void wrote(Keys keys) {
+        need(1 + VARINT_BYTES_MAX);
+        bytes[length++] = WROTE;
+        putVarint(keys.count());
+        for (int index = 0; index < keys.count(); index++) {
+            int count = keys.length(index);
+            need(Long.BYTES + VARINT_BYTES_MAX + count);
+            LONG.set(bytes, length, keys.table(index));
+            length += Long.BYTES;
+            putVarint(count);
+            System.arraycopy(keys.bytes(), keys.begin(index), bytes, length, count);
+            length += count;
+        }
     }
 
     @Override

@@ -78,6 +78,11 @@ public final class SnapshotRule {
         return entries;
     }
 
+    /// How many rows were committed since the newest whole snapshot was begun, when the oracle is at this position.
+    public long age(long position) {
+        return position - newestPosition;
+    }
+
     /// Whether a snapshot should be taken of an oracle at this position, if none is being taken.
     public boolean isDue(long position) {
         return position - newestPosition >= Math.max(1, window / SNAPSHOTS_IN_WINDOW)

@@ -5,9 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -32,6 +34,16 @@ class EntryTest {
             StringBuilder text = new StringBuilder("committed " + start + " at " + commit + ":");
             for (int at = 0; at < rows.count(); at++) {
                 text.append(' ').append(rows.get(at));
+            }
+            all.add(text.toString());
+        }
+
+        @Override
+        public void wrote(Keys keys) {
+            StringBuilder text = new StringBuilder("wrote");
+            for (int at = 0; at < keys.count(); at++) {
+                String key = new String(keys.bytes(), keys.begin(at), keys.length(at), StandardCharsets.ISO_8859_1);
+                text.append(' ').append(keys.table(at)).append(':').append(key);
             }
             all.add(text.toString());
         }
@@ -65,6 +77,9 @@ class EntryTest {
         Rows rows = new Rows();
         rows.add(0x1122334455667788L);
         writer.committed(299, 302, rows);
+        Keys keys = new Keys();
+        keys.add(9, "ab".getBytes(), 0, 2);
+        writer.wrote(keys);
         writer.aborted(10);
         writer.ended(303);
         writer.forgotten(300);
@@ -81,7 +96,12 @@ class EntryTest {
         Told told = new Told();
         reader.tell(told);
         assertEquals(
-                List.of("committed 299 at 302: " + 0x1122334455667788L, "aborted 10", "ended 303", "forgotten 300"),
+                List.of(
+                        "committed 299 at 302: " + 0x1122334455667788L,
+                        "wrote 9:ab",
+                        "aborted 10",
+                        "ended 303",
+                        "forgotten 300"),
                 told.all);
         assertEquals(300, reader.before());
         assertEquals(305, reader.newest());
@@ -112,6 +132,15 @@ class EntryTest {
                         newest++;
                         long commit = newest;
                         both(written, writer, to -> to.committed(start, commit, rows));
+                        Keys keys = new Keys();
+                        for (int key = random.nextInt(4); key > 0; key--) {
+                            byte[] bytes = new byte[random.nextInt(300)];
+                            random.nextBytes(bytes);
+                            keys.add(random.nextLong(), bytes, 0, bytes.length);
+                        }
+                        if (keys.count() > 0) {
+                            both(written, writer, to -> to.wrote(keys));
+                        }
                     }
                 }
             }
@@ -152,11 +181,16 @@ class EntryTest {
         rows.add(1);
         rows.add(2);
         writer.committed(1, 2, rows);
+        int commitEnd = writer.length();
+        Keys keys = new Keys();
+        keys.add(9, "abc".getBytes(), 0, 3);
+        keys.add(9, new byte[0], 0, 0);
+        writer.wrote(keys);
         writer.close(2);
         for (int length = 0; length < writer.length(); length++) {
             byte[] cut = Arrays.copyOf(writer.bytes(), length);
             EntryReader reader = new EntryReader();
-            if (length == EntryWriter.HEADER_BYTES) {
+            if (length == EntryWriter.HEADER_BYTES || length == commitEnd) {
                 continue; // nothing was decided: the log says how long its entries are
             }
             assertThrows(
@@ -167,6 +201,18 @@ class EntryTest {
                     },
                     "cut to " + length);
         }
+    }
+
+    @Test
+    void keysOfNoCommitAreRefused() throws DamagedEntryException {
+        EntryWriter writer = new EntryWriter();
+        writer.begin(7);
+        writer.aborted(3);
+        writer.wrote(new Keys());
+        writer.close(7);
+        EntryReader reader = new EntryReader();
+        reader.open(writer.bytes(), 0, writer.length());
+        assertThrows(DamagedEntryException.class, () -> reader.tell(new Told()));
     }
 
     /// O5: what the entries keep is enough to come back.

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.OracleReplay.Fault;
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.KeyRanges;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
@@ -31,6 +33,9 @@ class SnapshotTest {
     private static final class Nobody implements Decisions {
         @Override
         public void committed(long start, long commit, Rows rows) {}
+
+        @Override
+        public void wrote(Keys keys) {}
 
         @Override
         public void aborted(long start) {}
@@ -128,7 +133,7 @@ class SnapshotTest {
         Rows reads = rows(random, random.nextInt(4) == 0 ? 5 : 1);
         return switch (random.nextInt(14)) {
             case 0, 1, 2, 3 -> oracle.begin(1);
-            case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads);
+            case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads, keys(writes), ranges(random));
             case 9 -> random.nextInt(4) == 0 ? oracle.resolve(start) : oracle.status(start);
             case 10, 11 -> oracle.cleaned(start) ? 1 : 0;
             case 12 -> oracle.end(start) ? 1 : 0;
@@ -136,6 +141,25 @@ class SnapshotTest {
                 oracle.isCommitted(start, random.nextLong(1, oracle.newest() + 2))
                         .ordinal();
         };
+    }
+
+    private static Keys keys(Rows rows) {
+        Keys keys = new Keys();
+        for (int at = 0; at < rows.count(); at++) {
+            byte[] key = Long.toString(rows.get(at)).repeat(8).getBytes();
+            keys.add(1, key, 0, key.length);
+        }
+        return keys;
+    }
+
+    /// Now and then one, of few keys.
+    private static KeyRanges ranges(SplittableRandom random) {
+        KeyRanges ranges = new KeyRanges();
+        if (random.nextInt(4) == 0) {
+            byte[] both = (random.nextInt(100, 600) + ":").getBytes();
+            ranges.add(1, both, 0, 3, 0, 4);
+        }
+        return ranges;
     }
 
     private static Rows rows(SplittableRandom random, int bound) {

@@ -17,6 +17,8 @@ public final class FrameWriter {
     /// When it is emptied, an array that has grown beyond this is not kept.
     private static final int KEPT_BYTES_MAX = 1 << 18;
 
+    private static final CommitKeys NO_KEYS = new CommitKeys();
+
     private final int first;
     private byte[] bytes;
     private int length;
@@ -85,12 +87,25 @@ public final class FrameWriter {
     /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first
     /// `readCount` of `reads` if it is to be serialisable.
     public void commit(long id, long start, long[] writes, int writeCount, long[] reads, int readCount) {
-        int at = begin(Protocol.COMMIT, 0, id, At.COMMIT_ROWS + (writeCount + readCount) * Long.BYTES);
+        commit(id, start, writes, writeCount, reads, readCount, NO_KEYS);
+    }
+
+    /// The same, with keys and ranges of keys.
+    public void commit(
+            long id, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
+        int rowsEnd = At.COMMIT_ROWS + (writeCount + readCount) * Long.BYTES;
+        int flags = keys.isEmpty() ? 0 : Protocol.FLAG_KEYS;
+        int at = begin(Protocol.COMMIT, flags, id, rowsEnd + keys.length());
         LONG.set(bytes, at + At.START, start);
         INT.set(bytes, at + At.COMMIT_WRITES, writeCount);
         INT.set(bytes, at + At.COMMIT_READS, readCount);
         longs(at + At.COMMIT_ROWS, writes, 0, writeCount);
         longs(at + At.COMMIT_ROWS + writeCount * Long.BYTES, reads, 0, readCount);
+        if (!keys.isEmpty()) {
+            INT.set(bytes, at + rowsEnd, keys.keys());
+            INT.set(bytes, at + rowsEnd + Integer.BYTES, keys.ranges());
+            keys.copyTo(bytes, at + rowsEnd + At.KEYS_END);
+        }
     }
 
     /// A question of a reader after transactions.

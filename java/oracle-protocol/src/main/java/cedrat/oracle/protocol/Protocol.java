@@ -26,6 +26,13 @@ public final class Protocol {
     /// The most rows that fit a commit.
     public static final int ROWS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 16) / Long.BYTES;
 
+    /// The most ranges of keys that a commit may have: each is compared with all keys that were written
+    /// meanwhile.
+    public static final int RANGES_MAX = 64;
+
+    /// The longest key, in bytes.
+    public static final int KEY_BYTES_MAX = Short.MAX_VALUE;
+
     /// The most timestamps that fit a question or an announcement.
     public static final int STARTS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 8) / Long.BYTES;
 
@@ -70,6 +77,8 @@ public final class Protocol {
     /// The kind of a reply that refuses.
     public static final byte ERROR = (byte) 0xff;
 
+    /// With [#COMMIT]: behind its rows there are keys and ranges of keys.
+    public static final int FLAG_KEYS = 1;
     /// With [#ANNOUNCE]: there are no more; what was not announced aborts.
     public static final int FLAG_LAST = 1;
     /// With [#ERROR]: the server closes the connection behind it.
@@ -115,6 +124,8 @@ public final class Protocol {
         static final int COMMIT_WRITES = BODY + 8;
         static final int COMMIT_READS = BODY + 12;
         static final int COMMIT_ROWS = BODY + 16;
+
+        static final int KEYS_END = 8;
 
         static final int STATUS_READER = BODY;
         static final int STATUS_STARTS = BODY + 8;

@@ -72,13 +72,17 @@ public final class RequestReader extends FrameReader {
     }
 
     private void checkCommit() throws ProtocolException {
-        checkFlags(0);
+        checkFlags(Protocol.FLAG_KEYS);
         if (length < At.COMMIT_ROWS) {
             throw malformed("a commit of " + length + " bytes");
         }
         long all = Integer.toUnsignedLong(writes()) + Integer.toUnsignedLong(reads());
-        if (At.COMMIT_ROWS + all * Long.BYTES != length) {
+        long end = At.COMMIT_ROWS + all * Long.BYTES;
+        if (hasKeys() ? end + At.KEYS_END > length : end != length) {
             throw malformed("a commit of " + all + " rows with " + length + " bytes");
+        }
+        if (hasKeys()) {
+            checkKeys((int) end);
         }
         if (all > rowsMax) {
             throw refused(ErrorCode.TOO_MANY_ROWS, "a commit of " + all + " rows; this server takes " + rowsMax);
@@ -91,6 +95,46 @@ public final class RequestReader extends FrameReader {
                         "row " + row + " of a commit has the id " + Long.toHexString(row(row)) + ", which no row has");
             }
         }
+    }
+
+    /// Keys and ranges of a commit, whose counts are at `counts`: their lengths lead exactly to the end of
+    /// the frame.
+    private void checkKeys(int counts) throws ProtocolException {
+        long keys = Integer.toUnsignedLong(Protocol.getInt(bytes, at + counts));
+        long ranges = Integer.toUnsignedLong(Protocol.getInt(bytes, at + counts + Integer.BYTES));
+        int next = counts + At.KEYS_END;
+        for (long key = 0; key < keys; key++) {
+            next = behindKeys(next, 1);
+        }
+        for (long range = 0; range < ranges; range++) {
+            next = behindKeys(next, 2);
+        }
+        if (next != length) {
+            throw malformed("a commit whose keys end at " + next + " of " + length + " bytes");
+        }
+        if (keys > rowsMax || ranges > Protocol.RANGES_MAX) {
+            throw refused(
+                    ErrorCode.TOO_MANY_ROWS,
+                    "a commit of " + keys + " keys and " + ranges + " ranges of keys; this server takes " + rowsMax
+                            + " and " + Protocol.RANGES_MAX);
+        }
+    }
+
+    /// The end of what begins at `from`: a table and one or two keys, their lengths first.
+    private int behindKeys(int from, int count) throws ProtocolException {
+        int end = from + Long.BYTES + count * Short.BYTES;
+        int keysEnd = end;
+        for (int key = 0; key < count && end <= length; key++) {
+            int keyLength = Protocol.getShort(bytes, at + from + Long.BYTES + key * Short.BYTES);
+            keysEnd += keyLength;
+            if (keyLength > Protocol.KEY_BYTES_MAX) {
+                throw malformed("a key of " + keyLength + " bytes; at most " + Protocol.KEY_BYTES_MAX + " are taken");
+            }
+        }
+        if (keysEnd > length) {
+            throw malformed("a commit of which a key goes up to " + keysEnd + " of " + length + " bytes");
+        }
+        return keysEnd;
     }
 
     private void checkStarts(int from, int min) throws ProtocolException {
@@ -150,6 +194,39 @@ public final class RequestReader extends FrameReader {
     /// Of a commit: the id of a row; those written come first, then those read.
     public long row(int index) {
         return longAt(At.COMMIT_ROWS + index * Long.BYTES);
+    }
+
+    /// Of a commit: whether it has keys or ranges of keys.
+    public boolean hasKeys() {
+        return (flags() & Protocol.FLAG_KEYS) != 0;
+    }
+
+    /// Told the keys of a commit. They lie in `bytes`, which are the reader's.
+    public interface KeyListener {
+        /// A key was written.
+        void wrote(long table, byte[] bytes, int from, int length);
+
+        /// A range was scanned.
+        void scanned(long table, byte[] bytes, int from, int fromLength, int to, int toLength);
+    }
+
+    /// Of a commit with keys: tells them, in their order.
+    public void tellKeys(KeyListener to) {
+        int counts = at + At.COMMIT_ROWS + (writes() + reads()) * Long.BYTES;
+        int next = counts + At.KEYS_END;
+        for (int key = Protocol.getInt(bytes, counts); key > 0; key--) {
+            int from = next + Long.BYTES + Short.BYTES;
+            int keyLength = Protocol.getShort(bytes, next + Long.BYTES);
+            to.wrote(Protocol.getLong(bytes, next), bytes, from, keyLength);
+            next = from + keyLength;
+        }
+        for (int range = Protocol.getInt(bytes, counts + Integer.BYTES); range > 0; range--) {
+            int from = next + Long.BYTES + 2 * Short.BYTES;
+            int fromLength = Protocol.getShort(bytes, next + Long.BYTES);
+            int toLength = Protocol.getShort(bytes, next + Long.BYTES + Short.BYTES);
+            to.scanned(Protocol.getLong(bytes, next), bytes, from, fromLength, from + fromLength, toLength);
+            next = from + fromLength + toLength;
+        }
     }
 
     /// Of a question: the start timestamp of who asks.

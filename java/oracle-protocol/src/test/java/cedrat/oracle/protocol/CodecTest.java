@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
 import java.util.SplittableRandom;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
@@ -98,6 +101,107 @@ class CodecTest {
         }
     }
 
+    /// Keys and ranges of a commit, as texts.
+    private static List<String> keys(RequestReader request) {
+        List<String> all = new ArrayList<>();
+        if (request.hasKeys()) {
+            request.tellKeys(new RequestReader.KeyListener() {
+                @Override
+                public void wrote(long table, byte[] bytes, int from, int length) {
+                    all.add(table + " " + HexFormat.of().formatHex(bytes, from, from + length));
+                }
+
+                @Override
+                public void scanned(long table, byte[] bytes, int from, int fromLength, int to, int toLength) {
+                    String first = HexFormat.of().formatHex(bytes, from, from + fromLength);
+                    all.add(table + " " + first + " to " + HexFormat.of().formatHex(bytes, to, to + toLength));
+                }
+            });
+        }
+        return all;
+    }
+
+    private static byte[] key(SplittableRandom random) {
+        byte[] key = new byte[random.nextInt(100) == 0 ? Protocol.KEY_BYTES_MAX : random.nextInt(40)];
+        random.nextBytes(key);
+        return key;
+    }
+
+    @Property(tries = 300)
+    void keysAreReadAsTheyWereWritten(@ForAll @LongRange(min = 1) long seed) throws ProtocolException {
+        SplittableRandom random = new SplittableRandom(seed);
+        CommitKeys keys = new CommitKeys();
+        List<String> expected = new ArrayList<>();
+        for (int count = random.nextInt(10); count > 0; count--) {
+            long table = random.nextLong();
+            byte[] key = key(random);
+            keys.write(table, key);
+            expected.add(table + " " + HexFormat.of().formatHex(key));
+        }
+        for (int count = random.nextInt(10); count > 0; count--) {
+            long table = random.nextLong();
+            byte[] from = key(random);
+            byte[] to = key(random);
+            keys.scan(table, from, to);
+            expected.add(table + " " + HexFormat.of().formatHex(from) + " to "
+                    + HexFormat.of().formatHex(to));
+        }
+        long[] writes = rows(random, random.nextInt(50));
+        long[] reads = rows(random, random.nextInt(50));
+        FrameWriter out = new FrameWriter(16);
+        out.commit(7, 9, writes, writes.length, reads, reads.length, keys);
+        RequestReader in = new RequestReader(ROWS_MAX);
+        for (int cut = 0; cut < out.length(); cut += 1 + cut / 50) {
+            assertEquals(0, in.next(out.bytes(), 0, cut), "P1: all of it is not there");
+        }
+        assertEquals(out.length(), in.next(out.bytes(), 0, out.length()));
+        assertEquals(expected, keys(in));
+        assertEquals(!expected.isEmpty(), in.hasKeys());
+        assertEquals(writes.length, in.writes());
+        assertEquals(reads.length, in.reads());
+
+        // P1: with some bytes turned, it is another commit, or none.
+        byte[] turned = Arrays.copyOf(out.bytes(), out.length());
+        for (int count = random.nextInt(1, 4); count > 0; count--) {
+            turned[random.nextInt(5, turned.length)] = (byte) random.nextInt();
+        }
+        try {
+            if (in.next(turned, 0, turned.length) > 0 && in.kind() == Protocol.COMMIT) {
+                keys(in);
+            }
+        } catch (ProtocolException refused) {
+            assertTrue(refused.skip() <= turned.length);
+        }
+    }
+
+    @Test
+    void tooManyOrTooLongKeysAreRefused() {
+        FrameWriter out = new FrameWriter(16);
+        CommitKeys keys = new CommitKeys();
+        for (int count = 0; count < 5; count++) {
+            keys.write(1, new byte[3]);
+        }
+        out.commit(1, 1, new long[] {1}, 1, new long[0], 0, keys);
+        assertEquals(ErrorCode.TOO_MANY_ROWS, refused(out).code());
+        assertFalse(refused(out).isFatal());
+        keys = new CommitKeys();
+        for (int count = 0; count <= Protocol.RANGES_MAX; count++) {
+            keys.scan(1, new byte[3], new byte[0]);
+        }
+        out.clear();
+        out.commit(1, 1, new long[] {1}, 1, new long[0], 0, keys);
+        assertEquals(ErrorCode.TOO_MANY_ROWS, refused(out).code());
+        CommitKeys one = new CommitKeys();
+        assertThrows(IllegalArgumentException.class, () -> one.write(1, new byte[Protocol.KEY_BYTES_MAX + 1]));
+        assertThrows(
+                IllegalArgumentException.class, () -> one.scan(1, new byte[0], new byte[Protocol.KEY_BYTES_MAX + 1]));
+        one.write(1, new byte[Protocol.KEY_BYTES_MAX]);
+        out.clear();
+        out.commit(1, 1, new long[] {1}, 1, new long[0], 0, one);
+        Protocol.SHORT.set(out.bytes(), 16 + 16 + 8 + 8 + 8, (short) (Protocol.KEY_BYTES_MAX + 1));
+        assertEquals(ErrorCode.MALFORMED, refused(out).code());
+    }
+
     @Property(tries = 300)
     void repliesAreReadAsTheyWereWritten(@ForAll @LongRange(min = 1) long seed) throws ProtocolException {
         SplittableRandom random = new SplittableRandom(seed);
@@ -166,6 +270,15 @@ class CodecTest {
             if (kind == Protocol.COMMIT && bytes.length >= 32 && random.nextBoolean()) {
                 Protocol.INT.set(bytes, 24, (bytes.length - 32) / 8 + random.nextInt(2));
                 Protocol.INT.set(bytes, 28, -random.nextInt(2));
+                if (random.nextInt(3) != 0 && bytes.length >= 64) {
+                    bytes[5] = Protocol.FLAG_KEYS;
+                    Protocol.INT.set(bytes, 24, 1);
+                    Protocol.INT.set(bytes, 28, 0);
+                    Protocol.INT.set(bytes, 40, random.nextInt(2));
+                    Protocol.INT.set(bytes, 44, random.nextInt(2));
+                    Protocol.SHORT.set(bytes, 56, (short) random.nextInt(70));
+                    Protocol.SHORT.set(bytes, 58, (short) random.nextInt(70));
+                }
             }
         }
         RequestReader requests = new RequestReader(4);
@@ -206,6 +319,7 @@ class CodecTest {
                     assertFalse(Protocol.isReservedRow(request.row(row)), "P2");
                 }
                 assertTrue(Protocol.isTimestamp(request.start()), "P2");
+                keys(request);
             }
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE ->
                 assertTrue(Protocol.isTimestamp(request.start()), "P2");

@@ -138,6 +138,11 @@ class DrawingTest {
         written.put("> commit", hex(out));
         out.value(Protocol.COMMIT, 2, 9);
         written.put("< commit", hex(out));
+        CommitKeys keys = new CommitKeys();
+        keys.write(6, "ab".getBytes());
+        keys.scan(6, "a".getBytes(), new byte[0]);
+        out.commit(5, 10, new long[] {0x1122334455667788L}, 1, new long[0], 0, keys);
+        written.put("> with keys", hex(out));
         out.status(3, 10, new long[] {7, 8}, 2);
         written.put("> status", hex(out));
         int values = out.values(Protocol.STATUS, 3, 2);

@@ -4,6 +4,8 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.RequestReader;
+import cedrat.oracle.state.KeyRanges;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Buffers;
@@ -40,6 +42,19 @@ final class Decider {
     private final RequestReader request;
     private final Rows writes = new Rows();
     private final Rows reads = new Rows();
+    private final Keys keys = new Keys();
+    private final KeyRanges ranges = new KeyRanges();
+    private final RequestReader.KeyListener keysAndRanges = new RequestReader.KeyListener() {
+        @Override
+        public void wrote(long table, byte[] bytes, int from, int length) {
+            keys.add(table, bytes, from, length);
+        }
+
+        @Override
+        public void scanned(long table, byte[] bytes, int from, int fromLength, int to, int toLength) {
+            ranges.add(table, bytes, from, fromLength, to, toLength);
+        }
+    };
 
     /// Connections with input, but without room for the answers.
     private final ArrayDeque<Connection> waiting = new ArrayDeque<>();
@@ -194,7 +209,7 @@ final class Decider {
             case Protocol.COMMIT -> {
                 if (isGivenOut(connection, request.start())) {
                     readRows();
-                    value(connection, oracle.commit(request.start(), writes, reads));
+                    value(connection, oracle.commit(request.start(), writes, reads, keys, ranges));
                 }
             }
             case Protocol.END -> {
@@ -279,6 +294,11 @@ final class Decider {
         for (int index = writeCount; index < all; index++) {
             reads.add(request.row(index));
         }
+        keys.clear();
+        ranges.clear();
+        if (request.hasKeys()) {
+            request.tellKeys(keysAndRanges);
+        }
     }
 
     private void status(Connection connection) {
@@ -311,12 +331,14 @@ final class Decider {
 
     private void error(Connection connection, ErrorCode code, String text) {
         connection.replies.error(request.id(), 0, code, text);
+        persister.refused();
         persister.replied(connection);
     }
 
     /// Refuses the connection itself: behind this reply it is closed.
     private void refuse(Connection connection, long id, ErrorCode code, String text) {
         connection.replies.error(id, Protocol.FLAG_CLOSING, code, text);
+        persister.refused();
         persister.replied(connection);
         finish(connection);
     }
@@ -385,6 +407,11 @@ final class Decider {
     void flush() {
         ending = true;
         persister.flush();
+    }
+
+    /// The numbers of this moment.
+    Reading reading() {
+        return Reading.of(oracle, sessions, persister);
     }
 
     /// Runs something on the decide thread. **Threads:** any may call.

@@ -1,18 +1,15 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.Log;
-import cedrat.oracle.log.VolatileLog;
-import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.oracle.protocol.Protocol;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -24,7 +21,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.",
-        subcommands = Main.Serve.class)
+        subcommands = {Main.Serve.class, LogCommand.class})
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
@@ -53,27 +50,7 @@ public final class Main implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        throw new ParameterException(spec.commandLine(), "what shall it do? `serve` serves");
-    }
-
-    /// What logs there are.
-    enum LogKind {
-        /// Keeps nothing.
-        NONE {
-            @Override
-            Log make(Serve options) {
-                return new VolatileLog();
-            }
-        },
-        /// Keeps them in a directory of this machine.
-        EMBEDDED {
-            @Override
-            Log make(Serve options) {
-                return new EmbeddedLog(EmbeddedLog.Options.keeping(options.data(), options.logBytesMax));
-            }
-        };
-
-        abstract Log make(Serve options);
+        throw new ParameterException(spec.commandLine(), "what shall it do? `serve` serves, `log dump` shows a log");
     }
 
     /// `cedrat-oracle serve`.
@@ -107,28 +84,8 @@ public final class Main implements Callable<Integer> {
                 description = "The port to listen on; 0 for any (default: ${DEFAULT-VALUE}).")
         private int port;
 
-        @Option(
-                names = "--log",
-                paramLabel = "KIND",
-                required = true,
-                description =
-                        "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
-        private LogKind log;
-
-        @Option(
-                names = "--data",
-                paramLabel = "DIR",
-                description =
-                        "With --log embedded: the directory of the log, on a local disk; made if it is not there. One server at a time can have it.")
-        private Path data;
-
-        @Option(
-                names = "--log-bytes-max",
-                paramLabel = "N",
-                defaultValue = "1073741824",
-                description =
-                        "Cut the log to about so many bytes, which bounds the time of a start, too; the disk needs room for four times as many (default: ${DEFAULT-VALUE}).")
-        private long logBytesMax;
+        @Mixin
+        private LogOptions log;
 
         @Option(
                 names = "--rows-log2",
@@ -169,19 +126,33 @@ public final class Main implements Callable<Integer> {
                         "Threads that read and write beside the one that decides (default: ${DEFAULT-VALUE}: that one does it all).")
         private int networkThreads;
 
+        @Option(
+                names = "--metrics",
+                paramLabel = "HOST:PORT",
+                description =
+                        "Answer what operators ask over HTTP there: /metrics for Prometheus, /health, /ready. Port 0 for any.")
+        private String metrics;
+
         Serve() {}
 
         @Override
         public Integer call() {
             ServerOptions options = options();
             OracleServer server;
+            OperationServer operation = null;
             try {
-                server = OracleServer.start(options, log.make(this));
+                operation = metrics == null ? null : new OperationServer(address(metrics), new Health());
+                server = OracleServer.start(options, log.make());
             } catch (IllegalArgumentException nonsense) {
+                close(operation);
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             } catch (IOException | DamagedEntryException problem) {
+                close(operation);
                 say("cannot start: " + problem.getMessage());
                 return EXIT_CANNOT_START;
+            }
+            if (operation != null) {
+                operation.serving(server);
             }
             // One line on the standard output, for whoever has started it with port 0.
             System.out.println("listening on " + server.address().getHostString() + ":"
@@ -190,6 +161,22 @@ public final class Main implements Callable<Integer> {
             Thread ending = new Thread(() -> end(server), "end");
             Runtime.getRuntime().addShutdownHook(ending);
             return await(server);
+        }
+
+        private static void close(OperationServer operation) {
+            if (operation != null) {
+                operation.close();
+            }
+        }
+
+        /// @throws IllegalArgumentException if it is none
+        private static InetSocketAddress address(String hostAndPort) {
+            int colon = hostAndPort.lastIndexOf(':');
+            String port = hostAndPort.substring(colon + 1);
+            if (colon < 1 || !port.matches("\\d{1,5}")) {
+                throw new IllegalArgumentException("an address is HOST:PORT, not " + hostAndPort);
+            }
+            return new InetSocketAddress(hostAndPort.substring(0, colon), Integer.parseInt(port));
         }
 
         /// Waits until the server has ended or stopped; returns the exit code.
@@ -212,18 +199,10 @@ public final class Main implements Callable<Integer> {
                         rowsMax,
                         outstandingMax,
                         networkThreads,
-                        logBytesMax);
+                        log.bytesMax());
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }
-        }
-
-        private Path data() {
-            if (data == null) {
-                throw new ParameterException(
-                        spec.commandLine(), "--log embedded needs --data DIR, the directory of the log");
-            }
-            return data;
         }
 
         /// A signal says that it is time to end; the virtual machine then makes an exit code of the signal's

@@ -23,8 +23,13 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// A status oracle that listens.
 ///
@@ -44,6 +49,9 @@ public final class OracleServer implements AutoCloseable {
     private static final int UNSENT_BYTES_MAX = 1 << 20;
 
     private static final int BACKLOG = 1024;
+
+    /// Records of what happens seldom; never of a request.
+    private static final Logger RECORDS = LoggerFactory.getLogger(OracleServer.class);
 
     private final Log log;
     private final EventLoopGroup decide;
@@ -82,6 +90,13 @@ public final class OracleServer implements AutoCloseable {
             OracleReplay replay = new OracleReplay(oracle, rule);
             log.open(replay, persister);
             replay.end();
+            RECORDS.atInfo()
+                    .addKeyValue("entries", rule.entries())
+                    .addKeyValue("newest", oracle.newest())
+                    .addKeyValue("open", oracle.open())
+                    .addKeyValue("halfAborted", oracle.halfAborted())
+                    .addKeyValue("halfCommitted", oracle.halfCommitted())
+                    .log("the log is open");
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;
@@ -91,6 +106,7 @@ public final class OracleServer implements AutoCloseable {
                 log.close();
             }
         }
+        RECORDS.atInfo().addKeyValue("address", address()).log("serving");
         long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
         loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
     }
@@ -127,6 +143,27 @@ public final class OracleServer implements AutoCloseable {
         return (InetSocketAddress) listening.localAddress();
     }
 
+    /// What the decide thread knows of itself.
+    ///
+    /// @throws TimeoutException if it says nothing for a second
+    Reading reading() throws TimeoutException {
+        try {
+            return CompletableFuture.supplyAsync(decider::reading, decide).get(1, TimeUnit.SECONDS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TimeoutException("interrupted");
+        } catch (ExecutionException | RejectedExecutionException ended) {
+            throw new TimeoutException("the deciding thread has ended");
+        } catch (TimeoutException silent) {
+            throw new TimeoutException("the deciding thread has not answered for a second");
+        }
+    }
+
+    /// How many connections are open.
+    int connections() {
+        return connections.size();
+    }
+
     /// Ends when the server was closed; fails, with the cause, when it has stopped by itself: because its log
     /// has failed. Which of the requests that were not answered have been decided, only the next opening of
     /// the log tells.
@@ -135,6 +172,7 @@ public final class OracleServer implements AutoCloseable {
     }
 
     private void stop(Throwable cause) {
+        RECORDS.atError().setCause(cause).log("stopped: nothing can be promised any more");
         stopped.completeExceptionally(cause);
         if (listening != null) {
             listening.close();
@@ -159,6 +197,7 @@ public final class OracleServer implements AutoCloseable {
             decider.run(persister::end).join();
             connections.close().awaitUninterruptibly();
             shutDown();
+            RECORDS.atInfo().log("ended");
             stopped.complete(null);
         }
     }
@@ -181,6 +220,19 @@ public final class OracleServer implements AutoCloseable {
             decider.run(() -> {}).join();
             network.forEach(loop -> loop.submit(() -> {}).syncUninterruptibly());
         }
+    }
+
+    /// The decide thread waits until what this returns is closed.
+    Hanging hang() {
+        CompletableFuture<Void> end = new CompletableFuture<>();
+        decide.execute(end::join);
+        return () -> end.complete(null);
+    }
+
+    /// Something that lasts until it is closed.
+    interface Hanging extends AutoCloseable {
+        @Override
+        void close();
     }
 
     /// How many requests were decided and not answered.

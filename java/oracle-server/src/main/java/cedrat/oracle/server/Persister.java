@@ -47,6 +47,12 @@ final class Persister implements Log.Listener {
     private final ArrayDeque<Batch> spare = new ArrayDeque<>();
     private Batch open = new Batch();
     private boolean closeIsScheduled;
+    /// Entries that were there when the log was opened.
+    private long replayed;
+    private long logBytes;
+    private long refusals;
+    private final Durations replyDurations = new Durations();
+    private final Durations appendDurations = new Durations();
     private boolean stopped;
     private long keptFrom;
     /// The oracle's position behind the newest batch that was released.
@@ -84,7 +90,8 @@ final class Persister implements Log.Listener {
     void begin(Runnable released) {
         this.released = released;
         position = oracle.position();
-        acknowledged = rule.entries();
+        replayed = rule.entries();
+        acknowledged = replayed;
         entry.begin(oracle.newest());
     }
 
@@ -113,7 +120,9 @@ final class Persister implements Log.Listener {
             open.add(connection);
         }
         connection.outstanding++;
-        open.requests++;
+        if (open.requests++ == 0) {
+            open.openedNanos = System.nanoTime();
+        }
         scheduleClose();
     }
 
@@ -148,6 +157,7 @@ final class Persister implements Log.Listener {
             open.closing[at] = connection.closing;
             connection.repliesCount = 0;
         }
+        open.appendedNanos = System.nanoTime();
         Batch batch = open;
         open = spare.isEmpty() ? new Batch() : spare.pop();
         batch.number = rule.entries() + 1;
@@ -166,6 +176,7 @@ final class Persister implements Log.Listener {
 
     private void append(byte[] bytes, int length) {
         rule.entry(length);
+        logBytes += length;
         long number = log.append(bytes, 0, length);
         assert number == rule.entries() : "entries are numbered one by one";
     }
@@ -228,6 +239,11 @@ final class Persister implements Log.Listener {
     }
 
     private void reply(Batch batch) {
+        long now = System.nanoTime();
+        appendDurations.record(now - batch.appendedNanos, 1);
+        if (batch.requests > 0) {
+            replyDurations.record(now - batch.openedNanos, batch.requests);
+        }
         for (int at = 0; at < batch.size; at++) {
             Connection connection = batch.connections[at];
             Channel channel = connection.channel;
@@ -242,6 +258,47 @@ final class Persister implements Log.Listener {
         if (spare.size() < SPARE_BATCHES_MAX) {
             spare.push(batch);
         }
+    }
+
+    // ---- figures ----------------------------------------------------------------------------------------------------
+
+    /// A reply that refuses was put into the open batch.
+    void refused() {
+        refusals++;
+    }
+
+    long refusals() {
+        return refusals;
+    }
+
+    /// How many entries the log was given.
+    long appended() {
+        return rule.entries() - replayed;
+    }
+
+    /// How many of them are kept.
+    long acknowledged() {
+        return acknowledged - replayed;
+    }
+
+    /// How many rows were committed since the newest whole snapshot was begun, each time counted again.
+    long snapshotAge() {
+        return rule.age(oracle.position());
+    }
+
+    /// How many bytes they have.
+    long logBytes() {
+        return logBytes;
+    }
+
+    /// From the first request of a batch to its replies.
+    Durations replyDurations() {
+        return replyDurations;
+    }
+
+    /// From appends to acknowledgements.
+    Durations appendDurations() {
+        return appendDurations;
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------------

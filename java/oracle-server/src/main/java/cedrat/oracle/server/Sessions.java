@@ -4,9 +4,12 @@ import cedrat.oracle.state.StatusOracle;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// Whose transactions are whose, and who was silent for too long. Lives on the decide thread.
 ///
@@ -20,6 +23,8 @@ final class Sessions {
     /// A session that was silent for so many ticks, and a part of one, expires.
     static final int TICKS = 8;
 
+    private static final Logger RECORDS = LoggerFactory.getLogger(Sessions.class);
+
     private final StatusOracle oracle;
     private final Map<Long, Session> byToken = new HashMap<>();
     /// Connections that have said no hello.
@@ -30,6 +35,11 @@ final class Sessions {
 
     Sessions(StatusOracle oracle) {
         this.oracle = oracle;
+    }
+
+    /// How many there are.
+    int count() {
+        return byToken.size();
     }
 
     /// The oracle was recovered, perhaps with transactions of clients that it does not know yet.
@@ -119,6 +129,9 @@ final class Sessions {
                     silent.accept(session.connection);
                 }
                 expire(session);
+                RECORDS.atWarn()
+                        .addKeyValue("session", HexFormat.of().toHexDigits(session.token))
+                        .log("a session was silent for too long: it has expired");
             }
         }
         if (recoveredTicks > 0) {

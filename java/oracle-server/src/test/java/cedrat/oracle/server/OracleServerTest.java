@@ -16,6 +16,7 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -77,6 +78,7 @@ class OracleServerTest {
             long start = client.begin();
             server.settle(); // its append lies behind us, even if a fault has answered before it
             for (Runnable request : requests(client, start)) {
+                server.settle(); // with a planted fault, an answer may come before its append
                 log.hold();
                 long before = log.appends();
                 request.run();
@@ -184,6 +186,9 @@ class OracleServerTest {
             public void committed(long start, long commit, Rows rows) {
                 assertEquals(null, commits.put(start, commit), "committed twice");
             }
+
+            @Override
+            public void wrote(Keys keys) {}
 
             @Override
             public void aborted(long start) {
@@ -622,6 +627,8 @@ class OracleServerTest {
         }
         assertThrows(DamagedEntryException.class, () -> start(new HeldLog(1, List.of(new byte[3]))));
         assertEquals(Main.EXIT_USAGE, Main.run("serve"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "9090"));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--metrics", "localhost:99999"));
         assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--rows-log2", "99"));
         assertEquals(Main.EXIT_USAGE, Main.run());
     }

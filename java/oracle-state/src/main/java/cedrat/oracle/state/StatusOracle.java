@@ -13,7 +13,9 @@ import java.util.Objects;
 /// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that
 ///   may have been forgotten (T_max), because the client says so, or because somebody wants to know
 ///   ([#resolve]) (O1).
-/// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common.
+/// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common. No row that
+///   one has read and said so, and no key in a range that it has scanned and said so, was committed between
+///   its start and its commit (O9).
 /// - S4  What an open transaction may still become lies above every start timestamp that was given out before
 ///   it is decided; so for all readers there are it has not committed.
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
@@ -48,14 +50,26 @@ public final class StatusOracle {
         NONE,
         SKIP_T_MAX,
         FORGET_ABORTED,
+        FORGET_KEYS,
         SWEEP_THE_LIVING,
         RESENT_COMMIT_CONFLICTS
     }
 
+    private static final int KEYS_LOG2_MAX = 16;
+
+    private static final Keys NO_KEYS = new Keys();
+    private static final KeyRanges NO_RANGES = new KeyRanges();
+
     private final ConflictMap rows;
+    private final KeyHistory keys;
     private Transactions transactions;
     private final Decisions decisions;
     private final Fault fault;
+
+    private long begun;
+    private long committed;
+    private long ended;
+    private final long[] aborts = new long[AbortReason.values().length];
 
     private long newest;
     /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to
@@ -64,13 +78,14 @@ public final class StatusOracle {
     private long unknownTo;
 
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in
-    /// memory.
+    /// memory; and of tables whose scans are checked as many keys, but no more than 2^16.
     public StatusOracle(int rowsLog2, Decisions decisions) {
         this(rowsLog2, decisions, Fault.NONE);
     }
 
     StatusOracle(int rowsLog2, Decisions decisions, Fault fault) {
         this.rows = new ConflictMap(rowsLog2);
+        this.keys = new KeyHistory(1 << Math.min(rowsLog2, KEYS_LOG2_MAX), rows.next());
         this.transactions = new Transactions(1);
         this.decisions = Objects.requireNonNull(decisions);
         this.fault = fault;
@@ -81,6 +96,7 @@ public final class StatusOracle {
     /// Begins a transaction; returns its start timestamp.
     public long begin(int session) {
         newest++;
+        begun++;
         transactions.begin(newest, session, rows.next());
         return newest;
     }
@@ -98,28 +114,47 @@ public final class StatusOracle {
     /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start
     /// timestamp.
     public long commit(long start, Rows writes, Rows reads) {
+        return commit(start, writes, reads, NO_KEYS, NO_RANGES);
+    }
+
+    /// The same of a transaction that has written these keys, of tables whose scans are checked, and has read
+    /// all that is in these ranges of such tables, if it is to be serialisable (O9).
+    ///
+    /// It aborts if a key in such a range was written since: also one that was not there before, a phantom.
+    public long commit(long start, Rows writes, Rows reads, Keys written, KeyRanges scanned) {
         long state = transactions.state(start);
         if (!Transactions.isOpen(state)) {
             boolean wroteNothing = state == Transactions.NOTHING && writes.count() == 0 && isGivenOut(start);
             return wroteNothing ? start : outcome(state);
         }
         if (writes.count() == 0) {
+            ended++;
             transactions.end(start);
             decisions.ended(start);
             return start;
         }
         long position = Transactions.positionAtStart(state);
         // What is written is looked for last: it is going to be put.
-        if (conflicts(reads, position) || conflicts(writes, position)) {
-            abortOpen(start);
+        AbortReason reason = conflict(scanned, position);
+        reason = reason == null ? conflict(reads, position) : reason;
+        reason = reason == null ? conflict(writes, position) : reason;
+        if (reason != null) {
+            abortOpen(start, reason);
             return ABORTED;
         }
         long commit = ++newest;
+        committed++;
+        if (fault != Fault.FORGET_KEYS) {
+            keys.put(written, rows.next());
+        }
         rows.put(writes, commit);
         if (fault != Fault.RESENT_COMMIT_CONFLICTS) {
             transactions.decide(start, commit);
         }
         decisions.committed(start, commit, writes);
+        if (written.count() > 0) {
+            decisions.wrote(written);
+        }
         return commit;
     }
 
@@ -134,7 +169,7 @@ public final class StatusOracle {
     public long resolve(long start) {
         long state = transactions.state(start);
         if (Transactions.isOpen(state)) {
-            abortOpen(start);
+            abortOpen(start, AbortReason.RESOLVED);
             return ABORTED;
         }
         return outcome(state);
@@ -174,6 +209,7 @@ public final class StatusOracle {
         if (!Transactions.isOpen(transactions.state(start))) {
             return false;
         }
+        ended++;
         transactions.end(start);
         decisions.ended(start);
         return true;
@@ -188,7 +224,7 @@ public final class StatusOracle {
                 return;
             }
             if (Transactions.isOpen(state)) {
-                abortOpen(start);
+                abortOpen(start, AbortReason.EXPIRED);
                 count[0]++;
             }
             if (transactions.state(start) != Transactions.NOTHING && transactions.leftAt(start) == 0) {
@@ -207,7 +243,7 @@ public final class StatusOracle {
                 return;
             }
             if (Transactions.isOpen(state)) {
-                abortOpen(start);
+                abortOpen(start, AbortReason.EXPIRED);
                 count[0]++;
             }
             if (transactions.state(start) != Transactions.NOTHING) {
@@ -272,22 +308,33 @@ public final class StatusOracle {
     /// Timestamps were given out up to this one: those without a decision began transactions.
     public void replayGivenOut(long upTo) {
         while (newest < upTo) {
-            begin(NO_SESSION);
+            newest++;
+            transactions.begin(newest, NO_SESSION, rows.next());
         }
     }
 
     private final class Replay implements Decisions {
+        /// The position of the first row of the commit before; below 0 if there is none.
+        private long committed = -1;
+
         @Override
         public void committed(long start, long commit, Rows writes) {
             replayGivenOut(commit - 1);
             check(newest < commit, start);
             newest = commit;
             rows.look(writes);
+            committed = rows.next();
             rows.put(writes, commit);
             if (isKnown(start)) {
                 check(Transactions.isOpen(transactions.state(start)), start);
                 transactions.decide(start, commit);
             }
+        }
+
+        @Override
+        public void wrote(Keys written) {
+            check(committed >= 0, newest);
+            keys.put(written, committed);
         }
 
         @Override
@@ -364,6 +411,7 @@ public final class StatusOracle {
         this.newest = newest;
         transactions = new Transactions(1);
         rows.restart(position, newestCommit);
+        keys.restart(rows.next());
         unknownFrom = 1;
         unknownTo = newest;
         return new Restoring();
@@ -433,6 +481,31 @@ public final class StatusOracle {
         return transactions.committed();
     }
 
+    /// How many transactions have begun since the replay.
+    public long begun() {
+        return begun;
+    }
+
+    /// How many have committed since the replay.
+    public long committed() {
+        return committed;
+    }
+
+    /// How many have ended since the replay without having written.
+    public long ended() {
+        return ended;
+    }
+
+    /// How many have aborted since the replay, for this reason.
+    public long aborts(AbortReason reason) {
+        return aborts[reason.ordinal()];
+    }
+
+    /// How many keys are kept of tables whose scans are checked.
+    public long keys() {
+        return keys.count();
+    }
+
     /// How many of the newest committed rows are kept.
     public long window() {
         return rows.window();
@@ -443,9 +516,9 @@ public final class StatusOracle {
         return transactions.bytes();
     }
 
-    /// The memory of the rows, in bytes.
+    /// The memory of the rows, and of keys, in bytes.
     public long rowBytes() {
-        return rows.bytes();
+        return rows.bytes() + keys.bytes();
     }
 
     // ---- within ----
@@ -461,7 +534,8 @@ public final class StatusOracle {
         return state == Transactions.ABORTED ? ABORTED : state;
     }
 
-    private void abortOpen(long start) {
+    private void abortOpen(long start, AbortReason reason) {
+        aborts[reason.ordinal()]++;
         if (fault == Fault.FORGET_ABORTED) {
             transactions.end(start);
         } else {
@@ -470,13 +544,26 @@ public final class StatusOracle {
         decisions.aborted(start);
     }
 
-    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten.
-    private boolean conflicts(Rows wanted, long since) {
+    /// Whether one of these ranges was written since, or may have been and is forgotten. Keys are kept no
+    /// longer than rows: so an oracle that was made from a snapshot decides as the one before it did.
+    private AbortReason conflict(KeyRanges scanned, long since) {
+        if (scanned.count() == 0) {
+            return null;
+        }
+        boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
+        return mayBeForgotten || keys.isWritten(scanned, since) ? AbortReason.SCAN : null;
+    }
+
+    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten; `null` if not.
+    private AbortReason conflict(Rows wanted, long since) {
         if (wanted.count() == 0) {
-            return false;
+            return null;
         }
         rows.look(wanted);
+        if (rows.newestFound() >= since) {
+            return AbortReason.CONFLICT;
+        }
         boolean mayBeForgotten = rows.forgottenBefore() > since && fault != Fault.SKIP_T_MAX;
-        return rows.newestFound() >= since || mayBeForgotten && rows.isOneAbsent();
+        return mayBeForgotten && rows.isOneAbsent() ? AbortReason.FORGOTTEN : null;
     }
 }

@@ -47,6 +47,12 @@ class StatusOracleTest {
         final int keySpace;
         final TreeMap<Long, Told> transactions = new TreeMap<>();
         final Map<Long, Long> lastCommit = new HashMap<>();
+        /// The same of keys of tables whose scans are checked.
+        final Map<Long, TreeMap<String, Long>> lastWrite = new HashMap<>();
+        final Keys written = new Keys();
+        final KeyRanges scanned = new KeyRanges();
+        /// The ranges that were put into `scanned`.
+        final List<Scanned> scans = new ArrayList<>();
         final Rows writes = new Rows();
         final Rows reads = new Rows();
 
@@ -135,7 +141,8 @@ class StatusOracleTest {
             if (random.nextBoolean()) {
                 oracle.expect(writes);
             }
-            long answer = oracle.commit(start, writes, reads);
+            fillKeys();
+            long answer = oracle.commit(start, writes, reads, written, scanned);
             if (!isOpen(told)) {
                 boolean nothing = told.gone && writes.count() == 0;
                 assertEquals(nothing ? start : known(told), answer, "S1");
@@ -146,7 +153,9 @@ class StatusOracleTest {
                 told.gone = true;
                 return;
             }
-            boolean conflict = isNewer(writes, start) || serialisable && isNewer(reads, start);
+            boolean conflict = isNewer(writes, start)
+                    || serialisable && isNewer(reads, start)
+                    || scans.stream().anyMatch(scan -> isNewer(scan, start));
             if (answer == StatusOracle.ABORTED) {
                 assertTrue(conflict || mayBeForgotten, "aborted for nothing: " + start);
             } else {
@@ -154,6 +163,11 @@ class StatusOracleTest {
                 assertEquals(before + 1, answer);
                 for (int at = 0; at < writes.count(); at++) {
                     lastCommit.put(writes.get(at), answer);
+                }
+                for (int at = 0; at < written.count(); at++) {
+                    lastWrite
+                            .computeIfAbsent(written.table(at), none -> new TreeMap<>())
+                            .put(new String(written.bytes(), written.begin(at), written.length(at)), answer);
                 }
             }
             told.outcome = answer;
@@ -171,6 +185,36 @@ class StatusOracleTest {
                 reads.add(random.nextInt(keySpace));
             }
             return serialisable;
+        }
+
+        /// Of each row that is written, its key, if its table is one whose scans are checked; and now and
+        /// then ranges.
+        private void fillKeys() {
+            written.clear();
+            scanned.clear();
+            scans.clear();
+            for (int at = 0; at < writes.count(); at++) {
+                if (writes.get(at) % 3 != 0) {
+                    byte[] key = Long.toString(writes.get(at)).getBytes();
+                    written.add(writes.get(at) % 3, key, 0, key.length);
+                }
+            }
+            for (int count = random.nextInt(4) == 0 ? random.nextInt(4) : 0; count > 0; count--) {
+                String from = Integer.toString(random.nextInt(keySpace));
+                String to = random.nextInt(5) == 0 ? "" : from + random.nextInt(10);
+                byte[] both = (from + to).getBytes();
+                long table = random.nextLong(1, 3);
+                scanned.add(table, both, 0, from.length(), from.length(), to.length());
+                scans.add(new Scanned(table, from, to));
+            }
+        }
+
+        private record Scanned(long table, String from, String to) {}
+
+        private boolean isNewer(Scanned scan, long start) {
+            TreeMap<String, Long> written = lastWrite.getOrDefault(scan.table, new TreeMap<>());
+            return (scan.to.isEmpty() ? written.tailMap(scan.from) : written.subMap(scan.from, scan.to))
+                    .values().stream().anyMatch(commit -> commit > start);
         }
 
         private boolean isNewer(Rows rows, long start) {
@@ -266,6 +310,15 @@ class StatusOracleTest {
         }
 
         @Override
+        public void wrote(Keys keys) {
+            Keys copy = new Keys();
+            for (int at = 0; at < keys.count(); at++) {
+                copy.add(keys.table(at), keys.bytes(), keys.begin(at), keys.length(at));
+            }
+            all.add(to -> to.wrote(copy));
+        }
+
+        @Override
         public void aborted(long start) {
             all.add(to -> to.aborted(start));
         }
@@ -310,8 +363,10 @@ class StatusOracleTest {
                 assertEquals(start, again.begin(1));
             }
             both.fill();
+            both.fillKeys();
             assertEquals(
-                    both.oracle.commit(start, both.writes, both.reads), again.commit(start, both.writes, both.reads));
+                    both.oracle.commit(start, both.writes, both.reads, both.written, both.scanned),
+                    again.commit(start, both.writes, both.reads, both.written, both.scanned));
         }
     }
 
@@ -346,7 +401,7 @@ class StatusOracleTest {
         assertEquals(oracle.newest() + 1, oracle.lowWaterMark());
     }
 
-    /// O8: nor does it take memory, with a thousand open at a time.
+    /// O8: nor does it take memory, with a thousand open at a time. `./x soak` begins more of them.
     @Test
     void theMemoryOfTransactionsThatOnlyReadIsConstant() {
         StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
@@ -354,7 +409,8 @@ class StatusOracleTest {
             public void ended(long start) {}
         });
         long atFirst = 0;
-        for (int count = 0; count < 20_000_000; count++) {
+        int all = Integer.getInteger("cedrat.transactions", 20_000_000);
+        for (int count = 0; count < all; count++) {
             long start = oracle.begin(1);
             if (start > 1_000) {
                 assertTrue(oracle.end(start - 1_000));
@@ -542,6 +598,93 @@ class StatusOracleTest {
         assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
         assertTrue(oracle.cleaned(start));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
+    }
+
+    private static Keys keys(long table, String... all) {
+        Keys keys = new Keys();
+        for (String key : all) {
+            keys.add(table, key.getBytes(), 0, key.length());
+        }
+        return keys;
+    }
+
+    private static KeyRanges range(long table, String from, String to) {
+        KeyRanges ranges = new KeyRanges();
+        ranges.add(table, (from + to).getBytes(), 0, from.length(), from.length(), to.length());
+        return ranges;
+    }
+
+    /// Each reason is counted once for each transaction that it has aborted.
+    @Test
+    void abortsAreCountedByTheirReasons() {
+        StatusOracle oracle = oracle();
+        long conflict = oracle.begin(1);
+        long forgotten = oracle.begin(1);
+        long scan = oracle.begin(1);
+        long resolved = oracle.begin(1);
+        oracle.begin(2);
+        oracle.end(oracle.begin(1));
+        oracle.commit(oracle.begin(1), rows(7), rows(), keys(1, "k"), new KeyRanges());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(conflict, rows(7), rows());
+        oracle.commit(scan, rows(8), rows(), new Keys(), range(1, "", ""));
+        oracle.resolve(resolved);
+        oracle.expire(2);
+        for (AbortReason reason : AbortReason.values()) {
+            assertEquals(reason == AbortReason.FORGOTTEN ? 0 : 1, oracle.aborts(reason), reason.name());
+        }
+        assertEquals(7, oracle.begun());
+        assertEquals(1, oracle.committed());
+        assertEquals(1, oracle.ended());
+        forgetRows(oracle);
+        oracle.commit(forgotten, rows(9), rows());
+        assertEquals(1, oracle.aborts(AbortReason.FORGOTTEN));
+        assertEquals(1, oracle.aborts(AbortReason.CONFLICT));
+    }
+
+    /// O9: a key that was not there is a conflict, in its table and range.
+    @Test
+    void aPhantomAborts() {
+        StatusOracle oracle = oracle();
+        Keys none = new Keys();
+        for (int kind = 0; kind < 6; kind++) {
+            long start = oracle.begin(1);
+            long other = oracle.begin(2);
+            assertTrue(oracle.commit(other, rows(kind), rows(), keys(7, "m" + kind), new KeyRanges()) > 0);
+            KeyRanges ranges =
+                    switch (kind) {
+                        case 0 -> range(7, "m0", "m00");
+                        case 1 -> range(7, "", "");
+                        case 2 -> range(7, "m", "n");
+                        case 3 -> range(7, "m", "m3"); // ends before it
+                        case 4 -> range(7, "m40", ""); // begins behind it
+                        default -> range(8, "", "");
+                    };
+            long outcome = oracle.commit(start, rows(100 + kind), rows(), none, ranges);
+            assertEquals(kind < 3, outcome == StatusOracle.ABORTED, "range " + kind);
+            long later = oracle.begin(1);
+            assertTrue(oracle.commit(later, rows(200 + kind), rows(), none, range(7, "", "")) > 0, "committed before");
+        }
+        assertEquals(6, oracle.keys());
+    }
+
+    /// O9: ranges have a T_max of their own.
+    @Test
+    void aScanAbortsWhenKeysMayBeForgotten() {
+        StatusOracle oracle = oracle();
+        long first = oracle.begin(1);
+        long second = oracle.begin(1);
+        oracle.commit(oracle.begin(2), rows(1), rows(), keys(7, "k".repeat(10_000)), new KeyRanges());
+        assertTrue(oracle.commit(first, rows(2), rows(), new Keys(), range(7, "a", "b")) > 0);
+        oracle.commit(oracle.begin(2), rows(3), rows(), keys(7, "k".repeat(10_000)), new KeyRanges());
+        assertEquals(1, oracle.keys(), "256 keys have 16 KB");
+        assertEquals(StatusOracle.ABORTED, oracle.commit(second, rows(4), rows(), new Keys(), range(7, "a", "b")));
+        long third = oracle.begin(1);
+        oracle.commit(oracle.begin(2), rows(5), rows(), keys(7, "k".repeat(20_000)), new KeyRanges());
+        assertEquals(0, oracle.keys(), "which does not fit at all");
+        assertEquals(StatusOracle.ABORTED, oracle.commit(third, rows(6), rows(), new Keys(), range(7, "a", "b")));
+        long fourth = oracle.begin(1);
+        assertTrue(oracle.commit(fourth, rows(7), rows(), new Keys(), range(7, "", "")) > 0);
     }
 
     /// O4: what sessions leave behind that are over is forgotten by a sweep that was begun afterwards, and by

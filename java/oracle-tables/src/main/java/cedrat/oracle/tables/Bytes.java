@@ -51,6 +51,11 @@ public final class Bytes implements Comparable<Bytes> {
     }
 
     /// These bytes without a copy, for those of this package who only read.
+    /// The first of all that come behind it.
+    Bytes next() {
+        return own(Arrays.copyOf(raw(), length() + 1));
+    }
+
     byte[] raw() {
         return bytes;
     }

@@ -21,6 +21,10 @@ enum Fault {
     PRUNE_ABOVE_THE_MARK,
     /// A serialisable transaction does not say what it has read.
     FORGET_READS,
+    /// A serialisable transaction does not say what it has scanned.
+    FORGET_SCANS,
+    /// A transaction does not say which keys it has written.
+    FORGET_KEYS,
     /// A scan counts what it does not return.
     LIMIT_BEFORE_VISIBILITY
 }

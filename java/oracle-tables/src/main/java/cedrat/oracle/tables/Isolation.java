@@ -6,6 +6,7 @@ public enum Isolation {
     /// Two such transactions may each write what the other has read (write skew).
     SNAPSHOT,
     /// It aborts also if something that it has read was committed since: transactions that are all so are as
-    /// if one ran after the other. Only reads of single rows can be checked; others are refused.
+    /// if one ran after the other. Scans can be checked of tables that are made for it ([Table#checksScans]),
+    /// and are refused of others.
     SERIALISABLE
 }

@@ -7,6 +7,11 @@ public record KeyRange(Bytes from, Bytes to) {
     /// All keys.
     public static final KeyRange ALL = new KeyRange(Bytes.EMPTY, Bytes.EMPTY);
 
+    /// Whether it goes up to the last key.
+    boolean isOpen() {
+        return to.length() == 0;
+    }
+
     /// Checks them.
     public KeyRange {
         Objects.requireNonNull(from);

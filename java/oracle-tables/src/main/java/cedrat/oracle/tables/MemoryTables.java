@@ -62,7 +62,14 @@ public final class MemoryTables implements Tables {
     ///
     /// @throws IllegalStateException if there is one of this name
     public Table create(String name, Granularity granularity) {
-        MemoryTable table = new MemoryTable(name, granularity);
+        return create(name, granularity, false);
+    }
+
+    /// Makes a table, of which scans are checked or not ([Table#checksScans]).
+    ///
+    /// @throws IllegalStateException if there is one of this name
+    public Table create(String name, Granularity granularity, boolean checksScans) {
+        MemoryTable table = new MemoryTable(name, granularity, checksScans);
         if (tables.putIfAbsent(name, table) != null) {
             throw new IllegalStateException("there is a table " + name);
         }
@@ -148,11 +155,18 @@ public final class MemoryTables implements Tables {
     private final class MemoryTable implements Table {
         private final String name;
         private final Granularity granularity;
+        private final boolean checksScans;
         private final ConcurrentNavigableMap<Bytes, MemoryRow> rows = new ConcurrentSkipListMap<>();
 
-        MemoryTable(String name, Granularity granularity) {
+        MemoryTable(String name, Granularity granularity, boolean checksScans) {
             this.name = Objects.requireNonNull(name);
             this.granularity = Objects.requireNonNull(granularity);
+            this.checksScans = checksScans;
+        }
+
+        @Override
+        public boolean checksScans() {
+            return checksScans;
         }
 
         @Override

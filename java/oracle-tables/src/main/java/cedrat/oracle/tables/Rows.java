@@ -27,6 +27,9 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private final ArrayDeque<Snapshot.Dated> batch = new ArrayDeque<>();
     private Row next;
     private long returned;
+    /// The last key that was looked at, whether its row was returned or not.
+    private Bytes lastKey;
+    private boolean isAtEnd;
 
     Rows(
             Table table,
@@ -75,6 +78,19 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         return row;
     }
 
+    Table table() {
+        return table;
+    }
+
+    /// The keys that it has looked at so far; `null` if none. Whether there is a row behind them it does not
+    /// know.
+    KeyRange looked() {
+        if (isAtEnd) {
+            return scan.range();
+        }
+        return lastKey == null ? null : new KeyRange(scan.range().from(), lastKey.next());
+    }
+
     /// Those that are left.
     public List<Row> toList() {
         List<Row> rows = new ArrayList<>();
@@ -95,7 +111,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
             }
             snapshot.learn(batch);
         }
-        return batch.isEmpty() && own.isEmpty();
+        isAtEnd = batch.isEmpty() && own.isEmpty();
+        return isAtEnd;
     }
 
     private Row merge() {
@@ -103,6 +120,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         int order = first == null ? 1 : own.isEmpty() ? -1 : first.row().key().compareTo(own.firstKey());
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
         Bytes key = order <= 0 ? first.row().key() : own.firstKey();
+        lastKey = key;
         if (order <= 0) {
             seen.putAll(snapshot.see(table, batch.poll(), scan.columns()));
         }

@@ -29,6 +29,13 @@ public interface Table {
     /// What conflicts here.
     Granularity granularity();
 
+    /// Whether serialisable transactions may scan it. Whoever writes a row then tells the oracle its key,
+    /// too, and the oracle keeps the newest of these in memory. All who use a table must say the same, or
+    /// phantoms are missed.
+    default boolean checksScans() {
+        return false;
+    }
+
     /// Changes a row (B1).
     void mutate(Bytes row, Mutation mutation);
 

@@ -7,6 +7,8 @@ import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
+import cedrat.oracle.protocol.CommitKeys;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.NavigableMap;
@@ -66,6 +68,10 @@ public final class Transaction implements AutoCloseable {
     private final Writes writes = new Writes();
     /// What was read, as the oracle knows it.
     private final Set<Long> reads = new HashSet<>();
+    /// Scans whose ranges the oracle is told.
+    private final List<Rows> scans = new ArrayList<>();
+    /// Their ranges, and whole rows that were read where cells conflict.
+    private final ScannedRanges scanned = new ScannedRanges();
     private State state = State.OPEN;
     private CommitTimestamp commit;
     /// A write may be done later, or was it and nobody knows (W3).
@@ -108,7 +114,8 @@ public final class Transaction implements AutoCloseable {
     /// A whole row; empty if there is none.
     ///
     /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells
-    ///     conflict: which columns others may have added cannot be told to the oracle. Name the columns
+    ///     conflict and scans are not checked: which columns others may have added cannot be told to the
+    ///     oracle. Name the columns
     public Row get(Table table, Bytes row) {
         return get(table, row, Set.of());
     }
@@ -128,16 +135,16 @@ public final class Transaction implements AutoCloseable {
 
     /// Rows in the order of their keys. What is written after this is not seen by it.
     ///
-    /// @throws UnsupportedOperationException from a serialisable transaction: a scan also reads that there is
-    ///     no row in between, and ranges of keys cannot be told to the oracle yet
+    /// @throws UnsupportedOperationException from a serialisable transaction, of a table whose scans are not
+    ///     checked: a scan also reads that there is no row in between ([Table#checksScans])
     public Rows scan(Table table, Scan scan) {
         requireOpen();
-        if (isolation == Isolation.SERIALISABLE) {
+        if (isolation == Isolation.SERIALISABLE && !table.checksScans()) {
             throw new UnsupportedOperationException(
                     "a serialisable transaction cannot scan " + table.name()
-                            + ": the oracle does not check ranges of keys yet; read rows one by one, or use snapshot isolation");
+                            + ", whose scans are not checked: make the table with checked scans, read rows one by one, or use snapshot isolation");
         }
-        return new Rows(
+        Rows rows = new Rows(
                 table,
                 scan,
                 snapshot,
@@ -145,6 +152,10 @@ public final class Transaction implements AutoCloseable {
                 writes.in(table, scan.range()),
                 () -> state == State.OPEN,
                 fault);
+        if (isolation == Isolation.SERIALISABLE && fault != Fault.FORGET_SCANS) {
+            scans.add(rows);
+        }
+        return rows;
     }
 
     private void noteRead(Table table, Bytes row, Set<Column> columns) {
@@ -157,8 +168,11 @@ public final class Transaction implements AutoCloseable {
             return;
         }
         if (columns.isEmpty()) {
-            throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of "
-                    + table.name() + ", where cells conflict: name the columns");
+            if (!table.checksScans()) {
+                throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of "
+                        + table.name() + ", where cells conflict and scans are not checked: name the columns");
+            }
+            scanned.add(table, row);
         }
         columns.forEach(column -> reads.add(Granularity.CELL.id(name, row, column)));
     }
@@ -200,26 +214,41 @@ public final class Transaction implements AutoCloseable {
     /// @throws TableException if a write has failed; the transaction has aborted
     /// @throws RefusedException if the oracle does not take it: there are too many rows; the transaction has
     ///     aborted
+    /// @throws IllegalArgumentException if a key is too long for a table whose scans are checked; the
+    ///     transaction is open still
     public CommitTimestamp commit() {
         requireOpen();
         if (writes.isEmpty()) {
             return decided(ask(() -> oracle.end(start)));
         }
+        CommitKeys keys = keys();
         write();
         long[] ids = writes.ids();
+        long[] read = reads.stream().mapToLong(Long::longValue).toArray();
         Outcome outcome;
         try {
-            outcome = ask(() -> isolation == Isolation.SERIALISABLE
-                    ? oracle.commitSerialisable(
-                            start,
-                            ids,
-                            reads.stream().mapToLong(Long::longValue).toArray())
-                    : oracle.commit(start, ids));
+            outcome = ask(() -> oracle.commit(start, ids, read, keys));
         } catch (RefusedException refused) {
             rollBack(refused);
             throw refused;
         }
         return decided(outcome);
+    }
+
+    /// What the oracle is told of tables whose scans are checked.
+    private CommitKeys keys() {
+        CommitKeys keys = new CommitKeys();
+        if (fault != Fault.FORGET_KEYS) {
+            writes.addKeysTo(keys);
+        }
+        for (Rows rows : scans) {
+            KeyRange looked = rows.looked();
+            if (looked != null) {
+                scanned.add(rows.table(), looked);
+            }
+        }
+        scanned.addTo(keys);
+        return keys;
     }
 
     /// Writes the rows: the first half of a commit (W1).

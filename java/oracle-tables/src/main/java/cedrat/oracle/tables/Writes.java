@@ -1,5 +1,7 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.RowIds;
+import cedrat.oracle.protocol.CommitKeys;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -55,6 +57,16 @@ final class Writes {
             writes.rows.forEach((row, cells) -> all.add(new RowWrite(writes.table, row, cells)));
         }
         return all;
+    }
+
+    /// Adds the keys of rows of tables whose scans are checked to what a commit carries.
+    void addKeysTo(CommitKeys keys) {
+        for (TableWrites writes : tables.values()) {
+            if (writes.table.checksScans()) {
+                long number = RowIds.ofTable(Bytes.of(writes.table.name()).raw());
+                writes.rows.keySet().forEach(row -> keys.write(number, row.raw()));
+            }
+        }
     }
 
     /// What the oracle knows them by, each once.

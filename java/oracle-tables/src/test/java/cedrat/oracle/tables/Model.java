@@ -39,6 +39,8 @@ final class Model {
         final long commitsAtStart;
         final Map<Place, String> written = new TreeMap<>();
         final Set<String> read = new HashSet<>();
+        /// Of tables, by their names: from a key to a key, or to `null` for the last.
+        final List<String[]> scanned = new ArrayList<>();
 
         Mine(Transaction transaction, TreeMap<Place, String> committed, long commits) {
             this.transaction = transaction;
@@ -55,6 +57,8 @@ final class Model {
 
     private final TreeMap<Place, String> committed = new TreeMap<>();
     private final Map<String, Long> lastCommit = new HashMap<>();
+    /// By table and row.
+    private final Map<List<String>, Long> lastWrite = new HashMap<>();
     private long commits;
     private final List<Mine> open = new ArrayList<>();
 
@@ -127,9 +131,6 @@ final class Model {
     }
 
     private void scan(Mine mine) {
-        if (mine.transaction.isolation() == Isolation.SERIALISABLE) {
-            return;
-        }
         Table table = place().table;
         String from = "" + random.nextInt(KEYS);
         int limit = 1 + random.nextInt(KEYS);
@@ -142,7 +143,7 @@ final class Model {
         while (expected.size() > limit) {
             expected.pollLastEntry();
         }
-        Map<String, Map<Column, String>> found = new TreeMap<>();
+        TreeMap<String, Map<Column, String>> found = new TreeMap<>();
         try (Rows rows = mine.transaction.scan(
                 table,
                 Scan.ALL.withRange(new KeyRange(Bytes.of(from), Bytes.EMPTY)).withLimit(limit))) {
@@ -151,6 +152,8 @@ final class Model {
                             .put(column, value.toText())));
         }
         assertEquals(expected, found, () -> "scan of " + table + " in " + mine.transaction);
+        String last = found.size() == limit ? found.lastKey() : null;
+        mine.scanned.add(new String[] {table.name(), from, last});
     }
 
     private void write(Mine mine) {
@@ -175,17 +178,23 @@ final class Model {
             checked.addAll(mine.read);
         }
         boolean mustAbort = checked.stream().anyMatch(each -> lastCommit.getOrDefault(each, 0L) > mine.commitsAtStart);
+        if (mine.transaction.isolation() == Isolation.SERIALISABLE && !mine.written.isEmpty()) {
+            mustAbort |= mine.scanned.stream().anyMatch(range -> lastWrite.entrySet().stream()
+                    .anyMatch(write -> isIn(write.getKey(), range) && write.getValue() > mine.commitsAtStart));
+        }
+        boolean expected = mustAbort;
         boolean aborted = false;
         try {
             mine.transaction.commit();
         } catch (AbortedException conflict) {
             aborted = true;
         }
-        assertEquals(mustAbort, aborted, () -> mine.transaction + " that wrote " + mine.written.keySet());
+        assertEquals(expected, aborted, () -> mine.transaction + " that wrote " + mine.written.keySet());
         if (!aborted) {
             commits++;
             mine.written.forEach((place, value) -> {
                 lastCommit.put(place.conflict(), commits);
+                lastWrite.put(List.of(place.table.name(), place.row), commits);
                 if (value.isEmpty()) {
                     committed.remove(place);
                 } else {
@@ -193,6 +202,12 @@ final class Model {
                 }
             });
         }
+    }
+
+    private static boolean isIn(List<String> key, String[] range) {
+        return key.getFirst().equals(range[0])
+                && key.getLast().compareTo(range[1]) >= 0
+                && (range[2] == null || key.getLast().compareTo(range[2]) <= 0);
     }
 
     private void sweep() {

@@ -26,6 +26,8 @@ class ModelTest {
                 Fault.CLEANED_IN_FLIGHT,
                 Fault.PRUNE_ABOVE_THE_MARK,
                 Fault.FORGET_READS,
+                Fault.FORGET_SCANS,
+                Fault.FORGET_KEYS,
                 Fault.LIMIT_BEFORE_VISIBILITY)) {
             boolean isFound = false;
             for (long seed = 0; seed < 40 && !isFound; seed++) {

@@ -26,8 +26,8 @@ final class World implements AutoCloseable {
     volatile MemoryTables.Hook hook = (point, table, row, mutation) -> {};
     final MemoryTables tables =
             new MemoryTables((point, table, row, mutation) -> hook.reached(point, table, row, mutation));
-    final Table rows = tables.create("rows", Granularity.ROW);
-    final Table cells = tables.create("cells", Granularity.CELL);
+    final Table rows = tables.create("rows", Granularity.ROW, true);
+    final Table cells = tables.create("cells", Granularity.CELL, true);
     final OracleServer server;
     final OracleClient oracle;
     private final List<OracleClient> clients = new ArrayList<>();

@@ -1,0 +1,65 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.state.AbortReason;
+import cedrat.oracle.state.StatusOracle;
+
+/// What the decide thread knows of itself, read at one moment by that thread. Whoever shows it works on this copy, so that
+/// deciding costs a few additions to plain numbers, and nothing is shared.
+///
+/// @param aborts by the ordinal of their reason
+/// @param tMax the newest timestamp of what the conflict map has forgotten
+/// @param outcomeBytes the memory of what is remembered of transactions: what O2 bounds by cleaning alone
+/// @param appended entries that the log was given
+/// @param acknowledged entries of which the log has said that they are kept
+record Reading(
+        long begun,
+        long committed,
+        long ended,
+        long[] aborts,
+        long refusals,
+        long newest,
+        long tMax,
+        long lowWaterMark,
+        long open,
+        long halfAborted,
+        long halfCommitted,
+        long outcomeBytes,
+        long rowBytes,
+        long keys,
+        long sessions,
+        long appended,
+        long acknowledged,
+        long logBytes,
+        long snapshotAge,
+        Durations.Copy replies,
+        Durations.Copy appends) {
+    static Reading of(StatusOracle oracle, Sessions sessions, Persister persister) {
+        AbortReason[] reasons = AbortReason.values();
+        long[] aborts = new long[reasons.length];
+        for (AbortReason reason : reasons) {
+            aborts[reason.ordinal()] = oracle.aborts(reason);
+        }
+        return new Reading(
+                oracle.begun(),
+                oracle.committed(),
+                oracle.ended(),
+                aborts,
+                persister.refusals(),
+                oracle.newest(),
+                oracle.forgottenTimestamp(),
+                oracle.lowWaterMark(),
+                oracle.open(),
+                oracle.halfAborted(),
+                oracle.halfCommitted(),
+                oracle.transactionBytes(),
+                oracle.rowBytes(),
+                oracle.keys(),
+                sessions.count(),
+                persister.appended(),
+                persister.acknowledged(),
+                persister.logBytes(),
+                persister.snapshotAge(),
+                persister.replyDurations().copy(),
+                persister.appendDurations().copy());
+    }
+}

@@ -1,0 +1,15 @@
+package cedrat.oracle.state;
+
+/// Why a transaction has aborted (S2).
+public enum AbortReason {
+    /// A row that it has written or read was committed since it began.
+    CONFLICT,
+    /// Such a row may have been committed and is forgotten (T_max).
+    FORGOTTEN,
+    /// A key in a range that it has scanned was written, or may have been.
+    SCAN,
+    /// Its client wanted so, or somebody who wanted to know what becomes of it.
+    RESOLVED,
+    /// Its session is over, or has not announced it.
+    EXPIRED
+}

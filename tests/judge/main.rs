@@ -1,0 +1,139 @@
+//! The black-box judge of the status oracle: histories that clients have recorded are judged by Elle's method, which knows
+//! nothing of timestamps, logs or locks.
+//!
+//! `judge FOLDER…`: each folder holds folders that are named by what is expected of the histories in them: a consistency
+//! model, such as `strict-serializable`, or with `not-` in front one that a history must not satisfy. That a planted fault
+//! is found shows that the judge can find one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use adya::{History, Opts, Valid, Workload, check};
+
+const NOT: &str = "not-";
+
+/// What is expected of a history.
+struct Expectation<'n> {
+    model: &'n str,
+    holds: bool,
+}
+
+impl<'n> Expectation<'n> {
+    fn named(folder: &'n str) -> Self {
+        match folder.strip_prefix(NOT) {
+            Some(model) => Expectation { model, holds: false },
+            None => Expectation { model: folder, holds: true },
+        }
+    }
+
+    /// What was found, or why that is wrong.
+    fn judge(&self, history: &str) -> Result<String, String> {
+        if !adya::model::all_models().contains(self.model) {
+            return Err(format!("nobody knows the model {}", self.model));
+        }
+        let history = History::from_json(history).map_err(|wrong| wrong.to_string())?;
+        let options = Opts { models: vec![self.model.into()], ..Opts::default() };
+        let report = check(&history, Workload::ListAppend, &options);
+        let found = format!("{} lines, {:?}", history.ops.len(), report.anomaly_types);
+        match report.valid {
+            Valid::Unknown => Err(format!("nothing can be said: {found}")),
+            Valid::True if self.holds => Ok(found),
+            Valid::False if !self.holds => Ok(found),
+            Valid::True => Err(format!("it satisfies {}: {found}", self.model)),
+            Valid::False => {
+                let explanations = report.anomalies.values().flatten().take(3).map(|each| &*each.explanation);
+                let explanations: Vec<_> = explanations.collect();
+                Err(format!("it is not {}: {found}\n{}", self.model, explanations.join("\n")))
+            }
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let read = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = Vec::new();
+    for entry in read {
+        paths.push(entry.map_err(|error| format!("{}: {error}", folder.display()))?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Judges all histories under a folder; returns how many were as expected, and how many were not.
+fn judge_all(folder: &Path) -> Result<(usize, usize), String> {
+    let (mut right, mut wrong) = (0, 0);
+    for expected in entries(folder)? {
+        let name = expected.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let expectation = Expectation::named(&name);
+        for path in entries(&expected)? {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            match expectation.judge(&text) {
+                Ok(found) => {
+                    right += 1;
+                    println!("{name:32} {:24} {found}", path.file_stem().unwrap_or_default().to_string_lossy());
+                }
+                Err(otherwise) => {
+                    wrong += 1;
+                    eprintln!("{}: {otherwise}", path.display());
+                }
+            }
+        }
+    }
+    Ok((right, wrong))
+}
+
+fn main() -> ExitCode {
+    let (mut right, mut wrong) = (0, 0);
+    for folder in std::env::args_os().skip(1) {
+        match judge_all(Path::new(&folder)) {
+            Ok(judged) => {
+                right += judged.0;
+                wrong += judged.1;
+            }
+            Err(error) => {
+                eprintln!("judge: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    println!("{right} histories are what they should be, {wrong} are not");
+    if right == 0 || wrong > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Expectation;
+
+    const SKEW: &str = r#"
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"invoke","process":1,"value":[]}
+        {"type":"ok","process":0,"value":[["r","x",[]],["r","y",[]],["append","x",1]]}
+        {"type":"ok","process":1,"value":[["r","x",[]],["r","y",[]],["append","y",2]]}
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"ok","process":0,"value":[["r","x",[1]],["r","y",[2]]]}
+    "#;
+
+    #[test]
+    fn write_skew_is_snapshot_isolation_and_not_serialisable() {
+        for (expectation, is_right) in [
+            ("strong-snapshot-isolation", true),
+            ("not-strong-snapshot-isolation", false),
+            ("strict-serializable", false),
+            ("not-strict-serializable", true),
+            ("no-model-of-this-name", false),
+            ("not-anything-known", false),
+        ] {
+            assert_eq!(Expectation::named(expectation).judge(SKEW).is_ok(), is_right, "{expectation}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_not_right() {
+        for history in ["", "{", r#"{"type":"ok","process":0,"value":[["r","x",[1]]]}"#] {
+            for expectation in ["strict-serializable", "not-strict-serializable"] {
+                assert!(Expectation::named(expectation).judge(history).is_err(), "{history} is {expectation}");
+            }
+        }
+    }
+}
