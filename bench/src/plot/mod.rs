@@ -10,6 +10,7 @@ use crate::report::{Point, grouped};
 use crate::systems::Result;
 
 mod heap;
+mod oracle;
 
 const SIZE: (u32, u32) = (760, 460);
 
@@ -43,6 +44,14 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
         let file = dir.join(format!("{}.svg", drawing.name));
         let area = SVGBackend::new(&file, SIZE).into_drawing_area();
         lines_by_threads(&area, drawing).map_err(|error| error.to_string())?;
+        drop(area);
+        files.push(file);
+    }
+    let curves = oracle::curves(&points);
+    if !curves.is_empty() {
+        let file = dir.join("oracle.svg");
+        let area = SVGBackend::new(&file, SIZE).into_drawing_area();
+        oracle::draw(&area, &curves).map_err(|error| error.to_string())?;
         drop(area);
         files.push(file);
     }

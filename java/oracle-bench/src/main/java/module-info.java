@@ -1,6 +1,8 @@
 /// Figures of the status oracle, beside those of a server that only echoes.
 module cedrat.oracle.bench {
     requires cedrat.oracle.client;
+    requires cedrat.oracle.log;
+    requires cedrat.oracle.log.embedded;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.server;
     requires cedrat.oracle.state;

@@ -1,17 +1,87 @@
 package cedrat.oracle.bench;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.OptionalDouble;
+import java.util.stream.Collectors;
 
-/// Prints figures: one JSON object a line.
-record Figures(String system, String params) {
-    void print(String metric, double value, String unit) {
-        System.out.printf(
-                Locale.ROOT,
-                "{\"bench\":\"oracle\",\"system\":\"%s\",\"params\":{%s},\"metric\":\"%s\",\"value\":%.4f,\"unit\":\"%s\"}%n",
-                system,
-                params,
-                metric,
-                value,
-                unit);
+/// What was measured, and what was to be reached.
+final class Figures {
+    /// One number. As JSON, a line that others read.
+    record Figure(String system, Map<String, Object> params, String metric, double value, String unit) {
+        String toJson() {
+            String all = params.entrySet().stream()
+                    .map(param -> "\"" + param.getKey() + "\":"
+                            + (param.getValue() instanceof Number ? param.getValue() : "\"" + param.getValue() + "\""))
+                    .collect(Collectors.joining(","));
+            return String.format(
+                    Locale.ROOT,
+                    "{\"bench\":\"oracle\",\"system\":\"%s\",\"params\":{%s},\"metric\":\"%s\",\"value\":%.4f,\"unit\":\"%s\"}",
+                    system,
+                    all,
+                    metric,
+                    value,
+                    unit);
+        }
+
+        @Override
+        public String toString() {
+            String all = params.entrySet().stream()
+                    .map(param -> param.getKey() + "=" + param.getValue())
+                    .collect(Collectors.joining(" "));
+            return String.format(Locale.ROOT, "  %-10s  %-40s  %-25s  %,14.2f %s", system, all, metric, value, unit);
+        }
+
+        private boolean fits(String system, String metric, Map<String, Object> params) {
+            return this.system.equals(system)
+                    && this.metric.equals(metric)
+                    && params.entrySet().stream()
+                            .allMatch(param -> param.getValue().equals(this.params.get(param.getKey())));
+        }
+    }
+
+    private final boolean json;
+    private final List<Figure> all = new ArrayList<>();
+    private final List<String> goals = new ArrayList<>();
+
+    /// They are printed as they come: as JSON, or for people.
+    Figures(boolean json) {
+        this.json = json;
+    }
+
+    void add(String system, Map<String, Object> params, String metric, double value, String unit) {
+        Figure figure = new Figure(system, params, metric, value, unit);
+        all.add(figure);
+        System.out.println(json ? figure.toJson() : figure);
+    }
+
+    /// The best value of those with these parameters.
+    OptionalDouble best(String system, String metric, Map<String, Object> params) {
+        return all.stream()
+                .filter(figure -> figure.fits(system, metric, params))
+                .mapToDouble(Figure::value)
+                .max();
+    }
+
+    void atLeast(String what, OptionalDouble reached, double wanted) {
+        goal(what, reached, "≥", wanted, reached.isPresent() && reached.getAsDouble() >= wanted);
+    }
+
+    void atMost(String what, OptionalDouble reached, double wanted) {
+        goal(what, reached, "≤", wanted, reached.isPresent() && reached.getAsDouble() <= wanted);
+    }
+
+    private void goal(String what, OptionalDouble reached, String sense, double wanted, boolean holds) {
+        String verdict = reached.isEmpty() ? "not measured" : holds ? "reached" : "MISSED";
+        String value = reached.isEmpty() ? "-" : String.format(Locale.ROOT, "%,.2f", reached.getAsDouble());
+        goals.add(
+                String.format(Locale.ROOT, "%-12s  %12s  (wanted %s %,.2f)  %s", verdict, value, sense, wanted, what));
+    }
+
+    /// What was reached of all goals: with the figures, or, if those are for other programs, beside them.
+    void printGoals() {
+        goals.forEach(json ? System.err::println : System.out::println);
     }
 }

@@ -1,5 +1,9 @@
 package cedrat.oracle.bench;
 
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
+
 /// How often each duration was seen, to about three in a hundred. For one thread at a time.
 final class Histogram {
     private static final int SUB_SHIFT = 5;
@@ -7,10 +11,12 @@ final class Histogram {
 
     private final long[] counts = new long[(Long.SIZE - SUB_SHIFT) * SUB];
     private long total;
+    private long sum;
 
     void add(long nanos) {
         counts[bucket(Math.max(0, nanos))]++;
         total++;
+        sum += nanos;
     }
 
     void add(Histogram other) {
@@ -18,6 +24,7 @@ final class Histogram {
             counts[bucket] += other.counts[bucket];
         }
         total += other.total;
+        sum += other.sum;
     }
 
     long total() {
@@ -35,6 +42,27 @@ final class Histogram {
             }
         }
         return 0;
+    }
+
+    double meanMicros() {
+        return total == 0 ? 0 : sum / 1e3 / total;
+    }
+
+    void write(DataOutput to) throws IOException {
+        for (long count : counts) {
+            to.writeLong(count);
+        }
+        to.writeLong(total);
+        to.writeLong(sum);
+    }
+
+    /// Adds what another process has written.
+    void read(DataInput from) throws IOException {
+        for (int bucket = 0; bucket < counts.length; bucket++) {
+            counts[bucket] += from.readLong();
+        }
+        total += from.readLong();
+        sum += from.readLong();
     }
 
     private static int bucket(long nanos) {

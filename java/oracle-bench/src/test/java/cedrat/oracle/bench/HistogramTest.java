@@ -2,6 +2,11 @@ package cedrat.oracle.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
 import org.junit.jupiter.api.Test;
 
 class HistogramTest {
@@ -19,5 +24,20 @@ class HistogramTest {
         sum.add(histogram);
         sum.add(Long.MAX_VALUE);
         assertEquals(1_000_001, sum.total());
+        assertEquals(500, histogram.meanMicros(), 1);
+    }
+
+    @Test
+    void anotherProcessReadsTheSame() throws IOException {
+        Histogram histogram = new Histogram();
+        histogram.add(3_000);
+        histogram.add(5_000);
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        histogram.write(new DataOutputStream(bytes));
+        Histogram read = new Histogram();
+        read.read(new DataInputStream(new ByteArrayInputStream(bytes.toByteArray())));
+        assertEquals(2, read.total());
+        assertEquals(4, read.meanMicros());
+        assertEquals(5, read.quantileMicros(1), 0.15);
     }
 }

@@ -39,9 +39,11 @@ final class Decider {
     private final Sessions sessions;
     private final Fault fault;
 
-    private final RequestReader request;
-    private final Rows writes = new Rows();
-    private final Rows reads = new Rows();
+    private final Requests requests;
+    /// That which is being decided.
+    private RequestReader request;
+
+    private final Rows none = new Rows();
     private final Keys keys = new Keys();
     private final KeyRanges ranges = new KeyRanges();
     private final RequestReader.KeyListener keysAndRanges = new RequestReader.KeyListener() {
@@ -71,7 +73,7 @@ final class Decider {
         this.persister = persister;
         this.fault = fault;
         sessions = new Sessions(oracle);
-        request = new RequestReader(options.rowsMax());
+        requests = new Requests(oracle, options.rowsMax());
         resume = () -> persister.guard(this::resume);
     }
 
@@ -165,19 +167,22 @@ final class Decider {
             hold(connection);
             return;
         }
+        requests.clear();
         while (!connection.finished && !isEnding()) {
             if (!mayDecide(connection)) {
                 hold(connection);
                 return;
             }
             try {
-                int length = request.next(connection.input.bytes(), connection.input.from(), connection.input.end());
+                int length = requests.next(connection.input);
                 if (length == 0) {
                     return;
                 }
+                request = requests.reader();
                 answer(connection);
                 connection.input.skip(length);
             } catch (ProtocolException refused) {
+                request = requests.reader();
                 if (refused.isFatal()) {
                     refuse(connection, request.id(), refused.code(), refused.getMessage());
                 } else {
@@ -208,15 +213,15 @@ final class Decider {
             }
             case Protocol.COMMIT -> {
                 if (isGivenOut(connection, request.start())) {
-                    readRows();
-                    value(connection, oracle.commit(request.start(), writes, reads, keys, ranges));
+                    readKeys();
+                    value(
+                            connection,
+                            oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
                 }
             }
             case Protocol.END -> {
                 if (isGivenOut(connection, request.start())) {
-                    writes.clear();
-                    reads.clear();
-                    value(connection, oracle.commit(request.start(), writes, reads));
+                    value(connection, oracle.commit(request.start(), none, none));
                 }
             }
             case Protocol.ABORT -> {
@@ -283,17 +288,7 @@ final class Decider {
         return true;
     }
 
-    private void readRows() {
-        writes.clear();
-        reads.clear();
-        int writeCount = request.writes();
-        for (int index = 0; index < writeCount; index++) {
-            writes.add(request.row(index));
-        }
-        int all = writeCount + request.reads();
-        for (int index = writeCount; index < all; index++) {
-            reads.add(request.row(index));
-        }
+    private void readKeys() {
         keys.clear();
         ranges.clear();
         if (request.hasKeys()) {

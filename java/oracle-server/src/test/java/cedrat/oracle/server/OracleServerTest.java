@@ -15,6 +15,7 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.ReplyReader;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
@@ -541,6 +542,42 @@ class OracleServerTest {
             assertEquals(start + 1, client.receive().value());
             for (int count = 2; count < 20_000; count++) {
                 assertEquals(count, client.receive().id());
+            }
+        }
+    }
+
+    /// More requests than are opened at a time come together, some of which are refused: each is answered in its
+    /// turn, by the rows that it has and no other's.
+    @Test
+    void manyThatComeTogetherAreAnsweredInTheirTurn() throws Exception {
+        long[] none = {};
+        try (OracleServer server = start(new VolatileLog());
+                RawClient client = new RawClient(server, SESSION)) {
+            long[] starts = new long[100];
+            for (int at = 0; at < starts.length; at++) {
+                starts[at] = client.begin();
+            }
+            for (int at = 0; at < starts.length; at++) {
+                // Of ten that write the same row the first commits.
+                client.out.commit(at, starts[at], new long[] {1000 + at / 10, 2000 + at}, 2, none, 0);
+                if (at % 7 == 0) {
+                    client.out.plain((byte) 99, 1000 + at);
+                }
+                if (at % 9 == 0) {
+                    client.out.commit(3000 + at, starts[at], new long[] {0}, 1, none, 0);
+                }
+            }
+            client.send();
+            for (int at = 0; at < starts.length; at++) {
+                ReplyReader reply = client.receive();
+                assertEquals(at, reply.id());
+                assertEquals(at % 10 == 0, reply.value() > starts[at], "transaction " + at);
+                if (at % 7 == 0) {
+                    client.refused(ErrorCode.UNSUPPORTED, false);
+                }
+                if (at % 9 == 0) {
+                    client.refused(ErrorCode.RESERVED_ROW, false);
+                }
             }
         }
     }

@@ -1,0 +1,428 @@
+package cedrat.oracle.bench;
+
+import cedrat.oracle.bench.Child.Program;
+import cedrat.oracle.server.Main;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalDouble;
+import java.util.concurrent.Callable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+
+/// `./x bench oracle`: the load of the paper (ReTSO §4), on the status oracle and beside it on others, by
+/// turns.
+@Command(
+        name = "bench oracle",
+        mixinStandardHelpOptions = true,
+        description = "Transactions of 0 to 20 random rows out of 20 million, begun and committed by client processes.")
+public final class OracleBench implements Callable<Integer> {
+    /// Of two cores the server has one at least.
+    private static final int CLIENT_PROCESSES_MAX = 2;
+
+    private static final long KEY_SPACE = 20_000_000;
+    private static final int CLEANED = 100;
+    private static final int OUTSTANDING_WARM = 100;
+    private static final int ROWS_LOG2 = 25;
+    /// The map of rows, and half as much for all else.
+    private static final List<String> HEAP = List.of("-Xms768m", "-Xmx768m");
+
+    /// An older Netty, which Omid uses, would be slowed down by warnings.
+    private static final String UNSAFE = "--sun-misc-unsafe-memory-access=allow";
+
+    private static final List<String> CLIENT_JVM =
+            List.of("-XX:+UseSerialGC", "-Xmx512m", "--enable-native-access=ALL-UNNAMED", UNSAFE);
+
+    /// Its conflict map takes 1.6 GB, of which a collector that marks in the background would never let go.
+    private static final List<String> OMID_JVM = List.of("-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", UNSAFE);
+
+    /// How much is asked for at a time.
+    record Pressure(int clients, int outstanding) {}
+
+    /// As the paper: one transaction at a time; Figure 3; and three clients that keep the server's buffer
+    /// full. One client with as many as each of these is what suits Omid best.
+    private static final List<Pressure> PRESSURES = List.of(
+            new Pressure(1, 1),
+            new Pressure(1, 100),
+            new Pressure(2, 100),
+            new Pressure(4, 100),
+            new Pressure(8, 100),
+            new Pressure(16, 100),
+            new Pressure(1, 1000),
+            new Pressure(3, 1000));
+
+    private static final List<Pressure> QUICK = List.of(new Pressure(1, 1), new Pressure(4, 100));
+
+    /// A system in a setting.
+    ///
+    /// @param params what tells it from the same system in another setting
+    /// @param server what its server runs
+    /// @param arguments the server's arguments
+    /// @param peer its clients' class
+    /// @param clientClassPath where that is
+    /// @param logs whether it leaves a log that can be replayed
+    record Target(
+            String system,
+            Map<String, Object> params,
+            Program server,
+            List<String> arguments,
+            String peer,
+            String clientClassPath,
+            boolean logs) {}
+
+    @Option(names = "--quick", description = "Short points: to see that all works, not to be quoted.")
+    private boolean quick;
+
+    @Option(names = "--json", description = "One JSON object a line on the standard output, and nothing else there.")
+    private boolean json;
+
+    @Option(
+            names = "--only",
+            paramLabel = "NAME=VALUE",
+            description = "Only points with this parameter, or `system=NAME`. May be given more than once.")
+    private Map<String, String> only = new HashMap<>();
+
+    @Option(names = "--seconds", paramLabel = "S", description = "Seconds of a point.")
+    private Integer seconds;
+
+    @Option(
+            names = "--steady",
+            paramLabel = "MINUTES",
+            description =
+                    "For so long, four fifths of what three clients can get: the longest gap between replies, and the"
+                            + " collector's pauses.")
+    private Integer steadyMinutes;
+
+    @Option(
+            names = "--server-options",
+            paramLabel = "FILE",
+            required = true,
+            description = "Arguments of the oracle's virtual machine.")
+    private Path serverOptions;
+
+    @Option(names = "--library", paramLabel = "FILE", required = true, description = "libcedrat.")
+    private Path library;
+
+    @Option(
+            names = "--omid",
+            paramLabel = "FILE",
+            description = "Holds the class path of Apache Omid; without it, Omid is left out.")
+    private Path omid;
+
+    private Figures figures;
+
+    OracleBench() {}
+
+    /// The command.
+    public static void main(String[] arguments) {
+        System.exit(new CommandLine(new OracleBench()).execute(arguments));
+    }
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        figures = new Figures(json);
+        List<Target> targets = targets();
+        boolean right = true;
+        if (steadyMinutes != null) {
+            for (Target target : targets) {
+                right &= !wants(target, new Pressure(16, 100)) || steady(target);
+            }
+            return right ? 0 : 1;
+        }
+        for (Pressure pressure : quick ? QUICK : PRESSURES) {
+            for (Target target : targets) {
+                right &= !wants(target, pressure) || run(target, pressure);
+            }
+        }
+        goals();
+        return right ? 0 : 1;
+    }
+
+    // ---- what is measured ----
+
+    private List<Target> targets() throws IOException {
+        List<Target> targets = new ArrayList<>();
+        for (String log : Logs.KINDS) {
+            targets.add(new Target(
+                    "cedrat",
+                    Map.of("log", log),
+                    new Program(oracleJvm(), Main.class.getName()),
+                    List.of("serve", "--port", "0", "--rows-log2", "" + ROWS_LOG2, "--log", log),
+                    CedratPeer.class.getName(),
+                    System.getProperty("java.class.path"),
+                    Logs.keeps(log)));
+        }
+        targets.add(new Target(
+                "echo",
+                Map.of("log", "none"),
+                new Program(CLIENT_JVM, EchoServer.class.getName()),
+                List.of(),
+                EchoPeer.class.getName(),
+                System.getProperty("java.class.path"),
+                false));
+        if (omid != null) {
+            String classPath = Files.readString(omid).strip();
+            for (String batch : List.of("default", "tuned")) {
+                targets.add(new Target(
+                        "omid-null",
+                        Map.of("log", "none", "batch", batch),
+                        new Program(classPath, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
+                        List.of(batch),
+                        "cedrat.oracle.bench.omid.OmidPeer",
+                        classPath,
+                        false));
+            }
+        }
+        return targets;
+    }
+
+    private List<String> oracleJvm() {
+        List<String> jvm = new ArrayList<>(HEAP);
+        jvm.add("@" + serverOptions);
+        jvm.add("-Dcedrat.library=" + library);
+        return jvm;
+    }
+
+    private static Map<String, Object> params(Target target, Pressure pressure) {
+        Map<String, Object> params = new LinkedHashMap<>(target.params());
+        params.put("clients", pressure.clients());
+        params.put("outstanding", pressure.outstanding());
+        return params;
+    }
+
+    private boolean wants(Target target, Pressure pressure) {
+        Map<String, Object> all = params(target, pressure);
+        all.put("system", target.system());
+        return only.entrySet().stream()
+                .allMatch(param -> !all.containsKey(param.getKey())
+                        || all.get(param.getKey()).toString().equals(param.getValue()));
+    }
+
+    // ---- a point ----
+
+    /// What a point is made of, beside target and pressure.
+    ///
+    /// @param perSecond transactions a second that are asked for; 0 for as many as there can be
+    /// @param gcLog where the server's virtual machine is to say what its collector does; `null` for nowhere
+    private record Course(int warmUpSeconds, int seconds, double perSecond, Path gcLog) {}
+
+    /// What came out of a point.
+    private record Measured(Results results, double seconds, Duration clientTime, Duration serverTime) {
+        double committedPerSecond() {
+            return (results.commits.total() - results.aborted) / seconds;
+        }
+    }
+
+    private boolean run(Target target, Pressure pressure) throws IOException, InterruptedException {
+        int measured = seconds != null ? seconds : quick ? 2 : 8;
+        return measure(target, pressure, new Course(quick ? 3 : 10, measured, 0, null)) != null;
+    }
+
+    /// Measures a point and adds its figures; `null` if an answer was wrong, or the log does not hold what
+    /// was acknowledged.
+    private Measured measure(Target target, Pressure pressure, Course course) throws IOException, InterruptedException {
+        Map<String, Object> params = params(target, pressure);
+        if (course.perSecond() > 0) {
+            params.put("per_second", Math.round(course.perSecond()));
+        }
+        System.err.println(target.system() + " " + params);
+        Path data = target.logs() ? Logs.newDirectory() : null;
+        try {
+            if (data != null) {
+                figures.add(
+                        target.system(),
+                        params,
+                        "disk_write_p50_us",
+                        Disk.write(data).quantileMicros(0.5),
+                        "us");
+            }
+            Measured measured = load(target, pressure, course, data);
+            add(target, params, measured);
+            if (!measured.results().wrong().isEmpty()) {
+                System.err.println("wrong: " + measured.results().wrong());
+                return null;
+            }
+            return data == null || replays(target, params, measured.results(), data) ? measured : null;
+        } finally {
+            if (data != null) {
+                Logs.delete(data);
+            }
+        }
+    }
+
+    private Measured load(Target target, Pressure pressure, Course course, Path data)
+            throws IOException, InterruptedException {
+        List<String> arguments = new ArrayList<>(target.arguments());
+        if (data != null) {
+            arguments.addAll(Logs.arguments(target.params().get("log").toString(), data));
+        }
+        Program server = target.server();
+        if (course.gcLog() != null) {
+            List<String> jvm = new ArrayList<>(server.jvm());
+            jvm.add("-Xlog:gc,safepoint:file=" + course.gcLog());
+            server = new Program(server.classPath(), jvm, server.mainClass());
+        }
+        List<Child> clients = new ArrayList<>();
+        try (Child process = new Child(server, arguments)) {
+            int port = process.awaitAddress().getPort();
+            int processes = Math.min(pressure.clients(), CLIENT_PROCESSES_MAX);
+            for (int number = 0; number < processes; number++) {
+                int connections = (pressure.clients() + number) / processes;
+                clients.add(
+                        client(target, pressure, course, port, connections, course.perSecond() / processes, number));
+            }
+            Thread.sleep(Duration.ofSeconds(course.warmUpSeconds()));
+            tell(clients, Phase.SETTLING);
+            Thread.sleep(Duration.ofSeconds(1));
+            Duration serverBefore = process.time();
+            Duration clientBefore = time(clients);
+            long before = System.nanoTime();
+            tell(clients, Phase.MEASURING);
+            Thread.sleep(Duration.ofSeconds(course.seconds()));
+            tell(clients, Phase.ENDING);
+            double passed = (System.nanoTime() - before) / 1e9;
+            Duration clientTime = time(clients).minus(clientBefore);
+            Duration serverTime = process.time().minus(serverBefore);
+            Results results = new Results();
+            for (Child client : clients) {
+                results.add(client.awaitResults());
+            }
+            return new Measured(results, passed, clientTime, serverTime);
+        } finally {
+            clients.forEach(Child::close);
+        }
+    }
+
+    private static Child client(
+            Target target, Pressure pressure, Course course, int port, int connections, double perSecond, int number)
+            throws IOException {
+        List<String> arguments = new ArrayList<>(List.of("--peer", target.peer(), "--host", "127.0.0.1"));
+        Map<String, Object> values = Map.of(
+                "port", port,
+                "connections", connections,
+                "outstanding", pressure.outstanding(),
+                "outstanding-warm", Math.max(pressure.outstanding(), OUTSTANDING_WARM),
+                "key-space", KEY_SPACE,
+                "cleaned", CLEANED,
+                "per-second", perSecond,
+                "seed", 1000L * number);
+        values.forEach((name, value) -> arguments.addAll(List.of("--" + name, value.toString())));
+        if (target.logs()) {
+            arguments.add("--keep");
+        }
+        return new Child(new Program(target.clientClassPath(), CLIENT_JVM, ClientProcess.class.getName()), arguments);
+    }
+
+    private static void tell(List<Child> clients, Phase phase) throws IOException {
+        for (Child client : clients) {
+            client.tell(phase);
+        }
+    }
+
+    private static Duration time(List<Child> clients) {
+        return clients.stream().map(Child::time).reduce(Duration.ZERO, Duration::plus);
+    }
+
+    private void add(Target target, Map<String, Object> params, Measured measured) {
+        Results results = measured.results();
+        double count = Math.max(1, results.commits.total());
+        figures.add(target.system(), params, "commits_per_s", measured.committedPerSecond(), "1/s");
+        figures.add(target.system(), params, "p50_us", results.commits.quantileMicros(0.50), "us");
+        figures.add(target.system(), params, "p99_us", results.commits.quantileMicros(0.99), "us");
+        figures.add(target.system(), params, "mean_us", results.commits.meanMicros(), "us");
+        figures.add(target.system(), params, "start_p50_us", results.starts.quantileMicros(0.50), "us");
+        figures.add(target.system(), params, "abort_rate", results.aborted / count, "1");
+        figures.add(target.system(), params, "longest_gap_ms", results.longestGap / 1e6, "ms");
+        figures.add(
+                target.system(),
+                params,
+                "client_cpu_us_per_commit",
+                measured.clientTime().toNanos() / 1e3 / count,
+                "us");
+        figures.add(
+                target.system(),
+                params,
+                "server_cpu_us_per_commit",
+                measured.serverTime().toNanos() / 1e3 / count,
+                "us");
+    }
+
+    /// Whether the log that the server has left holds exactly the commits that were acknowledged.
+    private boolean replays(Target target, Map<String, Object> params, Results results, Path data) throws IOException {
+        ReplayProcess.Seen seen;
+        List<String> arguments = List.of(target.params().get("log").toString(), data.toString(), "" + ROWS_LOG2);
+        Program program = new Program(oracleJvm(), ReplayProcess.class.getName());
+        try (Child replay = new Child(program, arguments);
+                DataInputStream in = replay.output()) {
+            seen = ReplayProcess.Seen.read(in);
+        }
+        String difference = results.acknowledged.difference(seen.commits(), seen.after());
+        if (difference != null) {
+            System.err.println("wrong: acknowledged, and in the log: " + difference);
+            return false;
+        }
+        figures.add(
+                target.system(), params, "replay_commits_per_s", seen.commits().count() * 1e9 / seen.nanos(), "1/s");
+        return true;
+    }
+
+    // ---- steadiness ----
+
+    private boolean steady(Target target) throws IOException, InterruptedException {
+        Measured full = measure(target, new Pressure(3, 1000), new Course(10, 10, 0, null));
+        if (full == null) {
+            return false;
+        }
+        Path gcLog = Files.createTempFile("oracle-gc", ".log");
+        try {
+            Course course = new Course(10, steadyMinutes * 60, 0.8 * full.committedPerSecond(), gcLog);
+            Pressure pressure = new Pressure(16, 100);
+            if (measure(target, pressure, course) == null) {
+                return false;
+            }
+            Map<String, Object> params = params(target, pressure);
+            params.put("per_second", Math.round(course.perSecond()));
+            Pauses pauses = Pauses.of(Files.readAllLines(gcLog));
+            figures.add(target.system(), params, "gc_pauses", pauses.count(), "1");
+            figures.add(target.system(), params, "gc_pause_max_ms", pauses.longestMillis(), "ms");
+            figures.add(target.system(), params, "allocation_stalls", pauses.stalls(), "1");
+        } finally {
+            Files.delete(gcLog);
+        }
+        return true;
+    }
+
+    // ---- goals ----
+
+    private void goals() {
+        Map<String, Object> one = Map.of("clients", 1, "outstanding", 1);
+        OptionalDouble embedded = figures.best("cedrat", "commits_per_s", Map.of("log", "embedded"));
+        OptionalDouble tuned = figures.best("omid-null", "commits_per_s", Map.of("batch", "tuned"));
+        OptionalDouble ratio = embedded.isPresent() && tuned.isPresent()
+                ? OptionalDouble.of(embedded.getAsDouble() / tuned.getAsDouble())
+                : OptionalDouble.empty();
+        figures.atLeast("commits/s, log in the server / Omid with nothing persisted, tuned", ratio, 10);
+        figures.atLeast("commits/s, log in the server", embedded, 400_000);
+        figures.atMost("µs of a commit alone, log in the server", one("embedded", one), 200);
+        figures.atLeast(
+                "commits/s, log in BookKeeper",
+                figures.best("cedrat", "commits_per_s", Map.of("log", "bookkeeper")),
+                100_000);
+        figures.atMost("µs of a commit alone, log in BookKeeper", one("bookkeeper", one), 1_000);
+        figures.printGoals();
+    }
+
+    private OptionalDouble one(String log, Map<String, Object> one) {
+        Map<String, Object> params = new HashMap<>(one);
+        params.put("log", log);
+        return figures.best("cedrat", "p50_us", params);
+    }
+}

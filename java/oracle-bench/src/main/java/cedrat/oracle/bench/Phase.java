@@ -1,0 +1,13 @@
+package cedrat.oracle.bench;
+
+/// Where a measurement is: ahead only.
+enum Phase {
+    /// Many transactions at a time, so that what runs is compiled.
+    WARM_UP,
+    /// As many as are wanted, and nothing counts yet.
+    SETTLING,
+    /// What is answered counts.
+    MEASURING,
+    /// No transaction begins any more.
+    ENDING
+}

@@ -1,0 +1,117 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.RequestReader;
+import cedrat.oracle.state.Rows;
+import cedrat.oracle.state.StatusOracle;
+import cedrat.oracle.transport.Input;
+
+/// The requests that come next in the input of a connection, some at a time: the oracle is told what all of
+/// them look for before it decides the first, and then waits for memory once instead of once for each.
+///
+/// Used again and again, for one connection after the other.
+final class Requests {
+    /// So many are opened at a time. More gain little, and their rows would not stay in the nearest cache.
+    private static final int COUNT_MAX = 16;
+
+    private final StatusOracle oracle;
+    private final RequestReader[] readers = new RequestReader[COUNT_MAX];
+    private final Rows[] writes = new Rows[COUNT_MAX];
+    private final Rows[] reads = new Rows[COUNT_MAX];
+    private final int[] lengths = new int[COUNT_MAX];
+    private int count;
+    private int at = -1;
+    /// What is wrong with the last of them; `null` if nothing is.
+    private ProtocolException refused;
+
+    /// Requests of `rowsMax` rows at most, for this oracle.
+    Requests(StatusOracle oracle, int rowsMax) {
+        this.oracle = oracle;
+        for (int each = 0; each < COUNT_MAX; each++) {
+            readers[each] = new RequestReader(rowsMax);
+            writes[each] = new Rows();
+            reads[each] = new Rows();
+        }
+    }
+
+    /// Forgets what was opened: it may be another's, or may have moved.
+    void clear() {
+        count = 0;
+        at = -1;
+        refused = null;
+    }
+
+    /// Goes on to the next request. Returns its length; 0 if not all of it is there yet.
+    ///
+    /// @throws ProtocolException if it is none; [#reader] then knows the number of who has asked, if anybody
+    ///     does
+    int next(Input input) throws ProtocolException {
+        if (++at >= count) {
+            open(input);
+        }
+        if (count == 0) {
+            return 0;
+        }
+        if (at == count - 1 && refused != null) {
+            throw refused;
+        }
+        return lengths[at];
+    }
+
+    private void open(Input input) {
+        clear();
+        at = 0;
+        byte[] bytes = input.bytes();
+        int from = input.from();
+        while (count < COUNT_MAX && refused == null) {
+            try {
+                int length = readers[count].next(bytes, from, input.end());
+                if (length == 0) {
+                    return;
+                }
+                if (readers[count].kind() == Protocol.COMMIT) {
+                    expect(count);
+                }
+                lengths[count] = length;
+                from += length;
+            } catch (ProtocolException wrong) {
+                refused = wrong;
+            }
+            count++;
+        }
+    }
+
+    private void expect(int which) {
+        RequestReader reader = readers[which];
+        int writeCount = reader.writes();
+        int all = writeCount + reader.reads();
+        Rows written = writes[which];
+        written.clear();
+        for (int index = 0; index < writeCount; index++) {
+            written.add(reader.row(index));
+        }
+        Rows read = reads[which];
+        read.clear();
+        for (int index = writeCount; index < all; index++) {
+            read.add(reader.row(index));
+        }
+        oracle.expect(read);
+        oracle.expect(written);
+    }
+
+    /// The present request.
+    RequestReader reader() {
+        return readers[at];
+    }
+
+    /// The rows that it has written, if it is a commit.
+    Rows writes() {
+        return writes[at];
+    }
+
+    /// The rows that it has read.
+    Rows reads() {
+        return reads[at];
+    }
+}
