@@ -6,6 +6,7 @@ module cedrat.oracle.bench {
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.server;
     requires cedrat.oracle.state;
+    requires cedrat.services;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;

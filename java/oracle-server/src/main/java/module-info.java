@@ -18,6 +18,8 @@ module cedrat.oracle.server {
 
     exports cedrat.oracle.server;
 
+    uses cedrat.oracle.log.SharedLogs;
+
     opens cedrat.oracle.server to
             info.picocli;
 }

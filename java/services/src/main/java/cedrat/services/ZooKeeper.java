@@ -87,6 +87,14 @@ public final class ZooKeeper implements AutoCloseable {
         return ask("dump").lines().anyMatch(line -> line.strip().endsWith(end));
     }
 
+    /// How many nodes below this one are held by somebody's session.
+    public long ephemeralsBelow(String path) throws IOException {
+        return ask("dump")
+                .lines()
+                .filter(line -> line.strip().startsWith(path + "/"))
+                .count();
+    }
+
     /// Kills it.
     @Override
     public void close() {

@@ -2,45 +2,70 @@ package cedrat.oracle.client;
 
 import java.net.InetSocketAddress;
 import java.time.Duration;
-import java.util.Objects;
+import java.util.List;
 
 /// How a client is to run.
 ///
-/// @param server where the oracle listens
+/// @param servers where servers of the oracle are; one at a time serves, and the client finds out which
 /// @param patience so long do requests wait for a connection; then they fail with [UnavailableException]
+/// @param silence with several servers: one that answers nothing for so long is left for the next. It may only
+///     be slow; what is asked again means the same
 /// @param reconnectMin after so long a lost connection is tried again, at first
-/// @param reconnectMax and at last; the time doubles in between
+/// @param reconnectMax and at last; the time doubles each time that all servers were tried
 /// @param outstandingMax so many requests of a client may be unanswered; one more fails
 public record ClientOptions(
-        InetSocketAddress server, Duration patience, Duration reconnectMin, Duration reconnectMax, int outstandingMax) {
+        List<InetSocketAddress> servers,
+        Duration patience,
+        Duration silence,
+        Duration reconnectMin,
+        Duration reconnectMax,
+        int outstandingMax) {
     /// Checks them.
     public ClientOptions {
-        Objects.requireNonNull(server);
+        servers = List.copyOf(servers);
+        if (servers.isEmpty()) {
+            throw new IllegalArgumentException("no server is named");
+        }
+        check(silence.toMillis() >= SILENCE_PARTS, "silence");
         check(patience.isPositive(), "patience");
         check(reconnectMin.isPositive(), "reconnectMin");
         check(reconnectMax.compareTo(reconnectMin) >= 0, "reconnectMax");
         check(outstandingMax > 0, "outstandingMax");
     }
 
-    /// A client of the oracle there: 30 seconds of patience, 10 ms to 1 s between attempts, 10,000
-    /// outstanding requests.
-    public static ClientOptions of(InetSocketAddress server) {
-        return new ClientOptions(server, Duration.ofSeconds(30), Duration.ofMillis(10), Duration.ofSeconds(1), 10_000);
+    /// So often within that time is it looked whether a server was heard.
+    static final int SILENCE_PARTS = 4;
+
+    /// A client of the oracle with these servers: 30 seconds of patience, 1 of silence, 10 ms to 1 s between
+    /// attempts, 10,000 outstanding requests.
+    public static ClientOptions of(InetSocketAddress... servers) {
+        return new ClientOptions(
+                List.of(servers),
+                Duration.ofSeconds(30),
+                Duration.ofSeconds(1),
+                Duration.ofMillis(10),
+                Duration.ofSeconds(1),
+                10_000);
     }
 
     /// The same, with another patience.
     public ClientOptions withPatience(Duration other) {
-        return new ClientOptions(server, other, reconnectMin, reconnectMax, outstandingMax);
+        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax);
+    }
+
+    /// The same, with another time that a server may be silent.
+    public ClientOptions withSilence(Duration other) {
+        return new ClientOptions(servers, patience, other, reconnectMin, reconnectMax, outstandingMax);
     }
 
     /// The same, with other times between attempts to connect.
     public ClientOptions withReconnect(Duration min, Duration max) {
-        return new ClientOptions(server, patience, min, max, outstandingMax);
+        return new ClientOptions(servers, patience, silence, min, max, outstandingMax);
     }
 
     /// The same, with another limit.
     public ClientOptions withOutstandingMax(int max) {
-        return new ClientOptions(server, patience, reconnectMin, reconnectMax, max);
+        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max);
     }
 
     private static void check(boolean holds, String what) {

@@ -40,6 +40,8 @@ import java.util.concurrent.TimeUnit;
 ///   ever.
 /// - C3  Nothing is guessed: what was not answered when patience ended fails with [UnavailableException], and
 ///   whose commit that was stays open for the session until it is resolved.
+/// - C4  Of several servers the one is asked that answers: who waits for his turn does not listen, and who is
+///   silent for too long is left for the next, in turn.
 ///
 /// **Threads:** it lives on one thread, which calls [Replies] too; all methods but [#execute] are to be
 /// called by that thread.
@@ -90,6 +92,11 @@ public final class Pipeline<T> {
     private int sessionTimeoutMs;
     private boolean saidSomething;
     private int silentTicks;
+    /// Which of the servers is, or will be, connected to.
+    private int server;
+    private Future<?> watch;
+    /// For how many parts of the time that a server may be silent this one was.
+    private int silentParts;
     private OracleException closedBecause;
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
 
@@ -314,14 +321,19 @@ public final class Pipeline<T> {
             impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
         }
         Line attempt = new Line();
+        boolean isOneOfMany = options.servers().size() > 1;
+        long connectMs = (isOneOfMany ? options.silence() : options.patience()).toMillis();
+        if (isOneOfMany && watch == null) {
+            long partMs = options.silence().toMillis() / ClientOptions.SILENCE_PARTS;
+            watch = loop.scheduleWithFixedDelay(this::watch, partMs, partMs, TimeUnit.MILLISECONDS);
+        }
         ChannelFuture connecting = new Bootstrap()
                 .group(loop)
                 .channel(transport.client())
                 .option(ChannelOption.TCP_NODELAY, true)
-                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int)
-                        options.patience().toMillis())
+                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) connectMs)
                 .handler(attempt)
-                .connect(options.server());
+                .connect(options.servers().get(server));
         connecting.addListener(done -> {
             if (done.isSuccess()) {
                 connected(attempt);
@@ -339,6 +351,7 @@ public final class Pipeline<T> {
         }
         line = attempt;
         silentTicks = 0;
+        silentParts = 0;
         out.clear();
         out.hello(HELLO_ID, Protocol.VERSION, Protocol.VERSION, session);
         announce();
@@ -379,8 +392,25 @@ public final class Pipeline<T> {
         if (impatience == null) {
             impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
         }
+        server = (server + 1) % options.servers().size();
+        if (server != 0) {
+            loop.execute(this::connect);
+            return;
+        }
         loop.schedule(this::connect, reconnectMs, TimeUnit.MILLISECONDS);
         reconnectMs = Math.min(2 * reconnectMs, options.reconnectMax().toMillis());
+    }
+
+    /// C4. Parts that this client has counted, not time that has passed: one that was stopped itself has heard
+    /// nothing of anybody.
+    private void watch() {
+        if (line == null || closedBecause != null) {
+            return;
+        }
+        silentParts = outstanding == 0 && line.isWelcome ? 0 : silentParts + 1;
+        if (silentParts > ClientOptions.SILENCE_PARTS) {
+            line.channel.close();
+        }
     }
 
     /// C3.
@@ -391,7 +421,7 @@ public final class Pipeline<T> {
 
     private UnavailableException unavailable() {
         return new UnavailableException(
-                "the oracle at " + options.server() + " was not to be reached for "
+                "the oracle at " + options.servers() + " was not to be reached for "
                         + options.patience().toMillis() + " ms; whether the request was carried out is not known",
                 null);
     }
@@ -458,6 +488,9 @@ public final class Pipeline<T> {
         if (ticks != null) {
             ticks.cancel(false);
         }
+        if (watch != null) {
+            watch.cancel(false);
+        }
         failAll(why);
         if (line == null) {
             closed.complete(null);
@@ -476,6 +509,7 @@ public final class Pipeline<T> {
     private final class Line extends ChannelInboundHandlerAdapter {
         private final Input input = new Input();
         private Channel channel;
+        private boolean isWelcome;
 
         @Override
         public void handlerAdded(ChannelHandlerContext context) {
@@ -489,6 +523,7 @@ public final class Pipeline<T> {
                 if (line == this) {
                     input.add(bytes);
                     silentTicks = 0;
+                    silentParts = 0;
                     read();
                 }
             } catch (ProtocolException nonsense) {
@@ -587,6 +622,7 @@ public final class Pipeline<T> {
     }
 
     private void welcome() {
+        line.isWelcome = true;
         reconnectMs = options.reconnectMin().toMillis();
         impatient = false;
         if (impatience != null) {

@@ -1,10 +1,13 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.log.embedded.EmbeddedLog;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ServiceLoader;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -17,7 +20,9 @@ final class LogOptions {
         /// Keeps nothing.
         NONE,
         /// Keeps them in a directory of this machine.
-        EMBEDDED
+        EMBEDDED,
+        /// Keeps them in BookKeeper, for several servers of which one serves.
+        BOOKKEEPER
     }
 
     @Spec(Spec.Target.MIXEE)
@@ -28,7 +33,7 @@ final class LogOptions {
             paramLabel = "KIND",
             required = true,
             description =
-                    "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
+                    "Where decisions are kept: ${COMPLETION-CANDIDATES}. With embedded, in the directory that --data names. With bookkeeper, in ledgers that --zookeeper leads to: of all servers with the same --zookeeper and --path one serves, and the others wait for their turn. With none, nothing survives the end of the server, and timestamps begin at 1 again.")
     private Kind kind;
 
     @Option(
@@ -37,6 +42,36 @@ final class LogOptions {
             description =
                     "With --log embedded: the directory of the log, on a local disk; made if it is not there. One server at a time can have it.")
     private Path data;
+
+    @Option(
+            names = "--zookeeper",
+            paramLabel = "HOST:PORT[,...]",
+            description = "With --log bookkeeper: the ZooKeeper that the bookies have.")
+    private String zooKeeper;
+
+    @Option(
+            names = "--path",
+            paramLabel = "PATH",
+            defaultValue = "/cedrat/oracle",
+            description =
+                    "With --log bookkeeper: the node of ZooKeeper below which this oracle's servers meet (default: ${DEFAULT-VALUE}).")
+    private String path;
+
+    @Option(
+            names = "--zookeeper-session-ms",
+            paramLabel = "MS",
+            defaultValue = "4000",
+            description =
+                    "With --log bookkeeper: a server that ZooKeeper has not heard for so long stops, and another takes over (default: ${DEFAULT-VALUE}).")
+    private long zooKeeperSessionMs;
+
+    @Option(
+            names = "--ledger-bytes-max",
+            paramLabel = "N",
+            defaultValue = "67108864",
+            description =
+                    "With --log bookkeeper: a ledger of so many bytes is followed by another; room comes back by whole ledgers (default: ${DEFAULT-VALUE}).")
+    private long ledgerBytesMax;
 
     @Option(
             names = "--log-bytes-max",
@@ -52,23 +87,49 @@ final class LogOptions {
         return bytesMax;
     }
 
-    /// A log that is to be opened.
-    Log make() {
+    /// A log that is to be opened. Other servers that share it are told of this one by `server`.
+    Log make(String server) {
         return switch (kind) {
             case NONE -> new VolatileLog();
-            case EMBEDDED -> new EmbeddedLog(EmbeddedLog.Options.keeping(data(), bytesMax));
+            case EMBEDDED -> embedded();
+            case BOOKKEEPER -> shared(server);
         };
     }
 
     /// A log that is there already; none is made.
     Log existing() {
-        if (kind == Kind.NONE) {
-            throw new ParameterException(spec.commandLine(), "--log none keeps nothing that could be shown");
+        switch (kind) {
+            case NONE -> throw new ParameterException(
+                    spec.commandLine(), "--log none keeps nothing that could be shown");
+            case BOOKKEEPER -> throw new ParameterException(
+                    spec.commandLine(), "--log bookkeeper: to open it is to take it from the server that has it");
+            case EMBEDDED -> {
+                if (!Files.isDirectory(data())) {
+                    throw new ParameterException(spec.commandLine(), "there is no directory " + data);
+                }
+                return embedded();
+            }
         }
-        if (!Files.isDirectory(data())) {
-            throw new ParameterException(spec.commandLine(), "there is no directory " + data);
+        throw new AssertionError(kind);
+    }
+
+    private Log embedded() {
+        return new EmbeddedLog(EmbeddedLog.Options.keeping(data(), bytesMax));
+    }
+
+    private Log shared(String server) {
+        if (zooKeeper == null) {
+            throw new ParameterException(
+                    spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, which knows the bookies");
         }
-        return make();
+        SharedLogs logs = ServiceLoader.load(SharedLogs.class)
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "the jars of oracle-log-bookkeeper are not on the class path"));
+        Duration session = Duration.ofMillis(zooKeeperSessionMs);
+        Log shared = logs.make(new SharedLogs.Place(zooKeeper, path, session, ledgerBytesMax, server));
+        System.err.println("cedrat-oracle: waits for its turn");
+        return shared;
     }
 
     private Path data() {

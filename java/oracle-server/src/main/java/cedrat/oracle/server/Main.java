@@ -13,6 +13,7 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.ParentCommand;
 import picocli.CommandLine.Spec;
 
 /// The command `cedrat-oracle`.
@@ -29,13 +30,17 @@ public final class Main implements Callable<Integer> {
     static final int EXIT_CANNOT_START = 1;
     /// The command makes no sense (picocli's own).
     static final int EXIT_USAGE = 2;
-    /// The log has failed while it served.
+    /// The log has failed while it served, or another server has it now.
     static final int EXIT_LOG_FAILED = 3;
 
     @Spec
     private CommandSpec spec;
 
-    Main() {}
+    private final Fault fault;
+
+    Main(Fault fault) {
+        this.fault = fault;
+    }
 
     /// Runs the command.
     public static void main(String[] arguments) {
@@ -43,7 +48,11 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(String... arguments) {
-        return new CommandLine(new Main())
+        return run(Fault.NONE, arguments);
+    }
+
+    static int run(Fault fault, String... arguments) {
+        return new CommandLine(new Main(fault))
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .execute(arguments);
     }
@@ -62,12 +71,15 @@ public final class Main implements Callable<Integer> {
             exitCodeList = {
                 "1:it cannot begin: the log does not open, or the address is not to be had",
                 "2:the command makes no sense",
-                "3:the log has failed; nothing was answered since",
+                "3:the log has failed, or another server has it now; nothing was answered since",
                 "130, 143:a signal told it to end, and it has answered all that it had decided"
             })
     static final class Serve implements Callable<Integer> {
         @Spec
         private CommandSpec spec;
+
+        @ParentCommand
+        private Main command;
 
         @Option(
                 names = "--host",
@@ -142,7 +154,7 @@ public final class Main implements Callable<Integer> {
             OperationServer operation = null;
             try {
                 operation = metrics == null ? null : new OperationServer(address(metrics), new Health());
-                server = OracleServer.start(options, log.make());
+                server = OracleServer.start(options, log.make(host + ":" + port), command.fault);
             } catch (IllegalArgumentException nonsense) {
                 close(operation);
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);

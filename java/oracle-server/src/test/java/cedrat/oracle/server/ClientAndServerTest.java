@@ -20,7 +20,9 @@ import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -189,6 +191,48 @@ class ClientAndServerTest {
                                 .at()
                                 .compareTo(at)
                         > 0);
+            }
+        }
+    }
+
+    /// C4: of three addresses one refuses, one takes connections and says nothing, and one serves.
+    @Test
+    void aClientFindsTheServerThatAnswers() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                ServerSocket silent = new ServerSocket(0, 100, InetAddress.getLoopbackAddress())) {
+            InetSocketAddress nobody;
+            try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+                nobody = (InetSocketAddress) closed.getLocalSocketAddress();
+            }
+            InetSocketAddress sleeping = (InetSocketAddress) silent.getLocalSocketAddress();
+            try (OracleClient client = OracleClient.open(ClientOptions.of(nobody, sleeping, server.address())
+                    .withPatience(Duration.ofMinutes(2))
+                    .withSilence(Duration.ofMillis(100)))) {
+                assertInstanceOf(Committed.class, client.commit(client.begin(), 5));
+            }
+        }
+    }
+
+    /// C4: a server that has answered falls silent, and another has its log.
+    @Test
+    void aClientLeavesAServerThatFallsSilent() throws Exception {
+        InetSocketAddress next;
+        try (ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            next = (InetSocketAddress) reserved.getLocalSocketAddress();
+        }
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                OracleClient client = OracleClient.open(ClientOptions.of(server.address(), next)
+                        .withPatience(Duration.ofMinutes(2))
+                        .withSilence(Duration.ofMillis(100))
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp open = client.begin();
+            log.hold();
+            CompletableFuture<Outcome> commit = client.commitAsync(open, 5);
+            try (OracleServer successor =
+                    OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
+                assertEquals(next.getPort(), successor.address().getPort());
+                assertInstanceOf(Committed.class, commit.join());
             }
         }
     }

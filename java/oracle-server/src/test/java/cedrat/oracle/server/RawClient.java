@@ -9,6 +9,7 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketException;
 
@@ -27,13 +28,21 @@ final class RawClient implements AutoCloseable {
 
     /// Without a hello.
     RawClient(OracleServer server) throws IOException {
-        socket = new Socket(server.address().getAddress(), server.address().getPort());
+        this(server.address());
+    }
+
+    RawClient(InetSocketAddress server) throws IOException {
+        socket = new Socket(server.getAddress(), server.getPort());
         socket.setTcpNoDelay(true);
         socket.setSoTimeout(TOO_LONG_MS);
     }
 
     /// With a hello, which was answered.
     RawClient(OracleServer server, long session) throws IOException, ProtocolException {
+        this(server.address(), session);
+    }
+
+    RawClient(InetSocketAddress server, long session) throws IOException, ProtocolException {
         this(server);
         out.hello(id(), 1, 1, session);
         send();

@@ -1,0 +1,408 @@
+package cedrat.oracle.log.bookkeeper;
+
+import cedrat.oracle.log.Log;
+import io.netty.buffer.ByteBuf;
+import io.netty.buffer.PooledByteBufAllocator;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.bookkeeper.client.api.WriteHandle;
+
+/// Appends entries to ledgers, one after the other.
+///
+/// ```text
+///             the next ledger is listed            all of this one is acknowledged
+/// Appending ───────────────────────────▶ Draining ─────────────────────────────────┐
+///   ▲  ▲ └──────an append fails───────┐     │                                      │
+///   │  │                              ▼     ▼                                      │
+///   │  └─it is closed, another listed─ Replacing ──replaced, or no quorum─▶ Failed │
+///   └──────────────────────────────────────────────────────────────────────────────┘
+/// ```
+///
+/// Appending: entries go to the ledger. Draining: it has grown long, and they wait. Replacing: it was closed
+/// under us, or too many bookies did not answer, and entries wait. Failed: nothing is acknowledged any more
+/// (L3).
+///
+/// - K1  An entry is appended to a ledger only when all those before it are acknowledged, or were appended to
+///   the same ledger: so ledgers hold entries without gaps (L2).
+/// - K2  An entry is appended to a ledger only when that is in the list.
+/// - K3  Of a ledger that failed, entries are acknowledged, or appended to the next one, only when it was
+///   closed for all, which says what it holds, and after the list was changed, which says that nobody has
+///   taken the log (L4).
+/// - K4  Ledgers leave the list before they are deleted.
+///
+/// **Threads:** its methods may be called by any; what waits for BookKeeper or ZooKeeper is done by a thread
+/// of its own, "ledgers", one thing after the other.
+final class Appender {
+    /// So many entries are on their way to the bookies at a time.
+    private static final int SENT_MAX = 64;
+
+    /// So often in a row, without an acknowledgement in between, is a ledger replaced.
+    private static final int REPLACEMENTS_MAX = 10;
+
+    private static final long PATIENCE_NS = TimeUnit.SECONDS.toNanos(30);
+    private static final long TRY_AGAIN_MS = 100;
+
+    /// A ledger on fewer bookies than it should have is followed by another after this part of its length.
+    private static final int DEGRADED_PART = 8;
+
+    private enum State {
+        APPENDING,
+        DRAINING,
+        REPLACING,
+        FAILED,
+        CLOSED
+    }
+
+    private static final class Entry {
+        final long number;
+        final ByteBuf bytes;
+
+        Entry(long number, ByteBuf bytes) {
+            this.number = number;
+            this.bytes = bytes;
+        }
+    }
+
+    private final Ledgers ledgers;
+    private final ListNode node;
+    private final Log.Listener listener;
+    private final long ledgerBytesMax;
+    private final ExecutorService background = Executors.newSingleThreadExecutor(
+            Thread.ofPlatform().name("ledgers").daemon().factory());
+
+    // What follows is guarded by this object's monitor, but for `node`, which is the background's.
+    private State state = State.APPENDING;
+    private WriteHandle ledger;
+    private long ledgerBytes;
+    private final List<Part> parts = new ArrayList<>();
+    /// The ledger that comes next, if it is in the list.
+    private WriteHandle next;
+    private boolean isRolling;
+    private long rollFrom;
+    private int replacements;
+    private final ArrayDeque<Entry> sent = new ArrayDeque<>();
+    private final ArrayDeque<Entry> waiting = new ArrayDeque<>();
+    private long numbered;
+    private long acknowledged;
+
+    /// An appender behind so many entries, which lie in these parts, of a log that was taken.
+    Appender(
+            Ledgers ledgers, ListNode node, List<Part> parts, long replayed, long ledgerBytesMax, Log.Listener listener)
+            throws IOException {
+        this.ledgers = ledgers;
+        this.node = node;
+        this.ledgerBytesMax = ledgerBytesMax;
+        this.listener = listener;
+        numbered = replayed;
+        acknowledged = replayed;
+        List<Long> listed = node.list().ledgers();
+        parts.stream().filter(part -> listed.contains(part.ledger())).forEach(this.parts::add);
+        delete();
+        use(list(ledgers.create(node.list().openings())));
+    }
+
+    /// K2.
+    private WriteHandle list(WriteHandle created) throws IOException {
+        node.change(node.list().with(created.getId()));
+        return created;
+    }
+
+    private void use(WriteHandle other) {
+        ledger = other;
+        boolean isDegraded = other.getLedgerMetadata().getEnsembleSize() < Ledgers.BOOKIES;
+        ledgerBytes = 0;
+        rollFrom = isDegraded ? ledgerBytesMax / DEGRADED_PART : ledgerBytesMax;
+        parts.add(new Part(other.getId(), acknowledged + 1));
+    }
+
+    // ---- append -----------------------------------------------------------------------------------------------------
+
+    synchronized long append(byte[] bytes, int from, int length) {
+        checkOpen();
+        long number = ++numbered;
+        if (state != State.FAILED) {
+            ByteBuf buffer = PooledByteBufAllocator.DEFAULT.directBuffer(length);
+            buffer.writeBytes(bytes, from, length);
+            waiting.add(new Entry(number, buffer));
+            send();
+        }
+        return number;
+    }
+
+    private void checkOpen() {
+        if (state == State.CLOSED) {
+            throw new IllegalStateException("the log is not open");
+        }
+    }
+
+    private void send() {
+        while (state == State.APPENDING && !waiting.isEmpty() && sent.size() < SENT_MAX) {
+            Entry entry = waiting.remove();
+            WriteHandle to = ledger;
+            sent.add(entry);
+            ledgerBytes += entry.bytes.readableBytes();
+            to.appendAsync(entry.bytes.retainedDuplicate())
+                    .whenComplete((id, failure) -> answered(to, entry, id, failure));
+            if (ledgerBytes >= rollFrom && !isRolling) {
+                isRolling = true;
+                background.execute(this::roll);
+            }
+        }
+    }
+
+    private synchronized void answered(WriteHandle from, Entry entry, Long id, Throwable failure) {
+        if (from != ledger || state != State.APPENDING && state != State.DRAINING) {
+            return; // what became of it is asked when the ledger is closed
+        }
+        if (failure != null) {
+            state = State.REPLACING;
+            background.execute(() -> replace(from, failure));
+            return;
+        }
+        Entry first = sent.remove();
+        if (first != entry || id != entry.number - parts.getLast().firstNumber()) {
+            fail(new AssertionError("L1: entry " + id + " of ledger " + from.getId()
+                    + " was acknowledged, the next was " + first.number));
+            return;
+        }
+        replacements = 0;
+        acknowledge(entry);
+        listener.acknowledged(acknowledged);
+        if (state == State.DRAINING && sent.isEmpty()) {
+            turn();
+        }
+        send();
+        notifyAll();
+    }
+
+    private void acknowledge(Entry entry) {
+        acknowledged = entry.number;
+        entry.bytes.release();
+    }
+
+    // ---- ledgers ----------------------------------------------------------------------------------------------------
+
+    /// Makes the next ledger, as this one has grown long.
+    private void roll() {
+        try {
+            synchronized (this) {
+                if (state != State.APPENDING) {
+                    isRolling = false;
+                    return;
+                }
+            }
+            WriteHandle created;
+            try {
+                created = ledgers.create(node.list().openings());
+            } catch (IOException later) {
+                // There is no need for it yet.
+                synchronized (this) {
+                    isRolling = false;
+                    rollFrom = ledgerBytes + ledgerBytesMax / DEGRADED_PART;
+                }
+                return;
+            }
+            list(created);
+            synchronized (this) {
+                next = created;
+                if (state == State.APPENDING) {
+                    state = State.DRAINING;
+                    if (sent.isEmpty()) {
+                        turn();
+                        send();
+                    }
+                }
+            }
+        } catch (IOException | RuntimeException | Error problem) {
+            fail(problem);
+        }
+    }
+
+    /// Everything in this ledger is acknowledged: goes on with the next one (K1).
+    private void turn() {
+        WriteHandle full = ledger;
+        use(next);
+        next = null;
+        isRolling = false;
+        state = State.APPENDING;
+        // Whoever opens the log closes it otherwise.
+        full.closeAsync();
+    }
+
+    /// Goes on in another ledger, as this one takes no entries any more.
+    private void replace(WriteHandle failed, Throwable failure) {
+        try {
+            long last = patiently(() -> lastOf(failed), failure);
+            WriteHandle other;
+            synchronized (this) {
+                other = next;
+            }
+            if (other == null) {
+                other = list(patiently(() -> ledgers.create(node.list().openings()), failure));
+            } else {
+                node.change(node.list()); // K3: only its owner can
+            }
+            synchronized (this) {
+                if (state == State.REPLACING) {
+                    resume(other, last);
+                }
+            }
+        } catch (IOException | RuntimeException | Error problem) {
+            if (problem != failure) {
+                problem.addSuppressed(failure);
+            }
+            fail(problem);
+        }
+    }
+
+    private long lastOf(WriteHandle failed) throws IOException {
+        try (LedgerReader closed = ledgers.recover(failed.getId())) {
+            return closed.last();
+        }
+    }
+
+    private void resume(WriteHandle other, long last) {
+        long kept = parts.getLast().firstNumber() + last;
+        if (kept < acknowledged) {
+            throw new AssertionError(
+                    "L2: entry " + acknowledged + " was acknowledged, and the ledger was closed behind " + kept);
+        }
+        if (++replacements > REPLACEMENTS_MAX) {
+            throw new IllegalStateException(REPLACEMENTS_MAX + " ledgers in a row have failed without taking an entry");
+        }
+        if (kept > acknowledged) {
+            while (!sent.isEmpty() && sent.peek().number <= kept) {
+                acknowledge(sent.remove());
+            }
+            listener.acknowledged(acknowledged);
+        }
+        while (!sent.isEmpty()) {
+            waiting.addFirst(sent.removeLast());
+        }
+        use(other);
+        next = null;
+        isRolling = false;
+        state = State.APPENDING;
+        send();
+        notifyAll();
+    }
+
+    private interface Attempt<T> {
+        T make() throws IOException;
+    }
+
+    /// Bookies come back; a log that another has taken does not.
+    private <T> T patiently(Attempt<T> attempt, Throwable failure) throws IOException {
+        long until = System.nanoTime() + PATIENCE_NS;
+        while (true) {
+            try {
+                return attempt.make();
+            } catch (IOException problem) {
+                if (Thread.currentThread().isInterrupted() || System.nanoTime() > until) {
+                    problem.addSuppressed(failure);
+                    throw problem;
+                }
+            }
+            try {
+                Thread.sleep(TRY_AGAIN_MS);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new IOException("interrupted while a ledger was replaced", interrupted);
+            }
+        }
+    }
+
+    // ---- forget -----------------------------------------------------------------------------------------------------
+
+    synchronized void forgetBefore(long number) {
+        checkOpen();
+        if (number > acknowledged) {
+            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+        }
+        int count = 0;
+        while (count + 1 < parts.size() && parts.get(count + 1).firstNumber() <= number) {
+            count++;
+        }
+        if (count == 0 || state == State.FAILED) {
+            return;
+        }
+        int forgetting = count;
+        parts.subList(0, count).clear();
+        background.execute(() -> forget(forgetting));
+    }
+
+    private void forget(int count) {
+        try {
+            node.change(node.list().withoutFirst(count)); // K4
+            delete();
+        } catch (IOException | RuntimeException | Error problem) {
+            fail(problem);
+        }
+    }
+
+    /// Deletes what left the list; what is not to be deleted now is tried again the next time.
+    private void delete() throws IOException {
+        List<Long> gone = new ArrayList<>();
+        for (long doomed : node.list().doomed()) {
+            try {
+                ledgers.delete(doomed);
+                gone.add(doomed);
+            } catch (IOException later) {
+                // It is on the list of those to be deleted.
+            }
+        }
+        if (!gone.isEmpty()) {
+            node.change(node.list().without(gone));
+        }
+    }
+
+    // ---- the end ----------------------------------------------------------------------------------------------------
+
+    /// L3.
+    synchronized void fail(Throwable problem) {
+        if (state == State.FAILED || state == State.CLOSED) {
+            return;
+        }
+        state = State.FAILED;
+        release(sent);
+        release(waiting);
+        listener.failed(
+                problem instanceof Exception expected ? expected : new IOException("a promise is broken", problem));
+        notifyAll();
+    }
+
+    private static void release(ArrayDeque<Entry> entries) {
+        entries.forEach(entry -> entry.bytes.release());
+        entries.clear();
+    }
+
+    /// Waits until all is acknowledged, or the log has failed. Nobody is told anything after this.
+    void close() throws IOException {
+        boolean hasFailed;
+        boolean interrupted = false;
+        synchronized (this) {
+            while (state != State.FAILED && !(sent.isEmpty() && waiting.isEmpty())) {
+                try {
+                    wait();
+                } catch (InterruptedException later) {
+                    interrupted = true;
+                }
+            }
+            hasFailed = state == State.FAILED;
+            state = State.CLOSED;
+        }
+        background.shutdownNow();
+        background.close();
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        if (!hasFailed) {
+            Ledgers.await("ledger " + ledger.getId() + " does not close", ledger.closeAsync());
+        }
+    }
+}

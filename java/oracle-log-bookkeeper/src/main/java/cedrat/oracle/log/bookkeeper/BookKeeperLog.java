@@ -1,0 +1,222 @@
+package cedrat.oracle.log.bookkeeper;
+
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs.Place;
+import java.io.IOException;
+import java.security.SecureRandom;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
+import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
+import org.apache.curator.retry.RetryNTimes;
+
+/// A log in Apache BookKeeper, for several servers of which one has it.
+///
+/// ```text
+/// Fresh ──open──▶ Standing by ──its turn──▶ Open ──close──▶ Closed
+///                                             │                ▲
+///                                             └─failure─▶ Failed ──close
+/// ```
+///
+/// Standing by: the log is followed, and replayed as far as it is acknowledged, until whoever has it ends or
+/// loses its session of ZooKeeper. Then (L4) the list of ledgers is changed, so that the one before cannot
+/// change it any more; the ledgers that are not closed are recovered, so that it cannot append to them any
+/// more; what they hold is replayed; and a fresh ledger is listed.
+///
+/// So nobody has to believe a clock, or that the one before has noticed: it may have slept all the while, and
+/// find when it wakes that none of its appends is acknowledged. That its session is lost is a reason to stop
+/// at once, not what keeps the log whole.
+///
+/// An acknowledged entry is on the disks of two bookies at least.
+public final class BookKeeperLog implements Log {
+    private static final int CONNECT_S = 30;
+    private static final int RETRIES = 30;
+    private static final int RETRY_MS = 100;
+
+    /// So often does one that stands by look for what is new.
+    private static final int FOLLOW_MS = 50;
+
+    /// So often in a row may it fail to.
+    private static final int FOLLOW_FAILURES_MAX = 200;
+
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private enum State {
+        FRESH,
+        OPEN,
+        CLOSED
+    }
+
+    private final Place place;
+    private State state = State.FRESH;
+    private CuratorFramework zooKeeper;
+    private LeaderLatch turn;
+    private Ledgers ledgers;
+    private Appender appender;
+
+    /// A fresh one.
+    public BookKeeperLog(Place place) {
+        this.place = Objects.requireNonNull(place);
+    }
+
+    @Override
+    public void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {
+        Objects.requireNonNull(replay);
+        Objects.requireNonNull(listener);
+        if (state != State.FRESH) {
+            throw new IllegalStateException("a log is opened once");
+        }
+        state = State.CLOSED; // of no use, unless all goes well
+        try {
+            connect();
+            ListNode node = new ListNode(zooKeeper, place.path() + "/ledgers");
+            ledgers = new Ledgers(place.zooKeeper(), place.path());
+            try (Follower follower = new Follower(ledgers, replay)) {
+                standBy(node, follower);
+                follower.finish(node.take(RANDOM.nextLong()));
+                appender = new Appender(
+                        ledgers, node, follower.parts(), follower.replayed(), place.ledgerBytesMax(), listener);
+            }
+            turn.addListener(new LeaderLatchListener() {
+                @Override
+                public void isLeader() {
+                    // It is, all the time.
+                }
+
+                @Override
+                public void notLeader() {
+                    appender.fail(new ReplacedException(
+                            "the session of ZooKeeper is lost, and another server may have" + " taken over", null));
+                }
+            });
+            if (!turn.hasLeadership()) {
+                throw new ReplacedException("the session of ZooKeeper was lost while the log was taken", null);
+            }
+            state = State.OPEN;
+        } finally {
+            if (state != State.OPEN) {
+                letGo();
+            }
+        }
+    }
+
+    private void connect() throws IOException {
+        zooKeeper = CuratorFrameworkFactory.builder()
+                .connectString(place.zooKeeper())
+                .sessionTimeoutMs((int) place.sessionTimeout().toMillis())
+                .connectionTimeoutMs((int) place.sessionTimeout().toMillis())
+                .retryPolicy(new RetryNTimes(RETRIES, RETRY_MS))
+                // A connection that is lost and comes back within the session's time is nothing to stop for.
+                .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy())
+                .build();
+        zooKeeper.start();
+        turn = new LeaderLatch(zooKeeper, place.path() + "/election", place.server());
+        try {
+            if (!zooKeeper.blockUntilConnected(CONNECT_S, TimeUnit.SECONDS)) {
+                throw new IOException("no ZooKeeper answers at " + place.zooKeeper() + " within " + CONNECT_S + " s");
+            }
+            turn.start();
+        } catch (InterruptedException interrupted) {
+            throw interrupted(interrupted);
+        } catch (IOException problem) {
+            throw problem;
+        } catch (Exception problem) {
+            throw new IOException("cannot stand for election: " + problem.getMessage(), problem);
+        }
+    }
+
+    private void standBy(ListNode node, Follower follower) throws IOException, DamagedEntryException {
+        int failures = 0;
+        try {
+            do {
+                try {
+                    follower.follow(node.read());
+                    failures = 0;
+                } catch (BehindException gone) {
+                    throw gone;
+                } catch (IOException problem) {
+                    // The one that serves may be about to change just this.
+                    if (++failures > FOLLOW_FAILURES_MAX) {
+                        throw problem;
+                    }
+                }
+            } while (!turn.await(FOLLOW_MS, TimeUnit.MILLISECONDS));
+        } catch (InterruptedException interrupted) {
+            throw interrupted(interrupted);
+        }
+    }
+
+    private static IOException interrupted(InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        return new IOException("interrupted while standing by", interrupted);
+    }
+
+    /// While one is written, the entries of the next one gather; a third one on the way hides the network.
+    @Override
+    public int appendsMax() {
+        return 3;
+    }
+
+    /// @throws IllegalArgumentException if the entry is longer than 4 MiB
+    @Override
+    public long append(byte[] bytes, int from, int length) {
+        checkOpen();
+        Objects.checkFromIndexSize(from, length, bytes.length);
+        if (length > Ledgers.ENTRY_BYTES_MAX) {
+            throw new IllegalArgumentException(
+                    "an entry of " + length + " bytes; " + Ledgers.ENTRY_BYTES_MAX + " are possible");
+        }
+        return appender.append(bytes, from, length);
+    }
+
+    /// Room comes back by whole ledgers.
+    @Override
+    public void forgetBefore(long number) {
+        checkOpen();
+        appender.forgetBefore(number);
+    }
+
+    /// For tests, which break it.
+    CuratorFramework zooKeeper() {
+        return zooKeeper;
+    }
+
+    private void checkOpen() {
+        if (state != State.OPEN) {
+            throw new IllegalStateException("the log is not open");
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        boolean wasOpen = state == State.OPEN;
+        state = State.CLOSED;
+        if (wasOpen) {
+            try {
+                appender.close();
+            } finally {
+                letGo();
+            }
+        }
+    }
+
+    private void letGo() throws IOException {
+        try {
+            if (turn != null && turn.getState() == LeaderLatch.State.STARTED) {
+                turn.close(LeaderLatch.CloseMode.SILENT);
+            }
+        } finally {
+            try {
+                if (ledgers != null) {
+                    ledgers.close();
+                }
+            } finally {
+                zooKeeper.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+package cedrat.oracle.log.bookkeeper;
+
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs;
+import java.util.List;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/// Makes logs in BookKeeper.
+public final class BookKeeperLogs implements SharedLogs {
+    /// What these say of their daily life is of no interest to an oracle. Kept here, for the JDK forgets
+    /// loggers that nobody holds.
+    private static final List<Logger> QUIET = List.of(Logger.getLogger("org.apache"), Logger.getLogger("io.netty"));
+
+    /// Of no state.
+    public BookKeeperLogs() {}
+
+    @Override
+    public Log make(Place place) {
+        QUIET.forEach(logger -> logger.setLevel(Level.SEVERE));
+        return new BookKeeperLog(place);
+    }
+}

@@ -1,0 +1,112 @@
+package cedrat.oracle.log.bookkeeper;
+
+import java.io.IOException;
+import java.util.Arrays;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.data.Stat;
+
+/// The node of ZooKeeper with the list of ledgers. For one thread at a time.
+///
+/// It is changed by compare-and-set on its version alone. So whoever changes it knows that nobody else has
+/// done so since he read it, or hears that somebody has: then the log is that one's.
+final class ListNode {
+    private static final int ATTEMPTS_MAX = 100;
+
+    private final CuratorFramework zooKeeper;
+    private final String path;
+    private LedgerList list;
+    private int version;
+
+    ListNode(CuratorFramework zooKeeper, String path) {
+        this.zooKeeper = zooKeeper;
+        this.path = path;
+    }
+
+    /// What it held when it was read or written last.
+    LedgerList list() {
+        return list;
+    }
+
+    /// Reads it; it is made if it is not there.
+    LedgerList read() throws IOException {
+        try {
+            if (zooKeeper.checkExists().forPath(path) == null) {
+                create();
+            }
+            zooKeeper.sync().forPath(path);
+            Stat stat = new Stat();
+            list = LedgerList.of(zooKeeper.getData().storingStatIn(stat).forPath(path));
+            version = stat.getVersion();
+            return list;
+        } catch (IOException problem) {
+            throw new IOException("the ZooKeeper node " + path + ": " + problem.getMessage(), problem);
+        } catch (Exception problem) {
+            throw unreachable(problem);
+        }
+    }
+
+    private void create() throws Exception {
+        try {
+            zooKeeper.create().creatingParentsIfNeeded().forPath(path, LedgerList.EMPTY.toBytes());
+        } catch (KeeperException.NodeExistsException another) {
+            // has made it, and it is as empty
+        }
+    }
+
+    /// Takes the log: nobody who had it before can change the list any more.
+    LedgerList take(long owner) throws IOException {
+        for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+            LedgerList found = read();
+            try {
+                change(found.takenBy(owner));
+                return list;
+            } catch (ReplacedException another) {
+                // has changed it since: perhaps the one that is about to be replaced
+            }
+        }
+        throw new IOException("others change the ZooKeeper node " + path
+                + " all the time; see that only servers of this" + " oracle have its path");
+    }
+
+    /// Writes another list, if nobody has written one since this was read or written.
+    ///
+    /// @throws ReplacedException if somebody has
+    void change(LedgerList other) throws IOException {
+        byte[] bytes = other.toBytes();
+        try {
+            version = zooKeeper
+                    .setData()
+                    .withVersion(version)
+                    .forPath(path, bytes)
+                    .getVersion();
+        } catch (KeeperException.BadVersionException changed) {
+            // By us, if the answer to an attempt was lost: all others write another owner.
+            if (!isWritten(bytes)) {
+                throw new ReplacedException("another server has taken over the log", changed);
+            }
+            version++;
+        } catch (Exception problem) {
+            throw unreachable(problem);
+        }
+        list = other;
+    }
+
+    private boolean isWritten(byte[] bytes) throws IOException {
+        try {
+            zooKeeper.sync().forPath(path);
+            Stat stat = new Stat();
+            byte[] found = zooKeeper.getData().storingStatIn(stat).forPath(path);
+            return stat.getVersion() == version + 1 && Arrays.equals(found, bytes);
+        } catch (Exception problem) {
+            throw unreachable(problem);
+        }
+    }
+
+    private static IOException unreachable(Exception problem) {
+        if (problem instanceof InterruptedException) {
+            Thread.currentThread().interrupt();
+        }
+        return new IOException("ZooKeeper is not to be had: " + problem.getMessage(), problem);
+    }
+}

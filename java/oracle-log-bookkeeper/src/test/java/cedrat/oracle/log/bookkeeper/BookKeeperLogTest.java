@@ -1,0 +1,347 @@
+package cedrat.oracle.log.bookkeeper;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs.Place;
+import cedrat.oracle.log.contract.LogContract;
+import cedrat.oracle.log.contract.Told;
+import cedrat.services.Bookies;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.RetryOneTime;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooKeeper;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/// With three bookies and a ZooKeeper, each a process of its own.
+@Tag("services")
+@Timeout(300)
+class BookKeeperLogTest extends LogContract {
+    private static final int LEDGER_BYTES = 200_000;
+
+    @TempDir
+    private static Path folder;
+
+    private static Bookies bookies;
+    private static int logs;
+
+    @BeforeAll
+    static void start() throws IOException {
+        bookies = Bookies.start(folder, 3);
+    }
+
+    @AfterAll
+    static void stop() {
+        bookies.close();
+    }
+
+    private static Place place() {
+        // Nothing of a test depends on the time; a session shall last, however busy the machine is.
+        return new Place(
+                bookies.zooKeeper().address(), "/cedrat/log-" + ++logs, Duration.ofSeconds(60), LEDGER_BYTES, "test");
+    }
+
+    @Override
+    protected Log fresh() {
+        return new BookKeeperLog(place());
+    }
+
+    // ---- helpers ----------------------------------------------------------------------------------------------------
+
+    private static byte[] numbered(long number) {
+        byte[] bytes = new byte[Long.BYTES + (int) (number * 37 % 400)];
+        Arrays.fill(bytes, (byte) (number * 31));
+        ByteBuffer.wrap(bytes).putLong(0, number);
+        return bytes;
+    }
+
+    /// Checks that numbered entries come one after the other.
+    private static final class Replayed implements Log.Replay {
+        long first = -1;
+        long next;
+
+        @Override
+        public void entry(byte[] bytes, int from, int length) {
+            long number = ByteBuffer.wrap(bytes, from, length).getLong();
+            assertTrue(Arrays.equals(numbered(number), Arrays.copyOfRange(bytes, from, from + length)));
+            if (first < 0) {
+                first = number;
+            } else {
+                assertEquals(next, number, "L2");
+            }
+            next = number + 1;
+        }
+    }
+
+    private static long append(Log log, long from, long to) {
+        long last = 0;
+        for (long number = from; number < to; number++) {
+            byte[] bytes = numbered(number);
+            last = log.append(bytes, 0, bytes.length);
+            Arrays.fill(bytes, (byte) 1);
+        }
+        return last;
+    }
+
+    private static Replayed replayed(Place place) throws Exception {
+        Replayed replayed = new Replayed();
+        try (Log log = new BookKeeperLog(place)) {
+            log.open(replayed, new Told());
+        }
+        return replayed;
+    }
+
+    private static CuratorFramework curator(Place place) {
+        CuratorFramework curator = CuratorFrameworkFactory.newClient(place.zooKeeper(), new RetryOneTime(100));
+        curator.start();
+        return curator;
+    }
+
+    private static LedgerList list(Place place) throws Exception {
+        try (CuratorFramework curator = curator(place)) {
+            return LedgerList.of(curator.getData().forPath(place.path() + "/ledgers"));
+        }
+    }
+
+    // ---- what it keeps ----------------------------------------------------------------------------------------------
+
+    /// L2, over ledgers that are rolled and openings.
+    @Test
+    void whatWasAcknowledgedIsReplayedByEachLaterOpening() throws Exception {
+        Place place = place();
+        for (int opening = 0; opening < 3; opening++) {
+            Replayed replayed = new Replayed();
+            Told told = new Told();
+            try (Log log = new BookKeeperLog(place)) {
+                log.open(replayed, told);
+                assertEquals(opening * 3000, replayed.next);
+                assertEquals((opening + 1) * 3000, append(log, opening * 3000, (opening + 1) * 3000));
+            }
+            assertEquals((opening + 1) * 3000, told.newest());
+        }
+        assertTrue(list(place).ledgers().size() > 6, "ledgers were rolled: " + list(place));
+        assertEquals(3, list(place).openings());
+        Replayed replayed = replayed(place);
+        assertEquals(0, replayed.first);
+        assertEquals(9000, replayed.next);
+    }
+
+    /// L5: ledgers leave the list, and are deleted.
+    @Test
+    void whatIsForgottenIsDeleted() throws Exception {
+        Place place = place();
+        LedgerList before;
+        try (Log log = new BookKeeperLog(place)) {
+            Told told = new Told();
+            log.open(new Replayed(), told);
+            told.awaitAcknowledged(append(log, 0, 3000));
+        }
+        Told told = new Told();
+        try (Log log = new BookKeeperLog(place)) {
+            log.open(new Replayed(), told);
+            told.awaitAcknowledged(append(log, 3000, 6000));
+            before = list(place);
+            log.forgetBefore(5001);
+            while (list(place).ledgers().getFirst().equals(before.ledgers().getFirst())
+                    || !list(place).doomed().isEmpty()) {
+                told.awaitAcknowledged(append(log, told.newest(), told.newest() + 1));
+            }
+        }
+        LedgerList after = list(place);
+        int gone = before.ledgers().indexOf(after.ledgers().getFirst());
+        assertTrue(gone > 3, before + " became " + after);
+        try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
+            for (long ledger : before.ledgers().subList(0, gone)) {
+                assertTrue(Ledgers.isMissing(assertThrows(IOException.class, () -> ledgers.follow(ledger))));
+            }
+        }
+        Replayed replayed = replayed(place);
+        assertTrue(replayed.first > 3000 && replayed.first <= 5000, "from " + replayed.first);
+        assertEquals(told.newest(), replayed.next);
+    }
+
+    @Test
+    void anEntryMayBeFourMebibytesLong() throws Exception {
+        Place place = place();
+        byte[] longest = new byte[Ledgers.ENTRY_BYTES_MAX];
+        try (Log log = new BookKeeperLog(place)) {
+            Told told = new Told();
+            log.open(new Replayed(), told);
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> log.append(new byte[longest.length + 1], 0, longest.length + 1));
+            told.awaitAcknowledged(log.append(longest, 0, longest.length));
+        }
+        try (Log log = new BookKeeperLog(place)) {
+            log.open((bytes, from, length) -> assertEquals(longest.length, length), new Told());
+        }
+    }
+
+    // ---- what goes wrong --------------------------------------------------------------------------------------------
+
+    /// A ledger that is closed under the log is followed by another, and nobody notices.
+    @Test
+    void aLedgerThatSomebodyClosesIsReplaced() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        try (Log log = new BookKeeperLog(place);
+                Ledgers others = new Ledgers(place.zooKeeper(), place.path())) {
+            log.open(new Replayed(), told);
+            for (int round = 0; round < 5; round++) {
+                append(log, round * 100, round * 100 + 50);
+                others.recover(list(place).ledgers().getLast()).close();
+                told.awaitAcknowledged(append(log, round * 100 + 50, round * 100 + 100));
+            }
+        }
+        assertTrue(list(place).ledgers().size() > 5);
+        assertIncreasing(told.acknowledged());
+        assertEquals(500, replayed(place).next);
+    }
+
+    /// L4: whoever has the log since, nothing that the one before appends is acknowledged.
+    @Test
+    void whoWasReplacedHasNothingAcknowledged() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        Log log = new BookKeeperLog(place);
+        log.open(new Replayed(), told);
+        told.awaitAcknowledged(append(log, 0, 100));
+        try (CuratorFramework curator = curator(place);
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
+            ListNode node = new ListNode(curator, place.path() + "/ledgers");
+            Replayed replayed = new Replayed();
+            try (Follower follower = new Follower(ledgers, replayed)) {
+                follower.finish(node.take(5));
+            }
+            assertEquals(100, replayed.next);
+        }
+        append(log, 100, 200);
+        assertInstanceOf(ReplacedException.class, told.awaitFailed());
+        log.close();
+        assertEquals(100, told.newest());
+        assertEquals(100, replayed(place).next);
+    }
+
+    /// The same where it was about to go on in another ledger: that one does not get into the list.
+    @Test
+    void whoWasReplacedWhileALedgerWasRolledHasNothingAcknowledged() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        try (CuratorFramework curator = curator(place);
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
+            ListNode node = new ListNode(curator, place.path() + "/ledgers");
+            node.take(5);
+            Appender appender = new Appender(ledgers, node, List.of(), 0, 1000, told);
+            long acknowledged = appender.append(new byte[10], 0, 10);
+            told.awaitAcknowledged(acknowledged);
+            ListNode successor = new ListNode(curator, place.path() + "/ledgers");
+            LedgerList taken = successor.take(6);
+            // The ledger is still open, and full now: what comes next has to go to another one.
+            appender.append(new byte[2000], 0, 2000);
+            assertInstanceOf(ReplacedException.class, told.awaitFailed());
+            assertEquals(taken, list(place));
+            appender.close();
+        }
+    }
+
+    /// Of two servers one waits; when the session of the first is lost it stops, and the other has all that
+    /// it has.
+    @Test
+    void aServerThatWaitsTakesOverWhenTheSessionIsLost() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        BookKeeperLog first = new BookKeeperLog(place);
+        first.open(new Replayed(), told);
+        told.awaitAcknowledged(append(first, 0, 1000));
+        Replayed replayed = new Replayed();
+        Told toldSecond = new Told();
+        try (Log second = new BookKeeperLog(place)) {
+            CompletableFuture<Void> opening = CompletableFuture.runAsync(() -> {
+                try {
+                    second.open(replayed, toldSecond);
+                } catch (Exception problem) {
+                    throw new IllegalStateException(problem);
+                }
+            });
+            told.awaitAcknowledged(append(first, 1000, 2000));
+            assertFalse(opening.isDone());
+            endSession(place, first);
+            assertInstanceOf(ReplacedException.class, told.awaitFailed());
+            first.close();
+            opening.join();
+            assertEquals(2000, replayed.next);
+            assertEquals(2100, append(second, 2000, 2100));
+            toldSecond.awaitAcknowledged(2100);
+        }
+        assertEquals(2100, replayed(place).next);
+    }
+
+    /// ZooKeeper forgets the session, as if it had not heard of it for long.
+    private static void endSession(Place place, BookKeeperLog log) throws Exception {
+        ZooKeeper session = log.zooKeeper().getZookeeperClient().getZooKeeper();
+        CountDownLatch connected = new CountDownLatch(1);
+        ZooKeeper twin = new ZooKeeper(
+                place.zooKeeper(),
+                10_000,
+                event -> {
+                    if (event.getState() == KeeperState.SyncConnected) {
+                        connected.countDown();
+                    }
+                },
+                session.getSessionId(),
+                session.getSessionPasswd());
+        connected.await();
+        twin.close();
+    }
+
+    /// With one of three bookies gone, entries are acknowledged, ledgers are rolled, and the log is opened.
+    @Test
+    void aBookieMayDie() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        try (Log log = new BookKeeperLog(place)) {
+            log.open(new Replayed(), told);
+            append(log, 0, 500);
+            bookies.get(2).service().kill();
+            told.awaitAcknowledged(append(log, 500, 3000));
+        }
+        try {
+            assertEquals(3000, replayed(place).next);
+            try (Log log = new BookKeeperLog(place)) {
+                log.open(new Replayed(), told);
+                append(log, 3000, 3500);
+            }
+        } finally {
+            bookies.restart(2);
+        }
+        try (Log log = new BookKeeperLog(place)) {
+            log.open(new Replayed(), told);
+            append(log, 3500, 4000);
+        }
+        assertEquals(4000, replayed(place).next);
+    }
+
+    private static void assertIncreasing(List<Long> numbers) {
+        for (int at = 1; at < numbers.size(); at++) {
+            assertTrue(numbers.get(at - 1) < numbers.get(at), numbers.get(at - 1) + " before " + numbers.get(at));
+        }
+    }
+}

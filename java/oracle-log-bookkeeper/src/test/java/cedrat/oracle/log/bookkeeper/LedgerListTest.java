@@ -1,0 +1,53 @@
+package cedrat.oracle.log.bookkeeper;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+
+class LedgerListTest {
+    private static final LedgerList LIST = new LedgerList(3, 0x1122334455667788L, List.of(11L), List.of(14L, 15L));
+
+    /// The bytes of the page's example, which the codec writes and reads.
+    @Test
+    void itsBytesAreThoseOfThePage() throws Exception {
+        String page = Files.readString(Path.of("../../docs/formats/oracle-ledgers.md"));
+        String example = page.substring(page.indexOf("```hex") + "```hex".length(), page.lastIndexOf("```"));
+        String hex = example.lines()
+                .map(line -> line.replaceAll("[a-z]+ *$", ""))
+                .collect(Collectors.joining())
+                .replaceAll("\\s", "");
+        assertEquals(hex, HexFormat.of().formatHex(LIST.toBytes()));
+        assertEquals(LIST, LedgerList.of(HexFormat.of().parseHex(hex)));
+    }
+
+    @Test
+    void damageIsFound() throws Exception {
+        byte[] bytes = LIST.toBytes();
+        for (int at = 0; at < bytes.length; at++) {
+            byte[] damaged = bytes.clone();
+            damaged[at] ^= 4;
+            assertThrows(IOException.class, () -> LedgerList.of(damaged), "byte " + at);
+            byte[] cut = Arrays.copyOf(bytes, at);
+            assertThrows(IOException.class, () -> LedgerList.of(cut), at + " bytes");
+        }
+    }
+
+    @Test
+    void ledgersComeAndGo() {
+        LedgerList list = LedgerList.EMPTY.takenBy(7).with(1).with(2).with(3);
+        assertEquals(new LedgerList(1, 7, List.of(), List.of(1L, 2L, 3L)), list);
+        list = list.withoutFirst(2);
+        assertEquals(new LedgerList(1, 7, List.of(1L, 2L), List.of(3L)), list);
+        assertEquals(
+                new LedgerList(2, 8, List.of(2L), List.of(3L)),
+                list.without(List.of(1L)).takenBy(8));
+    }
+}

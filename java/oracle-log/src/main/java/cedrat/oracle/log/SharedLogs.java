@@ -1,0 +1,45 @@
+package cedrat.oracle.log;
+
+import java.time.Duration;
+import java.util.Objects;
+
+/// Makes logs that several servers share, of which one has it at a time: [Log#open] of the others waits for
+/// its turn.
+///
+/// Found as a service (`java.util.ServiceLoader`), so that who does not use such a log need not have what it
+/// stands on.
+public interface SharedLogs {
+    /// Where such a log is, and what its user is called.
+    ///
+    /// @param zooKeeper the servers of a ZooKeeper: HOST:PORT, with commas between them
+    /// @param path the node of ZooKeeper below which all is that the servers of one oracle share
+    /// @param sessionTimeout a server that ZooKeeper has not heard for so long loses its turn
+    /// @param ledgerBytesMax a ledger that has grown to so many bytes is followed by another; room comes back
+    ///     by ledgers
+    /// @param server what the others are told of who has the turn
+    record Place(String zooKeeper, String path, Duration sessionTimeout, long ledgerBytesMax, String server) {
+        private static final Duration TIMEOUT_MIN = Duration.ofMillis(400);
+        private static final Duration TIMEOUT_MAX = Duration.ofMinutes(1);
+
+        /// Checks it.
+        public Place {
+            Objects.requireNonNull(server);
+            check(!zooKeeper.isBlank(), "no ZooKeeper is named");
+            check(path.matches("(/[A-Za-z0-9_.-]+)+"), "no path of ZooKeeper: " + path);
+            check(
+                    sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
+                    "a session of ZooKeeper times out after 400 ms at least and a minute at most, not "
+                            + sessionTimeout);
+            check(ledgerBytesMax > 0, "a ledger must be allowed to have some bytes");
+        }
+
+        private static void check(boolean holds, String otherwise) {
+            if (!holds) {
+                throw new IllegalArgumentException(otherwise);
+            }
+        }
+    }
+
+    /// A fresh log.
+    Log make(Place place);
+}
