@@ -4,7 +4,8 @@ package cedrat.oracle.log;
 public final class DamagedEntryException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    DamagedEntryException(String message) {
+    /// An error that says what is wrong, and where.
+    public DamagedEntryException(String message) {
         super(message);
     }
 }

@@ -78,7 +78,8 @@ public final class SnapshotRule {
         return entries;
     }
 
-    /// How many rows were committed since the newest whole snapshot was begun, when the oracle is at this position.
+    /// How many rows were committed since the newest whole snapshot was begun, when the oracle is at this
+    /// position.
     public long age(long position) {
         return position - newestPosition;
     }

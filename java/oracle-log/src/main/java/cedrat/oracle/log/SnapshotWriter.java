@@ -17,15 +17,15 @@ import cedrat.oracle.state.StatusOracle;
 /// ```
 ///
 /// `taken`, `position` and `committed` are the oracle's newest timestamp, position and newest commit when the
-/// snapshot was begun, the same in all its parts. A part tells of the transactions that began from `from` up to `end`,
-/// which is not of it, as they were when `newest` was the newest timestamp. The first part begins at 1, each other one
-/// at the end of the one before, and the last ends behind `taken`. `start` counts from the start timestamp before it,
-/// the first from the timestamp below `from`; `age` is `position` less the oracle's position when the transaction
-/// began; `lasted` is the commit timestamp less the start timestamp.
+/// snapshot was begun, the same in all its parts. A part tells of the transactions that began from `from` up
+/// to `end`, which is not of it, as they were when `newest` was the newest timestamp. The first part begins
+/// at 1, each other one at the end of the one before, and the last ends behind `taken`. `start` counts from
+/// the start timestamp before it, the first from the timestamp below `from`; `age` is `position` less the
+/// oracle's position when the transaction began; `lasted` is the commit timestamp less the start timestamp.
 ///
-/// A part stands in the log behind all that was decided before it and in front of all that was decided after it, so it
-/// is written while no batch is begun. In between, the oracle goes on: a part is short, whatever the oracle
-/// remembers. For one thread at a time.
+/// A part stands in the log behind all that was decided before it and in front of all that was decided after
+/// it, so it is written while no batch is begun. In between, the oracle goes on: a part is short, whatever
+/// the oracle remembers. For one thread at a time.
 public final class SnapshotWriter {
     static final byte VERSION = 2;
     static final byte OPEN = 1;
@@ -40,8 +40,8 @@ public final class SnapshotWriter {
     static final int NEWEST_AT = END_AT + Long.BYTES;
     static final int HEADER_BYTES = NEWEST_AT + Long.BYTES;
 
-    /// A million transactions that have committed, half of all timestamps in a row, are 245 parts and 3 MB, and each
-    /// part is written in 40 microseconds; all at once would take 10 milliseconds.
+    /// A million transactions that have committed, half of all timestamps in a row, are 245 parts and 3 MB,
+    /// and each part is written in 40 microseconds; all at once would take 10 milliseconds.
     private static final int TRANSACTIONS_MAX = 4096;
 
     private static final int TRANSACTION_BYTES_MAX = 1 + 2 * VARINT_BYTES_MAX;

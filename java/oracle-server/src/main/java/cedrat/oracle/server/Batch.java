@@ -9,7 +9,8 @@ final class Batch {
     long number;
     /// The oracle's position behind it.
     long position;
-    /// When the first request was answered, and when the entry was appended; by the clock of `System.nanoTime`.
+    /// When the first request was answered, and when the entry was appended; by the clock of
+    /// `System.nanoTime`.
     long openedNanos;
     long appendedNanos;
     /// How many requests were answered.

@@ -1,7 +1,7 @@
 package cedrat.oracle.server;
 
-/// How long things took, in a few numbers: how many took less than 1, 2, 4, … microseconds. Counted by one thread, without
-/// a lock and without an object; others get a copy.
+/// How long things took, in a few numbers: how many took less than 1, 2, 4, … microseconds. Counted by one
+/// thread, without a lock and without an object; others get a copy.
 final class Durations {
     /// The last bucket ends at eight seconds; what took longer is behind all.
     static final int BUCKETS = 24;
@@ -24,7 +24,8 @@ final class Durations {
 
     /// What was counted when it was made.
     ///
-    /// @param counts for each bucket, how many took less than its end, and not less than the end of the one before
+    /// @param counts for each bucket, how many took less than its end, and not less than the end of the one
+    ///     before
     /// @param nanos the sum of all
     record Copy(long[] counts, long nanos) {
         /// Where a bucket ends, in seconds.

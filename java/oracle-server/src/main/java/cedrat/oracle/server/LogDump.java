@@ -13,9 +13,9 @@ import cedrat.oracle.state.StatusOracle;
 import java.io.PrintStream;
 import java.util.HexFormat;
 
-/// Shows what a log keeps, entry by entry: for people, or as one object of JSON a line. Each entry is read as a server
-/// reads it that starts, so what no server would take is damage here, too, and is named by the number of its entry and
-/// the byte in it. Entries count from the first that the log still has.
+/// Shows what a log keeps, entry by entry: for people, or as one object of JSON a line. Each entry is read as
+/// a server reads it that starts, so what no server would take is damage here, too, and is named by the
+/// number of its entry and the byte in it. Entries count from the first that the log still has.
 final class LogDump implements Log.Replay {
     /// Rows are shown, not looked for: the least map is enough.
     private static final int ROWS_LOG2 = 8;

@@ -10,8 +10,8 @@ import io.prometheus.metrics.model.snapshots.MetricSnapshots;
 import io.prometheus.metrics.model.snapshots.Unit;
 import java.util.Locale;
 
-/// A server's numbers, under the names that Prometheus knows them by (docs/use/oracle.md lists them). A name that was used
-/// once keeps its meaning.
+/// A server's numbers, under the names that Prometheus knows them by (docs/use/oracle-metrics.md lists them). A name
+/// that was used once keeps its meaning.
 final class Metrics {
     private static final String PREFIX = "cedrat_oracle_";
 
@@ -54,8 +54,9 @@ final class Metrics {
         counter("starts", "Transactions that have begun.", reading.begun());
         counter("commits", "Transactions that have committed what they wrote.", reading.committed());
         counter("reads", "Transactions that have ended without having written.", reading.ended());
-        CounterSnapshot.Builder aborts =
-                CounterSnapshot.builder().name(PREFIX + "aborts").help("Transactions that have aborted, by the reason.");
+        CounterSnapshot.Builder aborts = CounterSnapshot.builder()
+                .name(PREFIX + "aborts")
+                .help("Transactions that have aborted, by the reason.");
         for (AbortReason reason : AbortReason.values()) {
             aborts.dataPoint(CounterSnapshot.CounterDataPointSnapshot.builder()
                     .labels(Labels.of("reason", text(reason)))
@@ -79,7 +80,9 @@ final class Metrics {
     }
 
     private void memory(Reading reading) {
-        bytes("outcome", "Memory of what is remembered of transactions: it grows while nobody cleans up.",
+        bytes(
+                "outcome",
+                "Memory of what is remembered of transactions: it grows while nobody cleans up.",
                 reading.outcomeBytes());
         bytes("row", "Memory of rows and keys: constant, but for the first key.", reading.rowBytes());
         gauge("keys", "Written keys that are kept, of tables whose scans are checked.", reading.keys());

@@ -3,8 +3,8 @@ package cedrat.oracle.server;
 import cedrat.oracle.state.AbortReason;
 import cedrat.oracle.state.StatusOracle;
 
-/// What the decide thread knows of itself, read at one moment by that thread. Whoever shows it works on this copy, so that
-/// deciding costs a few additions to plain numbers, and nothing is shared.
+/// What the decide thread knows of itself, read at one moment by that thread. Whoever shows it works on this
+/// copy, so that deciding costs a few additions to plain numbers, and nothing is shared.
 ///
 /// @param aborts by the ordinal of their reason
 /// @param tMax the newest timestamp of what the conflict map has forgotten

@@ -63,9 +63,8 @@ class LogDumpTest {
 
     @Test
     void peopleRead() throws DamagedEntryException {
-        assertEquals(
-                """
-                1  batch, 66 bytes, timestamps 0 to 5
+        assertEquals("""
+                1  batch, 54 bytes, timestamps 0 to 5
                     committed 1 at 2, rows 1122334455667788 0000000000000005
                     wrote 0000000000000009/6162
                     ended 3
@@ -76,15 +75,13 @@ class LogDumpTest {
                     open 5 since position 2
                 3  batch, 19 bytes, timestamps 5 to 5
                     forgotten 4
-                """,
-                dump(log(), false));
+                """, dump(log(), false));
     }
 
     @Test
     void programsRead() throws DamagedEntryException {
-        assertEquals(
-                """
-                {"entry":1,"kind":"batch","bytes":66,"before":0,"newest":5,"decisions":[\
+        assertEquals("""
+                {"entry":1,"kind":"batch","bytes":54,"before":0,"newest":5,"decisions":[\
                 {"kind":"committed","start":1,"commit":2,"rows":["1122334455667788","0000000000000005"]},\
                 {"kind":"wrote","keys":[{"table":"0000000000000009","key":"6162"}]},\
                 {"kind":"ended","start":3},{"kind":"aborted","start":4}]}
@@ -92,8 +89,7 @@ class LogDumpTest {
                 "transactions":[{"kind":"committed","start":1,"commit":2},{"kind":"aborted","start":4},\
                 {"kind":"open","start":5,"position":2}]}
                 {"entry":3,"kind":"batch","bytes":19,"before":5,"newest":5,"decisions":[{"kind":"forgotten","start":4}]}
-                """,
-                dump(log(), true));
+                """, dump(log(), true));
     }
 
     @Test

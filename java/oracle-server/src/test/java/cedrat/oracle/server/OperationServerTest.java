@@ -30,10 +30,8 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class OperationServerTest {
     private static final InetSocketAddress ANY = new InetSocketAddress("127.0.0.1", 0);
-    private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
-            .withListen(ANY)
-            .withRowsLog2(10)
-            .withSessionTimeout(Duration.ofDays(1));
+    private static final ServerOptions OPTIONS =
+            ServerOptions.DEFAULTS.withListen(ANY).withRowsLog2(10).withSessionTimeout(Duration.ofDays(1));
     private static final Path DASHBOARD = Path.of("grafana/cedrat-oracle.json");
     private static final Path PAGE = Path.of("../../docs/use/oracle-metrics.md");
 
@@ -51,7 +49,8 @@ class OperationServerTest {
 
     private static String health(OperationServer operation, String path) throws IOException {
         Answer answer = ask(operation, "GET", path);
-        Matcher state = Pattern.compile("\\{\"state\":\"(\\w+)\",\"why\":\"(.+)\"}\n").matcher(answer.body());
+        Matcher state =
+                Pattern.compile("\\{\"state\":\"(\\w+)\",\"why\":\"(.+)\"}\n").matcher(answer.body());
         assertTrue(state.matches(), answer.body());
         return answer.code() + " " + state.group(1);
     }
@@ -147,7 +146,9 @@ class OperationServerTest {
             assertEquals(404, ask(operation, "GET", "/").code());
             assertEquals(405, ask(operation, "POST", "/health").code());
             log.fail(new IOException("the \"disk\" is gone"));
-            server.stopped().handle((done, why) -> done).toCompletableFuture().join();
+            while (health.now().state() == Health.State.SERVING) {
+                Thread.onSpinWait();
+            }
             assertEquals("503 failed", health(operation, "/health"));
             assertTrue(ask(operation, "GET", "/health").body().contains("the \\\"disk\\\" is gone"));
             assertMetric(1, metrics(operation), "state{state=\"failed\"}");

@@ -2,12 +2,12 @@ package cedrat.oracle.state;
 
 /// When each of the newest rows was last committed (ReTSO §3.1 and §3.2), in at most sixteen bytes a row.
 ///
-/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits come
-/// in the order of their timestamps, so "committed after the transaction began" is "at a position not below the one
-/// that was next when the transaction began".
+/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits
+/// come in the order of their timestamps, so "committed after the transaction began" is "at a position not
+/// below the one that was next when the transaction began".
 ///
-/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost one
-/// miss:
+/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost
+/// one miss:
 ///
 /// ```text
 /// line   7 entries, then a mark
@@ -15,27 +15,29 @@ package cedrat.oracle.state;
 /// mark   32 flags | low bits of a position 32
 /// ```
 ///
-/// A row's hash names its *home*, the line where it is looked for first, and its *tag*. An entry whose home is full
-/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes the
-/// mark keeps the position of the newest entry that did, and a flag that is chosen by its tag.
+/// A row's hash names its *home*, the line where it is looked for first, and its *tag*. An entry whose home
+/// is full
+/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes
+/// the mark keeps the position of the newest entry that did, and a flag that is chosen by its tag.
 ///
-/// Home and tag are what a row is known by. Two rows that share both are one row to the map, and who writes one may
-/// conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since what is found
-/// is never older than the row's newest commit. A home gets four rows in a window, so a row meets such another with
-/// a probability below 4 / 2^[#tagBits], and less by as much as its transaction is shorter than the window.
+/// Home and tag are what a row is known by. Two rows that share both are one row to the map, and who writes
+/// one may conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since
+/// what is found is never older than the row's newest commit. A home gets four rows in a window, so a row
+/// meets such another with a probability below 4 / 2^[#tagBits], and less by as much as its transaction is
+/// shorter than the window.
 ///
-/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position, or at
-///   a newer one of a row with the same home and tag.
+/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position,
+///   or at a newer one of a row with the same home and tag.
 /// - M2  What is not found was never put, or only below [#forgottenBefore].
-/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and runs
-///   ahead of that only where all lines that a row may lie in are full of rows within the window.
+/// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and
+///   runs ahead of that only where all lines that a row may lie in are full of rows within the window.
 /// - M4  An entry whose position has left the window is free, and the next put into its line may use it (the
-///   paper's lazy collection). Low bits of positions come round again after eight times the map's size. Before they
-///   do, a sweep has been there, which walks over the lines as rows are put, and keeps what is old from looking
-///   new.
+///   paper's lazy collection). Low bits of positions come round again after eight times the map's size.
+///   Before they do, a sweep has been there, which walks over the lines as rows are put, and keeps what is
+///   old from looking new.
 /// - M5  Of one home and tag there is one entry within the window, and one in a line.
-/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position that is
-///   not older.
+/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position
+///   that is not older.
 ///
 /// For one thread at a time.
 final class ConflictMap {
@@ -49,8 +51,8 @@ final class ConflictMap {
     private static final int ENTRIES = LINE - 1;
     private static final int MARK = ENTRIES;
 
-    /// Words before the first line. A large array begins at a page, but for its header of 16 bytes; so lines lie in
-    /// whole lines of the cache.
+    /// Words before the first line. A large array begins at a page, but for its header of 16 bytes; so lines
+    /// lie in whole lines of the cache.
     private static final int ALIGNMENT = 6;
 
     private static final int SLOT_BITS = 3;
@@ -66,7 +68,8 @@ final class ConflictMap {
     /// How often the map comes round before low bits of positions do.
     private static final int ROUNDS_LOG2 = 3;
 
-    /// Rows that are put between two walks of the sweep. One position in so many has its timestamp remembered.
+    /// Rows that are put between two walks of the sweep. One position in so many has its timestamp
+    /// remembered.
     private static final int STRIDE_SHIFT = 7;
     private static final int STRIDE = 1 << STRIDE_SHIFT;
     /// Lines of one walk. All are swept while fewer rows are put than four times the map's size.
@@ -74,7 +77,8 @@ final class ConflictMap {
 
     private static final int BYTES_PER_ROW = 16;
 
-    /// Keys are kept with this bit flipped, so that comparing what differs from them compares unsigned numbers.
+    /// Keys are kept with this bit flipped, so that comparing what differs from them compares unsigned
+    /// numbers.
     private static final long FLIP = Long.MIN_VALUE;
 
     /// Instead of a place.
@@ -133,7 +137,8 @@ final class ConflictMap {
         restart(0, 0);
     }
 
-    /// Begins anew, as if so many rows had been put and forgotten, the newest of them with a commit at `timestamp`.
+    /// Begins anew, as if so many rows had been put and forgotten, the newest of them with a commit at
+    /// `timestamp`.
     void restart(long rows, long timestamp) {
         next = first + rows;
         forgottenBefore = next;
@@ -194,8 +199,8 @@ final class ConflictMap {
         return forgottenBefore;
     }
 
-    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's timestamp, for
-    /// not each is remembered; 0 if nothing was forgotten.
+    /// The paper's T_max: no forgotten row was committed later. A little above the newest such row's
+    /// timestamp, for not each is remembered; 0 if nothing was forgotten.
     long forgottenTimestamp() {
         if (forgottenBefore == first) {
             return 0;
@@ -204,14 +209,16 @@ final class ConflictMap {
         return sample << STRIDE_SHIFT < next ? samples[(int) sample & samples.length - 1] : newestTimestamp;
     }
 
-    /// Remembers that the newest commit has put the last position up to this one that is a multiple of [#STRIDE].
+    /// Remembers that the newest commit has put the last position up to this one that is a multiple of
+    /// [#STRIDE].
     private void sample(long position) {
         samples[(int) (position >> STRIDE_SHIFT) & samples.length - 1] = newestTimestamp;
     }
 
     // ---- looking ----
 
-    /// These rows are soon looked for. The lines of all that are expected are then brought into the cache together.
+    /// These rows are soon looked for. The lines of all that are expected are then brought into the cache
+    /// together.
     void expect(Rows rows) {
         int count = rows.count();
         rows.hashedBy(this);
@@ -230,8 +237,8 @@ final class ConflictMap {
         expectedCount += noted;
     }
 
-    /// Reads of each expected row's home one word, and nothing else: the loop is so short that the processor, which
-    /// looks some hundred instructions ahead, waits for many lines at a time.
+    /// Reads of each expected row's home one word, and nothing else: the loop is so short that the processor,
+    /// which looks some hundred instructions ahead, waits for many lines at a time.
     private void touch() {
         long[] table = this.table;
         int[] expected = this.expected;
@@ -293,8 +300,8 @@ final class ConflictMap {
 
     /// The one entry of a line with this key, without it; something else where there is none ([#isMatch]).
     ///
-    /// The least of all differences is that of the entry that has none in its key. To look at all costs less than
-    /// to guess wrongly which one it is, for these are no branches.
+    /// The least of all differences is that of the entry that has none in its key. To look at all costs less
+    /// than to guess wrongly which one it is, for these are no branches.
     private static long match(long[] table, int line, long key) {
         long a = Math.min(table[line] ^ key, table[line + 1] ^ key);
         long b = Math.min(table[line + 2] ^ key, table[line + 3] ^ key);
@@ -371,8 +378,8 @@ final class ConflictMap {
         }
     }
 
-    /// Adds an entry whose home is full, or that may lie behind it: where it is (M5), else at the first free place,
-    /// else in the place of the oldest of all (M3).
+    /// Adds an entry whose home is full, or that may lie behind it: where it is (M5), else at the first free
+    /// place, else in the place of the oldest of all (M3).
     private void addBehind(int home, long key) {
         int place = placeBehind(home, key);
         int oldest = NOWHERE;
@@ -463,7 +470,8 @@ final class ConflictMap {
         }
     }
 
-    /// The next position where entries have theirs, and behind it ones: to subtract an entry borrows nothing there.
+    /// The next position where entries have theirs, and behind it ones: to subtract an entry borrows nothing
+    /// there.
     private long now() {
         return next << SLOT_BITS | SLOT_MASK;
     }

@@ -2,12 +2,14 @@ package cedrat.oracle.state;
 
 import java.util.Arrays;
 
-/// Ids of rows, in an array that is used again and again. An id is any number; two rows with the same id conflict.
+/// Ids of rows, in an array that is used again and again. An id is any number; two rows with the same id
+/// conflict.
 public final class Rows {
     private long[] ids = new long[32];
     private int count;
 
-    /// Where a conflict map looks for them. It is kept here, so that it can be found out before the map looks.
+    /// Where a conflict map looks for them. It is kept here, so that it can be found out before the map
+    /// looks.
     private int[] homes = new int[32];
 
     private long[] keys = new long[32];

@@ -554,7 +554,8 @@ public final class StatusOracle {
         return mayBeForgotten || keys.isWritten(scanned, since) ? AbortReason.SCAN : null;
     }
 
-    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten; `null` if not.
+    /// Algorithm 3: whether one of these rows was committed since, or may have been and is forgotten; `null`
+    /// if not.
     private AbortReason conflict(Rows wanted, long since) {
         if (wanted.count() == 0) {
             return null;

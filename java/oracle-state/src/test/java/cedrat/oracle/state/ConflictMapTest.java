@@ -38,7 +38,8 @@ class ConflictMapTest {
         return map.isOneAbsent() ? ABSENT : map.newestFound();
     }
 
-    /// Puts rows of a stream of commits beside a map without bounds, and compares what both say of them before.
+    /// Puts rows of a stream of commits beside a map without bounds, and compares what both say of them
+    /// before.
     private static void compare(ConflictMap map, int commits, Supplier<long[]> stream) {
         Map<Long, Long> model = new HashMap<>();
         for (int timestamp = 1; timestamp < commits; timestamp++) {
@@ -75,7 +76,8 @@ class ConflictMapTest {
         }
     }
 
-    /// M1 to M3 and M5, for many rounds of the map, and from few rows that come again and again to many that do not.
+    /// M1 to M3 and M5, for many rounds of the map, and from few rows that come again and again to many that
+    /// do not.
     @Property(tries = 60)
     void whatIsFoundIsTheNewestAndWhatIsNotIsForgotten(
             @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 1, max = 12) int keySpaceLog2) {
@@ -116,7 +118,8 @@ class ConflictMapTest {
         assertEquals(ABSENT, find(map, 5_000), "M4");
     }
 
-    /// O10: what is forgotten is forgotten in the order of age, near enough, over a key space of a thousand million.
+    /// O10: what is forgotten is forgotten in the order of age, near enough, over a key space of a thousand
+    /// million.
     @Test
     void rowsAreForgottenByAge() {
         ConflictMap map = new ConflictMap(16);
@@ -130,7 +133,8 @@ class ConflictMapTest {
         map.check();
     }
 
-    /// Ids that are numbered one after the other are spread as well as any, and the rows of the window are there.
+    /// Ids that are numbered one after the other are spread as well as any, and the rows of the window are
+    /// there.
     @Test
     void theWindowIsKept() {
         ConflictMap map = new ConflictMap(16);
@@ -182,7 +186,8 @@ class ConflictMapTest {
         assertThrows(IllegalArgumentException.class, () -> new ConflictMap(ConflictMap.ROWS_LOG2_MAX + 1));
     }
 
-    /// Rows that were expected, and then became others, or are looked for in another map, are looked for anew.
+    /// Rows that were expected, and then became others, or are looked for in another map, are looked for
+    /// anew.
     @Test
     void whatWasExpectedMayChange() {
         ConflictMap map = new ConflictMap(8);

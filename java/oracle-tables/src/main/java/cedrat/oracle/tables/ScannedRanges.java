@@ -40,8 +40,10 @@ final class ScannedRanges {
             most.setValue(List.of(new KeyRange(
                     most.getValue().getFirst().from(), most.getValue().getLast().to())));
         }
-        ranges.forEach((table, some) -> some.forEach(
-                range -> keys.scan(RowIds.ofTable(Bytes.of(table).raw()), range.from().raw(), range.to().raw())));
+        ranges.forEach((table, some) -> some.forEach(range -> keys.scan(
+                RowIds.ofTable(Bytes.of(table).raw()),
+                range.from().raw(),
+                range.to().raw())));
     }
 
     /// The same keys by ranges in ascending order that do not touch.

@@ -11,8 +11,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 
-/// A history from which a black-box checker infers what happened: rows hold lists, transactions read them and append
-/// to them. One line for each call and each answer, in the format of Jepsen's Elle. **Threads:** any may record.
+/// A history from which a black-box checker infers what happened: rows hold lists, transactions read them and
+/// append to them. One line for each call and each answer, in the format of Jepsen's Elle. **Threads:** any
+/// may record.
 final class ListHistory {
     /// Where histories lie that `./x test` has judged, each under what is expected of it.
     private static final Path FILES = Path.of("target/histories");
@@ -29,7 +30,8 @@ final class ListHistory {
         return lines.size();
     }
 
-    /// Writes it to where it is judged, once for each model that it is expected to satisfy, or with `not-` not to.
+    /// Writes it to where it is judged, once for each model that it is expected to satisfy, or with `not-`
+    /// not to.
     void write(String name, String... expectations) throws IOException {
         for (String expectation : expectations) {
             Path folder = Files.createDirectories(FILES.resolve(expectation));
@@ -55,7 +57,10 @@ final class ListHistory {
         }
 
         void read(Table table, String row) {
-            noteRead(table, row, list(transaction.get(table, Bytes.of(row), VALUE).orElse(Bytes.EMPTY)));
+            noteRead(
+                    table,
+                    row,
+                    list(transaction.get(table, Bytes.of(row), VALUE).orElse(Bytes.EMPTY)));
         }
 
         /// Reads all these rows by one scan.
@@ -73,7 +78,8 @@ final class ListHistory {
         }
 
         void append(Table table, String row) {
-            List<Integer> list = list(transaction.get(table, Bytes.of(row), VALUE).orElse(Bytes.EMPTY));
+            List<Integer> list =
+                    list(transaction.get(table, Bytes.of(row), VALUE).orElse(Bytes.EMPTY));
             noteRead(table, row, list);
             int element = element();
             list.add(element);
@@ -118,8 +124,8 @@ final class ListHistory {
         }
 
         private String line(String type, List<String> operations) {
-            return "{\"type\":\"" + type + "\",\"process\":" + process + ",\"value\":["
-                    + String.join(",", operations) + "]}";
+            return "{\"type\":\"" + type + "\",\"process\":" + process + ",\"value\":[" + String.join(",", operations)
+                    + "]}";
         }
     }
 }

@@ -14,8 +14,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/// Writes histories for the black-box judge, to which `./x test` hands them: those of clients side by side, some of
-/// which die, and those of planted faults, which it has to find.
+/// Writes histories for the black-box judge, to which `./x test` hands them: those of clients side by side,
+/// some of which die, and those of planted faults, which it has to find.
 class ListHistoryTest {
     private static final int CLIENTS = 4;
     private static final int TRANSACTIONS = 250;
