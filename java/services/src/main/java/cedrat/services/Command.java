@@ -33,6 +33,11 @@ public record Command(
         return new Command(name, folder, Path.of(System.getProperty("java.home")), jvm, classPath, main, arguments);
     }
 
+    /// The same, with other arguments of its own.
+    Command withArguments(List<String> others) {
+        return new Command(name, folder, javaHome, jvm, classPath, main, others);
+    }
+
     /// What the services of this name run with.
     ///
     /// @throws IOException if the build has not written it

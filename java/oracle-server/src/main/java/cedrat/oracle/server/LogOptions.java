@@ -99,10 +99,11 @@ final class LogOptions {
     /// A log that is there already; none is made.
     Log existing() {
         switch (kind) {
-            case NONE -> throw new ParameterException(
-                    spec.commandLine(), "--log none keeps nothing that could be shown");
-            case BOOKKEEPER -> throw new ParameterException(
-                    spec.commandLine(), "--log bookkeeper: to open it is to take it from the server that has it");
+            case NONE ->
+                throw new ParameterException(spec.commandLine(), "--log none keeps nothing that could be shown");
+            case BOOKKEEPER ->
+                throw new ParameterException(
+                        spec.commandLine(), "--log bookkeeper: to open it is to take it from the server that has it");
             case EMBEDDED -> {
                 if (!Files.isDirectory(data())) {
                     throw new ParameterException(spec.commandLine(), "there is no directory " + data);

@@ -229,8 +229,7 @@ class ClientAndServerTest {
             StartTimestamp open = client.begin();
             log.hold();
             CompletableFuture<Outcome> commit = client.commitAsync(open, 5);
-            try (OracleServer successor =
-                    OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
+            try (OracleServer successor = OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
                 assertEquals(next.getPort(), successor.address().getPort());
                 assertInstanceOf(Committed.class, commit.join());
             }

@@ -20,6 +20,11 @@ public final class Bytes implements Comparable<Bytes> {
         return new Bytes(bytes.clone());
     }
 
+    /// A copy of `length` of these.
+    public static Bytes of(byte[] bytes, int from, int length) {
+        return new Bytes(Arrays.copyOfRange(bytes, from, from + length));
+    }
+
     /// A text, as UTF-8.
     public static Bytes of(String text) {
         return new Bytes(text.getBytes(StandardCharsets.UTF_8));

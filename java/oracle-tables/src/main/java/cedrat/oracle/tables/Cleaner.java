@@ -4,12 +4,10 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 
@@ -34,12 +32,9 @@ import java.util.function.LongSupplier;
 ///
 /// **Threads:** any may call.
 public final class Cleaner {
-    /// So many rows are looked at before the oracle is asked for all of them together.
-    private static final int BATCH_ROWS = 256;
-
     /// What a sweep has found.
     ///
-    /// @param rows how many rows it has looked at
+    /// @param rows how many rows it has looked at: those that had a marker
     /// @param committed of how many rows versions of a committed transaction got their commit timestamp
     /// @param aborted from how many rows versions of an aborted transaction were removed
     /// @param open how many rows it has left to an open transaction
@@ -79,22 +74,7 @@ public final class Cleaner {
         Mark begun = known == null ? draw() : known;
         boolean isOld = clock.getAsLong() - begun.nanos >= tables.writesLast().toNanos() || fault == Fault.SWEEP_EARLY;
         Run run = new Run();
-        for (Table table : tables.all()) {
-            try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
-                List<StoredRow> batch = new ArrayList<>();
-                while (rows.hasNext()) {
-                    StoredRow row = rows.next();
-                    run.rows++;
-                    if (!row.pending().isEmpty()) {
-                        batch.add(row);
-                    }
-                    if (batch.size() == BATCH_ROWS || !rows.hasNext()) {
-                        run.clean(table, batch);
-                        batch.clear();
-                    }
-                }
-            }
-        }
+        Walk.over(tables, table -> table.marked(KeyRange.ALL), run::clean);
         long forgotten = 0;
         if (isOld) {
             forgotten = oracle.swept(begun.timestamp);
@@ -120,6 +100,7 @@ public final class Cleaner {
         void clean(Table table, List<StoredRow> batch) {
             Map<Long, Outcome> outcomes = ask(batch);
             for (StoredRow row : batch) {
+                rows += row.pending().isEmpty() ? 0 : 1;
                 for (long start : row.pending()) {
                     clean(table, row, start, outcomes.get(start));
                 }

@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import java.util.NavigableMap;
 import java.util.NavigableSet;
 import java.util.NoSuchElementException;
@@ -15,48 +14,16 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.function.Consumer;
 
 /// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and
 /// for tests.
 ///
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
-    /// Where a call has got to.
-    public enum Point {
-        /// Before a row is read.
-        BEFORE_READ,
-        /// After a row was read.
-        AFTER_READ,
-        /// Before a row changes.
-        BEFORE_MUTATE,
-        /// After a row has changed.
-        AFTER_MUTATE,
-        /// Before a marker is looked at.
-        BEFORE_MUTATE_IF_MARKED,
-        /// After a row has changed, or has not, because of its marker.
-        AFTER_MUTATE_IF_MARKED
-    }
-
-    /// Told of every call, on the thread of who calls; it may wait, to delay the call, or throw, to make it
-    /// fail.
-    @FunctionalInterface
-    public interface Hook {
-        /// `mutation` is `null` where a row is read.
-        void reached(Point point, Table table, Bytes row, Mutation mutation);
-    }
-
     private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
-    private final Hook hook;
-
     /// No tables yet.
-    public MemoryTables() {
-        this((point, table, row, mutation) -> {});
-    }
-
-    /// The same, with delays and failures.
-    public MemoryTables(Hook hook) {
-        this.hook = Objects.requireNonNull(hook);
-    }
+    public MemoryTables() {}
 
     /// Makes a table.
     ///
@@ -96,33 +63,6 @@ public final class MemoryTables implements Tables {
         return List.copyOf(tables.values());
     }
 
-    /// How many versions there are in all tables.
-    public long versions() {
-        return count(row -> row.versions.values().stream().mapToLong(Map::size).sum());
-    }
-
-    /// How many markers there are in all tables.
-    public long pending() {
-        return count(row -> row.pending.size());
-    }
-
-    /// How many rows there are in all tables of which anything is kept.
-    public long rows() {
-        return count(row -> 1);
-    }
-
-    private long count(java.util.function.ToLongFunction<MemoryRow> what) {
-        long sum = 0;
-        for (MemoryTable table : tables.values()) {
-            for (MemoryRow row : table.rows.values()) {
-                synchronized (row) {
-                    sum += what.applyAsLong(row);
-                }
-            }
-        }
-        return sum;
-    }
-
     /// Guarded by itself.
     private static final class MemoryRow {
         final TreeMap<Column, TreeMap<Long, Bytes>> versions = new TreeMap<>();
@@ -139,20 +79,27 @@ public final class MemoryTables implements Tables {
                 versions.computeIfAbsent(put.column(), none -> new TreeMap<>()).put(put.timestamp(), put.value());
             }
             for (Mutation.CellVersion erased : mutation.erasures()) {
-                TreeMap<Long, Bytes> column = versions.get(erased.column());
-                if (column != null) {
-                    column.remove(erased.timestamp());
-                    if (column.isEmpty()) {
-                        versions.remove(erased.column());
-                    }
-                }
+                remove(erased, column -> column.remove(erased.timestamp()));
+            }
+            for (Mutation.CellVersion cut : mutation.cuts()) {
+                remove(cut, column -> column.headMap(cut.timestamp(), true).clear());
             }
             pending.addAll(mutation.marks());
             mutation.unmarks().forEach(pending::remove);
         }
+
+        private void remove(Mutation.CellVersion which, Consumer<TreeMap<Long, Bytes>> how) {
+            TreeMap<Long, Bytes> column = versions.get(which.column());
+            if (column != null) {
+                how.accept(column);
+                if (column.isEmpty()) {
+                    versions.remove(which.column());
+                }
+            }
+        }
     }
 
-    private final class MemoryTable implements Table {
+    private static final class MemoryTable implements Table {
         private final String name;
         private final Granularity granularity;
         private final boolean checksScans;
@@ -181,11 +128,9 @@ public final class MemoryTables implements Tables {
 
         @Override
         public void mutate(Bytes row, Mutation mutation) {
-            hook.reached(Point.BEFORE_MUTATE, this, row, mutation);
             while (!change(row, rows.computeIfAbsent(row, none -> new MemoryRow()), mutation)) {
                 // it was removed meanwhile
             }
-            hook.reached(Point.AFTER_MUTATE, this, row, mutation);
         }
 
         private boolean change(Bytes key, MemoryRow row, Mutation mutation) {
@@ -204,25 +149,19 @@ public final class MemoryTables implements Tables {
 
         @Override
         public boolean mutateIfMarked(Bytes row, long start, Mutation mutation) {
-            hook.reached(Point.BEFORE_MUTATE_IF_MARKED, this, row, mutation);
-            boolean isMarked = false;
             MemoryRow found = rows.get(row);
-            if (found != null) {
-                synchronized (found) {
-                    // A row that was removed has no markers.
-                    isMarked = found.pending.contains(start) && change(row, found, mutation);
-                }
+            if (found == null) {
+                return false;
             }
-            hook.reached(Point.AFTER_MUTATE_IF_MARKED, this, row, mutation);
-            return isMarked;
+            synchronized (found) {
+                // A row that was removed has no markers.
+                return found.pending.contains(start) && change(row, found, mutation);
+            }
         }
 
         @Override
         public StoredRow read(Bytes row, Set<Column> columns, long below) {
-            hook.reached(Point.BEFORE_READ, this, row, null);
-            StoredRow read = copy(row, rows.get(row), columns, below);
-            hook.reached(Point.AFTER_READ, this, row, null);
-            return read;
+            return copy(row, rows.get(row), columns, below);
         }
 
         @Override
@@ -250,6 +189,11 @@ public final class MemoryTables implements Tables {
                     // holds nothing
                 }
             };
+        }
+
+        @Override
+        public StoredRows marked(KeyRange range) {
+            return scan(range, Set.of(), Long.MAX_VALUE);
         }
 
         private StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below) {

@@ -14,19 +14,19 @@ final class Mutations {
     static Mutation write(long start, Map<Column, Bytes> cells) {
         List<Mutation.Version> puts = new ArrayList<>(cells.size());
         cells.forEach((column, value) -> puts.add(new Mutation.Version(column, start, value)));
-        return new Mutation(puts, List.of(), List.of(start), List.of());
+        return new Mutation(puts, List.of(), List.of(), List.of(start), List.of());
     }
 
     /// The clean-up after a commit: the versions get the commit timestamp, the marker goes.
     static Mutation restamp(long start, long commit, Map<Column, Bytes> cells) {
         List<Mutation.Version> puts = new ArrayList<>(cells.size());
         cells.forEach((column, value) -> puts.add(new Mutation.Version(column, commit, value)));
-        return new Mutation(puts, versions(start, cells), List.of(), List.of(start));
+        return new Mutation(puts, versions(start, cells), List.of(), List.of(), List.of(start));
     }
 
     /// The clean-up after an abort: versions and marker go.
     static Mutation erase(long start, Map<Column, Bytes> cells) {
-        return new Mutation(List.of(), versions(start, cells), List.of(), List.of(start));
+        return new Mutation(List.of(), versions(start, cells), List.of(), List.of(), List.of(start));
     }
 
     /// What a transaction has written into a row.

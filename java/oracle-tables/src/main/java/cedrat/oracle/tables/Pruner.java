@@ -21,8 +21,8 @@ import java.util.Set;
 ///   below the mark: nothing older can come back then. Markers that appear later are of transactions that
 ///   commit above the mark, or not.
 ///
-/// A row that has changed since it was read does no harm: versions are removed by name, what was the newest
-/// below the mark remains so, and timestamps are not used again. So any number of pruners, cleaners, readers
+/// A row that has changed since it was read does no harm: what was the newest below the mark remains so, and
+/// timestamps are not used again. So any number of pruners, cleaners, readers
 /// and writers may be there at a time.
 ///
 /// A transaction whose session has expired no longer holds the mark. What it reads after that may have gaps;
@@ -60,43 +60,54 @@ public final class Pruner {
         long mark = fault == Fault.PRUNE_ABOVE_THE_MARK
                 ? Long.MAX_VALUE
                 : oracle.lowWaterMark().value();
-        long rowCount = 0;
-        long versions = 0;
-        for (Table table : tables.all()) {
-            // Whatever is at the mark or above stays, and need not be read.
-            try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), mark)) {
-                while (rows.hasNext()) {
-                    StoredRow row = rows.next();
-                    List<Mutation.CellVersion> old = old(row);
-                    if (!old.isEmpty()) {
-                        table.mutate(row.key(), new Mutation(List.of(), old, List.of(), List.of()));
-                    }
-                    rowCount++;
-                    versions += old.size();
-                }
-            }
-        }
-        return new Pruned(mark, rowCount, versions);
+        Run run = new Run();
+        // Whatever is at the mark or above stays, and need not be read.
+        Walk.over(tables, table -> table.scan(KeyRange.ALL, Set.of(), mark), run::prune);
+        return new Pruned(mark, run.rows, run.versions);
     }
 
-    /// What may go of a row that was read below the mark.
-    private static List<Mutation.CellVersion> old(StoredRow row) {
-        List<Mutation.CellVersion> old = new ArrayList<>();
-        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
-                row.versions().entrySet()) {
-            boolean hasNewest = false;
-            for (Map.Entry<Long, Bytes> version :
-                    column.getValue().descendingMap().entrySet()) {
-                if (row.pending().contains(version.getKey())) {
-                    continue;
+    private static final class Run {
+        long rows;
+        long versions;
+
+        void prune(Table table, List<StoredRow> batch) {
+            for (StoredRow row : batch) {
+                List<Mutation.CellVersion> erasures = new ArrayList<>();
+                List<Mutation.CellVersion> cuts = new ArrayList<>();
+                row.versions().forEach((column, all) -> {
+                    List<Mutation.CellVersion> old = old(column, all, row.pending());
+                    versions += old.size();
+                    // Stores remember one cut more cheaply than many erasures. Without a marker below the
+                    // mark, nothing that lies lower can be missed: all who began below it have ended and were
+                    // cleaned, so that what arrives there later is of one that has aborted.
+                    if (row.pending().isEmpty()) {
+                        old.stream().findFirst().ifPresent(cuts::add);
+                    } else {
+                        erasures.addAll(old);
+                    }
+                });
+                if (!erasures.isEmpty() || !cuts.isEmpty()) {
+                    table.mutate(row.key(), new Mutation(List.of(), erasures, cuts, List.of(), List.of()));
                 }
-                boolean isGone =
-                        Values.isDeleted(version.getValue()) && row.pending().isEmpty();
-                if (hasNewest || isGone) {
-                    old.add(new Mutation.CellVersion(column.getKey(), version.getKey()));
-                }
-                hasNewest = true;
+                rows++;
             }
+        }
+    }
+
+    /// What may go of a column that was read below the mark, the newest first.
+    private static List<Mutation.CellVersion> old(
+            Column column, NavigableMap<Long, Bytes> versions, Set<Long> pending) {
+        List<Mutation.CellVersion> old = new ArrayList<>();
+        boolean hasNewest = false;
+        for (Map.Entry<Long, Bytes> version : versions.descendingMap().entrySet()) {
+            if (pending.contains(version.getKey())) {
+                continue;
+            }
+            boolean isGone = Values.isDeleted(version.getValue()) && pending.isEmpty();
+            if (hasNewest || isGone) {
+                old.add(new Mutation.CellVersion(column, version.getKey()));
+            }
+            hasNewest = true;
         }
         return old;
     }

@@ -24,6 +24,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private final BooleanSupplier isOpen;
     private final Fault fault;
 
+    /// How many answers the oracle had given when the scan began: rows may be as old (B3).
+    private final long begunAt;
     private final ArrayDeque<Snapshot.Dated> batch = new ArrayDeque<>();
     private Row next;
     private long returned;
@@ -46,6 +48,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         this.own = own;
         this.isOpen = isOpen;
         this.fault = fault;
+        begunAt = snapshot.now();
     }
 
     /// @throws IllegalStateException if the transaction has ended
@@ -106,8 +109,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private boolean isExhausted() {
         if (batch.isEmpty()) {
             while (batch.size() < BATCH_ROWS && stored.hasNext()) {
-                long now = snapshot.now();
-                batch.add(new Snapshot.Dated(stored.next(), now));
+                batch.add(new Snapshot.Dated(stored.next(), begunAt));
             }
             snapshot.learn(batch);
         }

@@ -49,7 +49,7 @@ final class Snapshot {
     /// A row that was read when the oracle had given so many answers.
     record Dated(StoredRow row, long answers) {}
 
-    /// Dates a row that is about to be read.
+    /// Dates rows that are about to be read.
     long now() {
         return answers;
     }

@@ -12,9 +12,10 @@ import java.util.Set;
 ///   without their marker.
 /// - B2  [#mutateIfMarked] looks at the marker and changes the row in one step: nothing happens to the row in
 ///   between.
-/// - B3  A row that is read is the row as it was at one moment after the call, or the call of `next`, began:
-///   everything is there whose call had returned before. Rows of a scan may be of different moments.
-/// - B4  A version stays until it is erased by name: no limit of versions, no time to live.
+/// - B3  A row that is read is the row as it was at one moment after the call of [#read], [#scan] or
+///   [#marked] began: everything is there whose call had returned before. Rows of a scan may be of different
+///   moments, and of any since the scan began: a store may read many before the first is asked for.
+/// - B4  A version stays until it is erased or cut: no limit of versions, no time to live.
 /// - B5  A call that has returned, or has failed with [TableException.Effect#NONE], does nothing afterwards:
 ///   a store that sends requests again by itself must see that an earlier one does not arrive later.
 /// - B6  What has returned survives whatever the store is made to survive.
@@ -48,4 +49,7 @@ public interface Table {
 
     /// Reads rows as [#read] does, in the order of their keys. Rows that are empty then may be left out.
     StoredRows scan(KeyRange range, Set<Column> columns, long below);
+
+    /// Rows that have a marker, whole, in the order of their keys; others may be among them.
+    StoredRows marked(KeyRange range);
 }

@@ -15,9 +15,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// What clients have seen, and whether snapshot isolation allows it. **Threads:** any may record.
-final class History {
+public final class History {
     /// The reader saw nothing in the row.
-    static final long NOTHING = 0;
+    public static final long NOTHING = 0;
 
     /// A transaction.
     ///
@@ -25,31 +25,37 @@ final class History {
     /// @param endedAt when its commit was acknowledged
     /// @param commit 0 if it aborted
     /// @param reads for each row the start of whose version it saw
-    record Transaction(
+    public record Transaction(
             long begunAt, long endedAt, long start, long commit, Set<String> writes, Map<String, Long> reads) {}
 
     private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
     private final AtomicLong clock = new AtomicLong();
 
+    /// Nothing yet.
+    public History() {}
+
     /// A moment: later than all that anybody has been told of.
-    long now() {
+    public long now() {
         return clock.incrementAndGet();
     }
 
-    void add(Transaction transaction) {
+    /// Records one.
+    public void add(Transaction transaction) {
         all.add(transaction);
     }
 
-    long committed() {
+    /// How many were recorded that have committed.
+    public long committed() {
         return all.stream().filter(each -> each.commit > 0).count();
     }
 
-    long aborted() {
+    /// How many were recorded that have aborted.
+    public long aborted() {
         return all.size() - committed();
     }
 
     /// Fails if what was recorded is not snapshot isolation.
-    void check() {
+    public void check() {
         Set<Long> timestamps = new HashSet<>();
         Map<String, TreeMap<Long, Transaction>> writers = new HashMap<>();
         for (Transaction each : all) {

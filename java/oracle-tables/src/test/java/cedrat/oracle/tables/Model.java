@@ -51,7 +51,7 @@ final class Model {
 
     private final SplittableRandom random;
     private final Fault fault;
-    private final World world = new World();
+    private final World world;
     private final List<Runnable> cleanUps = new ArrayList<>();
     private final TransactionManager manager;
 
@@ -62,20 +62,21 @@ final class Model {
     private long commits;
     private final List<Mine> open = new ArrayList<>();
 
-    private Model(long seed, Fault fault) {
+    private Model(TestStore store, long seed, Fault fault) {
         this.random = new SplittableRandom(seed);
         this.fault = fault;
+        world = new World(store);
         manager = world.manager(cleanUps::add, fault);
         world.hook = (point, table, row, mutation) -> {
-            if (point == MemoryTables.Point.BEFORE_MUTATE_IF_MARKED && random.nextInt(20) == 0) {
+            if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED && random.nextInt(20) == 0) {
                 throw new TableException(TableException.Effect.NONE, "planted", null);
             }
         };
     }
 
     /// Fails if the two differ.
-    static void run(long seed, Fault fault) {
-        Model model = new Model(seed, fault);
+    static void run(TestStore store, long seed, Fault fault) {
+        Model model = new Model(store, seed, fault);
         try {
             for (int step = 0; step < STEPS; step++) {
                 model.step();
@@ -136,7 +137,7 @@ final class Model {
         int limit = 1 + random.nextInt(KEYS);
         TreeMap<String, Map<Column, String>> expected = new TreeMap<>();
         mine.seen.forEach((place, value) -> {
-            if (place.table == table && place.row.compareTo(from) >= 0) {
+            if (place.table.equals(table) && place.row.compareTo(from) >= 0) {
                 expected.computeIfAbsent(place.row, none -> new TreeMap<>()).put(place.column, value);
             }
         });
@@ -224,8 +225,8 @@ final class Model {
         world.hook = (point, table, row, mutation) -> {};
         sweep();
         new Pruner(world.oracle, world.tables, fault).prune();
-        assertEquals(0, world.tables.pending());
-        assertEquals(committed.size(), world.tables.versions());
+        assertEquals(0, world.contents().pending());
+        assertEquals(committed.size(), world.contents().versions());
         open.clear();
         open.add(new Mine(manager.begin(Isolation.SNAPSHOT), committed, commits));
         for (int count = 0; count < 20; count++) {

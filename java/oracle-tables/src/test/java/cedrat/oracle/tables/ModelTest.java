@@ -5,18 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/// Whether transactions do as the model does, and whether the model would notice if they did not.
-class ModelTest {
-    @Test
-    void transactionsDoAsTheModelDoes() {
-        for (long seed = 0; seed < 40; seed++) {
-            long which = seed;
-            try {
-                Model.run(seed, Fault.NONE);
-            } catch (AssertionError different) {
-                throw new AssertionError("seed " + which, different);
-            }
-        }
+/// Over tables in memory; and whether the model would notice if transactions did not do as it does.
+class ModelTest extends ModelContract {
+    @Override
+    protected TestStore store() {
+        return TestStore.memory();
     }
 
     @Test
@@ -32,7 +25,7 @@ class ModelTest {
             boolean isFound = false;
             for (long seed = 0; seed < 40 && !isFound; seed++) {
                 try {
-                    Model.run(seed, planted);
+                    Model.run(store(), seed, planted);
                 } catch (AssertionError found) {
                     isFound = true;
                 }

@@ -15,29 +15,30 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
 
-/// An oracle, tables, and clients that may die.
-final class World implements AutoCloseable {
+/// An oracle, tables of a store, and clients that may die.
+public final class World implements AutoCloseable {
     static final Column VALUE = Column.of("f", "value");
     static final Column OTHER = Column.of("f", "other");
 
     /// Clean-ups of a client that has died before them.
     static final Executor NEVER = task -> {};
 
-    volatile MemoryTables.Hook hook = (point, table, row, mutation) -> {};
-    final MemoryTables tables =
-            new MemoryTables((point, table, row, mutation) -> hook.reached(point, table, row, mutation));
-    final Table rows = tables.create("rows", Granularity.ROW, true);
-    final Table cells = tables.create("cells", Granularity.CELL, true);
+    volatile HookedTables.Hook hook = (point, table, row, mutation) -> {};
+    final TestStore store;
+    final Tables tables;
+    final Table rows;
+    final Table cells;
     final OracleServer server;
     final OracleClient oracle;
     private final List<OracleClient> clients = new ArrayList<>();
 
-    World() {
-        this(Protocol.ROWS_MAX, new VolatileLog());
+    World(TestStore store) {
+        this(store, Protocol.ROWS_MAX, new VolatileLog());
     }
 
     /// With an oracle that takes so many rows of a transaction, and keeps its decisions there.
-    World(int rowsMax, Log log) {
+    World(TestStore store, int rowsMax, Log log) {
+        this.store = store;
         try {
             server = OracleServer.start(
                     ServerOptions.DEFAULTS
@@ -49,6 +50,47 @@ final class World implements AutoCloseable {
             throw new AssertionError(impossible);
         }
         oracle = client();
+        store.open(oracle);
+        store.create("rows", Granularity.ROW, true);
+        store.create("cells", Granularity.CELL, true);
+        tables = new HookedTables(
+                new Prompt(store.tables()), (point, table, row, mutation) -> hook.reached(point, table, row, mutation));
+        rows = only("rows");
+        cells = only("cells");
+    }
+
+    /// A store whose writes do not outlast their clients: none does in tests, where nothing else is said.
+    private record Prompt(Tables tables) implements Tables {
+        @Override
+        public Table table(String name) {
+            return tables.table(name);
+        }
+
+        @Override
+        public List<Table> all() {
+            return tables.all();
+        }
+
+        @Override
+        public int callsMax() {
+            return tables.callsMax();
+        }
+
+        @Override
+        public Duration writesLast() {
+            return Duration.ZERO;
+        }
+    }
+
+    Table only(String name) {
+        return tables.all().stream()
+                .filter(table -> table.name().contains(name))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    Contents contents() {
+        return Contents.of(store.tables());
     }
 
     OracleClient client() {
@@ -119,6 +161,8 @@ final class World implements AutoCloseable {
             server.close();
         } catch (IOException impossible) {
             throw new AssertionError(impossible);
+        } finally {
+            store.close();
         }
     }
 

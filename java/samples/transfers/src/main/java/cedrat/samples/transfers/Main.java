@@ -31,6 +31,20 @@ public final class Main implements Callable<Integer> {
     private String oracle;
 
     @Option(
+            names = "--hbase",
+            paramLabel = "HOST:PORT",
+            description =
+                    "The ZooKeeper of an HBase that keeps the tables, with clients that are processes; needs --oracle."
+                            + " Without it, the tables are in the memory of this program.")
+    private String hbase;
+
+    @Option(names = "--as-client", hidden = true)
+    private boolean isClient;
+
+    @Option(names = "--dies", hidden = true)
+    private boolean dies;
+
+    @Option(
             names = "--clients",
             defaultValue = "4",
             description = "So many clients, one of which dies (${DEFAULT-VALUE}).")
@@ -67,6 +81,13 @@ public final class Main implements Callable<Integer> {
         if (clients < 1 || transfers < 2 || accounts < 1) {
             throw new ParameterException(spec.commandLine(), "one client, two transfers and one account at least");
         }
+        if (hbase != null) {
+            if (oracle == null) {
+                throw new ParameterException(spec.commandLine(), "--hbase needs --oracle");
+            }
+            Processes processes = new Processes(address(oracle), address(hbase), clients, transfers, accounts, seed);
+            return isClient ? processes.pay(dies) : report(processes.run());
+        }
         if (oracle != null) {
             return report(address(oracle));
         }
@@ -77,7 +98,10 @@ public final class Main implements Callable<Integer> {
     }
 
     private int report(InetSocketAddress server) throws InterruptedException {
-        Transfers.Report report = new Transfers(server, clients, transfers, accounts, seed).run();
+        return report(new Transfers(server, clients, transfers, accounts, seed).run());
+    }
+
+    private int report(Transfers.Report report) {
         spec.commandLine()
                 .getOut()
                 .printf(

@@ -4,16 +4,15 @@ import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.tables.Bytes;
 import cedrat.oracle.tables.Cleaner;
-import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Contents;
 import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.HookedTables;
 import cedrat.oracle.tables.Isolation;
 import cedrat.oracle.tables.MemoryTables;
 import cedrat.oracle.tables.Mutation;
 import cedrat.oracle.tables.Pruner;
-import cedrat.oracle.tables.Row;
-import cedrat.oracle.tables.Rows;
-import cedrat.oracle.tables.Scan;
 import cedrat.oracle.tables.Table;
+import cedrat.oracle.tables.Tables;
 import cedrat.oracle.tables.Transaction;
 import cedrat.oracle.tables.TransactionManager;
 import java.net.InetSocketAddress;
@@ -36,18 +35,14 @@ final class Transfers {
     /// @param versions how many versions are left when all is cleaned and pruned; one for each account
     record Report(long transfers, long totals, long wrong, long removed, long versions) {}
 
-    private static final Column BALANCE = Column.of("account", "balance");
-    private static final long FIRST_BALANCE = 1000;
-
     private final InetSocketAddress server;
     private final int clients;
     private final int transfersEach;
-    private final int accounts;
     private final SplittableRandom seeds;
 
-    private final MemoryTables tables = new MemoryTables(this::die);
-    private final Table current = tables.create("current", Granularity.ROW);
-    private final Table savings = tables.create("savings", Granularity.ROW);
+    private final MemoryTables store = new MemoryTables();
+    private final Tables tables = new HookedTables(store, this::die);
+    private final Accounts accounts;
     private final AtomicLong transfers = new AtomicLong();
     private final AtomicLong totals = new AtomicLong();
     private final AtomicLong wrong = new AtomicLong();
@@ -58,38 +53,10 @@ final class Transfers {
         this.server = server;
         this.clients = clients;
         this.transfersEach = transfersEach;
-        this.accounts = accounts;
         seeds = new SplittableRandom(seed);
-    }
-
-    // ---- the application
-    // --------------------------------------------------------------------------------------------
-
-    /// Moves money from one table to the other, if there is so much.
-    private void transfer(Transaction transaction, Table from, Bytes payer, Table to, Bytes payee, long amount) {
-        long there = balance(transaction, from, payer);
-        if (there >= amount) {
-            transaction.put(from, payer, BALANCE, Bytes.of(there - amount));
-            transaction.put(to, payee, BALANCE, Bytes.of(balance(transaction, to, payee) + amount));
-        }
-    }
-
-    private static long balance(Transaction transaction, Table table, Bytes account) {
-        return transaction.get(table, account, BALANCE).orElseThrow().toLong();
-    }
-
-    /// All balances of both tables, at one moment.
-    private long total(Transaction transaction) {
-        long total = 0;
-        for (Table table : List.of(current, savings)) {
-            try (Rows rows = transaction.scan(table, Scan.ALL)) {
-                while (rows.hasNext()) {
-                    Row row = rows.next();
-                    total += row.get(BALANCE).orElseThrow().toLong();
-                }
-            }
-        }
-        return total;
+        store.create(Accounts.CURRENT, Granularity.ROW);
+        store.create(Accounts.SAVINGS, Granularity.ROW);
+        this.accounts = new Accounts(tables, accounts);
     }
 
     // ---- those who use it
@@ -98,13 +65,7 @@ final class Transfers {
     Report run() throws InterruptedException {
         try (OracleClient oracle = OracleClient.open(ClientOptions.of(server))) {
             TransactionManager manager = new TransactionManager(oracle, tables);
-            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-                for (int account = 0; account < accounts; account++) {
-                    transaction.put(current, Bytes.of(account), BALANCE, Bytes.of(FIRST_BALANCE));
-                    transaction.put(savings, Bytes.of(account), BALANCE, Bytes.of(FIRST_BALANCE));
-                }
-                return null;
-            });
+            accounts.open(manager);
 
             ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
             AtomicBoolean isOver = new AtomicBoolean();
@@ -134,14 +95,18 @@ final class Transfers {
             Cleaner.Sweep sweep = new Cleaner(oracle, tables).sweep();
             new Pruner(oracle, tables).prune();
             check(manager);
-            return new Report(transfers.get(), totals.get(), wrong.get(), sweep.aborted(), tables.versions());
+            return new Report(
+                    transfers.get(),
+                    totals.get(),
+                    wrong.get(),
+                    sweep.aborted(),
+                    Contents.of(store).versions());
         }
     }
 
     private void check(TransactionManager manager) {
-        long total = manager.runInTransaction(Isolation.SNAPSHOT, this::total);
         totals.incrementAndGet();
-        if (total != 2 * FIRST_BALANCE * accounts) {
+        if (!accounts.isTotalRight(manager)) {
             wrong.incrementAndGet();
         }
     }
@@ -159,20 +124,7 @@ final class Transfers {
                 if (!dies && count == transfersEach - 1) {
                     await(dead);
                 }
-                boolean isSaving = random.nextBoolean();
-                Bytes payer = Bytes.of(random.nextLong(accounts));
-                Bytes payee = Bytes.of(random.nextLong(accounts));
-                long amount = 1 + random.nextLong(100);
-                manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-                    transfer(
-                            transaction,
-                            isSaving ? current : savings,
-                            payer,
-                            isSaving ? savings : current,
-                            payee,
-                            amount);
-                    return null;
-                });
+                accounts.transferSome(manager, random);
                 transfers.incrementAndGet();
             }
         }
@@ -185,7 +137,7 @@ final class Transfers {
     @SuppressWarnings("resource") // the dead close nothing
     private void dieInACommit(TransactionManager manager) {
         Transaction last = manager.begin(Isolation.SNAPSHOT);
-        transfer(last, current, Bytes.of(0), savings, Bytes.of(0), balance(last, current, Bytes.of(0)));
+        accounts.emptyFirst(last);
         dying = Thread.currentThread();
         try {
             last.commit();
@@ -194,8 +146,8 @@ final class Transfers {
         }
     }
 
-    private void die(MemoryTables.Point point, Table table, Bytes row, Mutation mutation) {
-        if (point == MemoryTables.Point.AFTER_MUTATE && Thread.currentThread() == dying) {
+    private void die(HookedTables.Point point, Table table, Bytes row, Mutation mutation) {
+        if (point == HookedTables.Point.AFTER_MUTATE && Thread.currentThread() == dying) {
             throw new Death();
         }
     }

@@ -1,0 +1,95 @@
+package cedrat.oracle.hbase;
+
+import cedrat.oracle.tables.Bytes;
+import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Mutation;
+import cedrat.oracle.tables.StoredRow;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.NavigableMap;
+import java.util.NavigableSet;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.CellUtil;
+import org.apache.hadoop.hbase.client.Delete;
+import org.apache.hadoop.hbase.client.Put;
+import org.apache.hadoop.hbase.client.Result;
+import org.apache.hadoop.hbase.client.RowMutations;
+
+/// Rows of ours as cells of HBase's, there and back.
+final class Cells {
+    /// The family of the markers.
+    static final byte[] PENDING = org.apache.hadoop.hbase.util.Bytes.toBytes(Schema.PENDING);
+
+    private static final byte[] MARKER = {1};
+
+    private Cells() {}
+
+    /// The marker's column: of these, the byte order is that of the numbers.
+    static byte[] qualifier(long start) {
+        return Bytes.of(start).toArray();
+    }
+
+    static byte[] marker() {
+        return MARKER.clone();
+    }
+
+    /// What changes, as one mutation of the row: HBase does it as a whole, in all families.
+    static RowMutations changes(byte[] row, Mutation mutation) throws IOException {
+        List<org.apache.hadoop.hbase.client.Mutation> changes = new ArrayList<>(2);
+        if (!mutation.puts().isEmpty() || !mutation.marks().isEmpty()) {
+            Put put = new Put(row);
+            for (Mutation.Version version : mutation.puts()) {
+                Column column = version.column();
+                put.addColumn(
+                        column.family().toArray(),
+                        column.qualifier().toArray(),
+                        version.timestamp(),
+                        version.value().toArray());
+            }
+            mutation.marks().forEach(start -> put.addColumn(PENDING, qualifier(start), start, MARKER));
+            changes.add(put);
+        }
+        if (!mutation.erasures().isEmpty()
+                || !mutation.cuts().isEmpty()
+                || !mutation.unmarks().isEmpty()) {
+            Delete delete = new Delete(row);
+            for (Mutation.CellVersion erased : mutation.erasures()) {
+                Column column = erased.column();
+                // Exactly this version.
+                delete.addColumn(column.family().toArray(), column.qualifier().toArray(), erased.timestamp());
+            }
+            for (Mutation.CellVersion cut : mutation.cuts()) {
+                Column column = cut.column();
+                // This one and all that are older: who reads skips them in one step.
+                delete.addColumns(column.family().toArray(), column.qualifier().toArray(), cut.timestamp());
+            }
+            mutation.unmarks().forEach(start -> delete.addColumn(PENDING, qualifier(start), start));
+            changes.add(delete);
+        }
+        return RowMutations.of(changes);
+    }
+
+    static StoredRow row(Bytes key, Result result) {
+        NavigableMap<Column, NavigableMap<Long, Bytes>> versions = new TreeMap<>();
+        NavigableSet<Long> pending = new TreeSet<>();
+        if (!result.isEmpty()) {
+            for (Cell cell : result.rawCells()) {
+                if (CellUtil.matchingFamily(cell, PENDING)) {
+                    pending.add(cell.getTimestamp());
+                    continue;
+                }
+                Column column = new Column(
+                        Bytes.of(cell.getFamilyArray(), cell.getFamilyOffset(), cell.getFamilyLength()),
+                        Bytes.of(cell.getQualifierArray(), cell.getQualifierOffset(), cell.getQualifierLength()));
+                versions.computeIfAbsent(column, none -> new TreeMap<>())
+                        .put(
+                                cell.getTimestamp(),
+                                Bytes.of(cell.getValueArray(), cell.getValueOffset(), cell.getValueLength()));
+            }
+        }
+        return new StoredRow(key, versions, pending);
+    }
+}

@@ -1,0 +1,245 @@
+package cedrat.oracle.hbase;
+
+import cedrat.oracle.tables.Bytes;
+import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.KeyRange;
+import cedrat.oracle.tables.Mutation;
+import cedrat.oracle.tables.StoredRow;
+import cedrat.oracle.tables.StoredRows;
+import cedrat.oracle.tables.Table;
+import cedrat.oracle.tables.TableException;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Set;
+import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.AdvancedScanResultConsumer;
+import org.apache.hadoop.hbase.client.AsyncConnection;
+import org.apache.hadoop.hbase.client.AsyncTable;
+import org.apache.hadoop.hbase.client.CheckAndMutate;
+import org.apache.hadoop.hbase.client.CheckAndMutateResult;
+import org.apache.hadoop.hbase.client.Get;
+import org.apache.hadoop.hbase.client.Result;
+import org.apache.hadoop.hbase.client.ResultScanner;
+import org.apache.hadoop.hbase.client.RowMutations;
+import org.apache.hadoop.hbase.client.Scan;
+
+/// A table of HBase. See [HBaseTables] for what is where.
+final class HBaseTable implements Table {
+    /// So many rows does a scan fetch together at most; HBase's `hbase.client.scanner.max.result.size` bounds
+    /// their bytes.
+    private static final int SCAN_ROWS = 256;
+
+    /// So long is a write that was refused for now offered again: longer than a region needs to come back
+    /// when its server dies.
+    static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
+
+    private static final long REFUSED_PAUSE_MIN_MS = 20;
+    private static final long REFUSED_PAUSE_MAX_MS = 1000;
+
+    private final TableName name;
+    private final Granularity granularity;
+    private final boolean checksScans;
+    /// Asks again by itself: for what changes nothing, or may be done twice.
+    private final AsyncTable<AdvancedScanResultConsumer> again;
+    /// Sends what it is told to send once.
+    private final AsyncTable<AdvancedScanResultConsumer> once;
+
+    HBaseTable(AsyncConnection connection, TableName name, Granularity granularity, boolean checksScans) {
+        this.name = name;
+        this.granularity = granularity;
+        this.checksScans = checksScans;
+        again = connection.getTable(name);
+        once = connection.getTableBuilder(name).setMaxAttempts(1).build();
+    }
+
+    @Override
+    public String name() {
+        return name.getNameAsString();
+    }
+
+    @Override
+    public Granularity granularity() {
+        return granularity;
+    }
+
+    @Override
+    public boolean checksScans() {
+        return checksScans;
+    }
+
+    // ---- changes
+    // ----------------------------------------------------------------------------------------------------
+
+    /// What only removes may be done twice: no timestamp is used again.
+    @Override
+    public void mutate(Bytes row, Mutation mutation) {
+        RowMutations changes = changes(row, mutation);
+        if (mutation.puts().isEmpty() && mutation.marks().isEmpty()) {
+            Calls.await(again.mutateRow(changes), problem -> refused(row, problem));
+            return;
+        }
+        long until = System.nanoTime() + REFUSED_PATIENCE.toNanos();
+        long pauseMs = REFUSED_PAUSE_MIN_MS;
+        while (true) {
+            locate(row);
+            try {
+                Calls.await(once.mutateRow(changes), problem -> written(row, problem));
+                return;
+            } catch (TableException problem) {
+                if (problem.effect() == TableException.Effect.UNKNOWN
+                        || !Refusals.isForNow(problem)
+                        || System.nanoTime() > until) {
+                    throw problem;
+                }
+            }
+            pause(row, pauseMs);
+            pauseMs = Math.min(2 * pauseMs, REFUSED_PAUSE_MAX_MS);
+        }
+    }
+
+    /// A change that is sent again, because no answer has come, finds no marker where the first was done.
+    @Override
+    public boolean mutateIfMarked(Bytes row, long start, Mutation mutation) {
+        CheckAndMutate change = CheckAndMutate.newBuilder(row.toArray())
+                .ifEquals(Cells.PENDING, Cells.qualifier(start), Cells.marker())
+                .build(changes(row, mutation));
+        CheckAndMutateResult result = Calls.await(again.checkAndMutate(change), problem -> refused(row, problem));
+        return result.isSuccess();
+    }
+
+    private RowMutations changes(Bytes row, Mutation mutation) {
+        try {
+            return Cells.changes(row.toArray(), mutation);
+        } catch (IOException | IllegalArgumentException unfit) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + name + ", row " + row + ": HBase cannot keep this: " + unfit.getMessage(),
+                    unfit);
+        }
+    }
+
+    /// Who serves the row: asked for beforehand, so that no failure of the question is taken for one of the
+    /// write.
+    private void locate(Bytes row) {
+        Calls.await(
+                once.getRegionLocator().getRegionLocation(row.toArray()),
+                problem -> Refusals.exception(
+                        problem,
+                        "table " + name + ", row " + row + ": no region server is known to have it; look at `status`"));
+    }
+
+    private void pause(Bytes row, long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + name + ", row " + row + ": interrupted before it was offered again",
+                    interrupted);
+        }
+    }
+
+    private TableException written(Bytes row, Throwable problem) {
+        if (Refusals.isForNow(problem) || Refusals.isForGood(problem)) {
+            return refused(row, problem);
+        }
+        return new TableException(
+                TableException.Effect.UNKNOWN,
+                "table " + name + ", row " + row + ": no region server says whether it was written ("
+                        + Refusals.root(problem) + "); the transaction aborts, run it again",
+                problem);
+    }
+
+    private TableException refused(Bytes row, Throwable problem) {
+        return Refusals.exception(
+                problem,
+                "table " + name + ", row " + row + ": "
+                        + (Refusals.isForGood(problem)
+                                ? "HBase refuses this; compare with `describe '" + name + "'`"
+                                : "no region server has taken it; look at `status`, and try again"));
+    }
+
+    // ---- reads
+    // ------------------------------------------------------------------------------------------------------
+
+    @Override
+    public StoredRow read(Bytes row, Set<Column> columns, long below) {
+        Get get = new Get(row.toArray());
+        if (!columns.isEmpty()) {
+            columns.forEach(column ->
+                    get.addColumn(column.family().toArray(), column.qualifier().toArray()));
+            get.addFamily(Cells.PENDING);
+        }
+        try {
+            get.readAllVersions().setTimeRange(0, below);
+        } catch (IOException impossible) {
+            throw new IllegalArgumentException("no timestamp: " + below, impossible);
+        }
+        return Cells.row(row, Calls.await(again.get(get), problem -> refused(row, problem)));
+    }
+
+    @Override
+    public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
+        Scan scan = scan(range).readAllVersions();
+        if (!columns.isEmpty()) {
+            columns.forEach(column ->
+                    scan.addColumn(column.family().toArray(), column.qualifier().toArray()));
+            scan.addFamily(Cells.PENDING);
+        }
+        try {
+            scan.setTimeRange(0, below);
+        } catch (IOException impossible) {
+            throw new IllegalArgumentException("no timestamp: " + below, impossible);
+        }
+        return isEmpty(range) ? ScannedRows.none() : new ScannedRows(this, again.getScanner(scan), false);
+    }
+
+    /// Looks for markers only, and then reads the rows that have one.
+    @Override
+    public StoredRows marked(KeyRange range) {
+        Scan scan = scan(range).addFamily(Cells.PENDING);
+        return isEmpty(range) ? ScannedRows.none() : new ScannedRows(this, again.getScanner(scan), true);
+    }
+
+    private static Scan scan(KeyRange range) {
+        return new Scan()
+                .withStartRow(range.from().toArray())
+                .withStopRow(range.to().toArray())
+                .setCaching(SCAN_ROWS);
+    }
+
+    private static boolean isEmpty(KeyRange range) {
+        return range.to().length() > 0 && range.from().equals(range.to());
+    }
+
+    /// A timestamp of the table from this one on, also of what was removed; 0 if there is none. Files that
+    /// have only older ones are not read.
+    long timestampFrom(long first) {
+        Scan scan = scan(KeyRange.ALL).setRaw(true).readAllVersions().setLimit(1);
+        try {
+            scan.setTimeRange(first, Long.MAX_VALUE);
+        } catch (IOException impossible) {
+            throw new IllegalArgumentException("no timestamp: " + first, impossible);
+        }
+        try (ResultScanner found = again.getScanner(scan)) {
+            Result result = found.next();
+            long newest = 0;
+            if (result != null) {
+                for (Cell cell : result.rawCells()) {
+                    newest = Math.max(newest, cell.getTimestamp());
+                }
+            }
+            return newest;
+        } catch (IOException problem) {
+            throw Refusals.exception(problem, "table " + name + " cannot be scanned; look at `status`");
+        }
+    }
+
+    @Override
+    public String toString() {
+        return name();
+    }
+}

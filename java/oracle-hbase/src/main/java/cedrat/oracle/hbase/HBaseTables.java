@@ -1,0 +1,258 @@
+package cedrat.oracle.hbase;
+
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.Table;
+import cedrat.oracle.tables.TableException;
+import cedrat.oracle.tables.Tables;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.NamespaceDescriptor;
+import org.apache.hadoop.hbase.NamespaceExistException;
+import org.apache.hadoop.hbase.NamespaceNotFoundException;
+import org.apache.hadoop.hbase.TableExistsException;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.TableNotFoundException;
+import org.apache.hadoop.hbase.client.AsyncAdmin;
+import org.apache.hadoop.hbase.client.AsyncConnection;
+import org.apache.hadoop.hbase.client.ConnectionFactory;
+import org.apache.hadoop.hbase.client.TableDescriptor;
+
+/// Tables of Apache HBase, through its public client interface; nothing of ours runs in its servers.
+///
+/// | of a transaction | in HBase |
+/// |---|---|
+/// | version of a cell | version of a cell; its timestamp is one of the oracle's |
+/// | marker | column of the family `pw`: the start timestamp is qualifier and timestamp |
+/// | write of a row | one `Put`, marker and all |
+/// | clean-up of a row | one `CheckAndMutate` on the marker |
+/// | delete of a cell | a value like any other |
+/// | what conflicts | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
+///
+/// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions for
+///   ever, deletes end with the next major compaction, each change is in the log of the region server before
+///   it is acknowledged. Of others it is said which `alter` mends them.
+/// - H2  A table that holds timestamps which the oracle has not given yet is not opened: somebody writes to
+///   it without transactions. That can be told of the newest only; a clock's timestamps are far larger.
+/// - H3  A write is sent again only where a region server has certainly refused it (B5).
+///
+/// Who writes without transactions to such a table, or deletes there, breaks it: HBase's own `delete` hides
+/// all versions up to the present time, and so all there are.
+///
+/// **Threads:** any may call.
+public final class HBaseTables implements Tables, AutoCloseable {
+    private static final int CALLS_MAX = 16;
+
+    /// A write that is refused is offered again for some minutes, by a client that need not know that its
+    /// session is over; one that was sent is dropped by a region server that has kept it waiting for
+    /// `hbase.rpc.timeout`, a minute. The rest is for networks.
+    private static final Duration WRITES_LAST = HBaseTable.REFUSED_PATIENCE.plusMinutes(10);
+
+    private final AsyncConnection connection;
+    private final AsyncAdmin admin;
+    private final OracleClient oracle;
+    private final String namespace;
+    private final Map<TableName, HBaseTable> tables = new ConcurrentHashMap<>();
+
+    private HBaseTables(AsyncConnection connection, OracleClient oracle, String namespace) {
+        this.connection = connection;
+        this.oracle = Objects.requireNonNull(oracle);
+        this.namespace = Objects.requireNonNull(namespace);
+        admin = connection.getAdmin();
+    }
+
+    /// The tables of HBase's default namespace.
+    ///
+    /// @throws TableException as [#open(Configuration, OracleClient, String)]
+    public static HBaseTables open(Configuration configuration, OracleClient oracle) {
+        return open(configuration, oracle, NamespaceDescriptor.DEFAULT_NAMESPACE_NAME_STR);
+    }
+
+    /// The tables of a namespace: tables are made there, and cleaners and pruners go over those.
+    ///
+    /// @param configuration says where HBase is: `hbase.zookeeper.quorum`, and whatever else its client takes
+    /// @param oracle the one that gives these tables their timestamps; it is only asked here, not closed
+    /// @throws TableException if HBase is not to be reached
+    public static HBaseTables open(Configuration configuration, OracleClient oracle, String namespace) {
+        AsyncConnection connection = Calls.await(
+                ConnectionFactory.createAsyncConnection(configuration),
+                problem -> Refusals.exception(
+                        problem, "HBase is not to be reached; does it run, and is hbase.zookeeper.quorum right?"));
+        return new HBaseTables(connection, oracle, namespace);
+    }
+
+    /// The table of this name; one of another namespace is `NAMESPACE:NAME`. It is looked at once.
+    ///
+    /// @throws TableException if there is none, or it is not for transactions (H1, H2)
+    @Override
+    public Table table(String name) {
+        TableName named = named(name);
+        HBaseTable known = tables.get(named);
+        if (known != null) {
+            return known;
+        }
+        TableDescriptor descriptor = Calls.await(
+                admin.getDescriptor(named),
+                problem -> problem instanceof TableNotFoundException
+                        ? new TableException(
+                                TableException.Effect.NONE,
+                                "there is no table " + named + " in HBase; HBaseTables.create makes one",
+                                problem)
+                        : Refusals.exception(problem, "what the table " + named + " is like cannot be asked"));
+        return look(descriptor);
+    }
+
+    /// All tables of the namespace that are for transactions.
+    @Override
+    public List<Table> all() {
+        List<Table> all = new ArrayList<>();
+        for (TableDescriptor descriptor : descriptors()) {
+            if (Schema.isForTransactions(descriptor)) {
+                HBaseTable known = tables.get(descriptor.getTableName());
+                all.add(known == null ? look(descriptor) : known);
+            }
+        }
+        return all;
+    }
+
+    private List<TableDescriptor> descriptors() {
+        try {
+            return Calls.await(
+                    admin.listTableDescriptorsByNamespace(namespace),
+                    problem -> Refusals.exception(problem, "the tables of " + namespace + " cannot be listed"));
+        } catch (TableException problem) {
+            if (problem.getCause() instanceof NamespaceNotFoundException) {
+                return List.of(); // nobody has made a table there
+            }
+            throw problem;
+        }
+    }
+
+    @Override
+    public Duration writesLast() {
+        return WRITES_LAST;
+    }
+
+    @Override
+    public int callsMax() {
+        return CALLS_MAX;
+    }
+
+    private HBaseTable look(TableDescriptor descriptor) {
+        Granularity granularity = Schema.check(descriptor);
+        HBaseTable table =
+                new HBaseTable(connection, descriptor.getTableName(), granularity, Schema.checksScans(descriptor));
+        refuseForeignTimestamps(table);
+        HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
+        return first == null ? table : first;
+    }
+
+    /// H2. Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it
+    /// was found.
+    private void refuseForeignTimestamps(HBaseTable table) {
+        long newest = newest();
+        long found = table.timestampFrom(newest);
+        while (found > 0) {
+            newest = newest();
+            if (found >= newest) {
+                throw new TableException(
+                        TableException.Effect.NONE,
+                        "table " + table.name() + " holds the timestamp " + found + ", and the oracle's newest is "
+                                + newest
+                                + ": somebody writes or deletes there without transactions, or it is the table "
+                                + "of another oracle; copy its rows into a new table",
+                        null);
+            }
+            found = table.timestampFrom(newest);
+        }
+    }
+
+    private long newest() {
+        StartTimestamp newest = oracle.begin();
+        oracle.endAsync(newest);
+        return newest.value();
+    }
+
+    /// Makes a table, and its namespace where that is missing.
+    ///
+    /// @param checksScans whether serialisable transactions may scan it ([Table#checksScans])
+    /// @param families where its columns are
+    /// @param splitKeys it begins with one region more than there are keys
+    /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts
+    /// alike
+    /// @throws TableException if it cannot be made
+    public Table create(
+            String name, Granularity granularity, boolean checksScans, List<String> families, List<byte[]> splitKeys) {
+        TableName named = named(name);
+        make(
+                NamespaceExistException.class,
+                () -> admin.createNamespace(
+                        NamespaceDescriptor.create(named.getNamespaceAsString()).build()),
+                "the namespace " + named.getNamespaceAsString());
+        TableDescriptor descriptor = Schema.descriptor(named, granularity, checksScans, families);
+        make(
+                TableExistsException.class,
+                () -> splitKeys.isEmpty()
+                        ? admin.createTable(descriptor)
+                        : admin.createTable(descriptor, splitKeys.toArray(byte[][]::new)),
+                "the table " + named);
+        Table table = table(name);
+        if (table.granularity() != granularity) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + named + " is there, and its conflicts are by " + Schema.text(table.granularity())
+                            + ": all who use a table must take the same",
+                    null);
+        }
+        if (table.checksScans() != checksScans) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + named + " is there, and serialisable transactions may " + (checksScans ? "not " : "")
+                            + "scan it: all who use a table must take the same",
+                    null);
+        }
+        return table;
+    }
+
+    /// With one region, and not for scans by serialisable transactions.
+    public Table create(String name, Granularity granularity, List<String> families) {
+        return create(name, granularity, false, families, List.of());
+    }
+
+    /// Somebody else may make it at the same time.
+    private static void make(
+            Class<? extends IOException> itIsThere, Supplier<CompletableFuture<Void>> made, String what) {
+        try {
+            Calls.await(made.get(), problem -> Refusals.exception(problem, what + " cannot be made"));
+        } catch (TableException problem) {
+            if (!itIsThere.isInstance(problem.getCause())) {
+                throw problem;
+            }
+        }
+    }
+
+    private TableName named(String name) {
+        return name.indexOf(TableName.NAMESPACE_DELIM) < 0
+                ? TableName.valueOf(namespace, name)
+                : TableName.valueOf(name);
+    }
+
+    /// Ends the connection. Tables are of no use any more.
+    @Override
+    public void close() {
+        try {
+            connection.close();
+        } catch (IOException problem) {
+            throw Refusals.exception(problem, "the connection to HBase does not close");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+package cedrat.oracle.hbase;
+
+import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.TableException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import org.apache.hadoop.hbase.HConstants;
+import org.apache.hadoop.hbase.KeepDeletedCells;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptor;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.Durability;
+import org.apache.hadoop.hbase.client.TableDescriptor;
+import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.util.Bytes;
+
+/// What a table of HBase has to be like to be one for transactions.
+final class Schema {
+    /// The family of the markers ("pending write"). Short, for HBase repeats it in every cell.
+    static final String PENDING = "pw";
+
+    /// The table's attribute that says what conflicts.
+    static final String CONFLICTS = "CEDRAT_CONFLICTS";
+
+    /// The table's attribute that says that serialisable transactions may scan it; missing otherwise.
+    private static final String SCANS = "CEDRAT_SCANS";
+
+    private static final String CHECKED = "checked";
+
+    private Schema() {}
+
+    static TableDescriptor descriptor(
+            TableName name, Granularity granularity, boolean checksScans, List<String> families) {
+        TableDescriptorBuilder table = TableDescriptorBuilder.newBuilder(name)
+                .setValue(CONFLICTS, text(granularity))
+                .setColumnFamily(ColumnFamilyDescriptorBuilder.of(PENDING));
+        if (checksScans) {
+            table.setValue(SCANS, CHECKED);
+        }
+        for (String family : families) {
+            if (family.equals(PENDING)) {
+                throw new IllegalArgumentException("the family " + PENDING + " is that of the markers");
+            }
+            table.setColumnFamily(ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes(family))
+                    .setMaxVersions(Integer.MAX_VALUE)
+                    .build());
+        }
+        return table.build();
+    }
+
+    static boolean isForTransactions(TableDescriptor table) {
+        return table.getValue(CONFLICTS) != null;
+    }
+
+    static boolean checksScans(TableDescriptor table) {
+        return CHECKED.equals(table.getValue(SCANS));
+    }
+
+    static String text(Granularity granularity) {
+        return granularity.name().toLowerCase(Locale.ROOT);
+    }
+
+    /// Returns what conflicts in the table.
+    ///
+    /// @throws TableException if the table keeps less than it should: says what, and how that is mended
+    static Granularity check(TableDescriptor table) {
+        String name = table.getTableName().getNameAsString();
+        List<String> wrong = new ArrayList<>();
+        List<String> alter = new ArrayList<>();
+        Granularity granularity = null;
+        for (Granularity each : Granularity.values()) {
+            if (text(each).equals(table.getValue(CONFLICTS))) {
+                granularity = each;
+            }
+        }
+        if (granularity == null) {
+            wrong.add("it does not say what conflicts, a row or a cell");
+            alter.add("METADATA => {'" + CONFLICTS + "' => 'row'}");
+        }
+        if (table.getDurability() == Durability.ASYNC_WAL || table.getDurability() == Durability.SKIP_WAL) {
+            wrong.add("a crash loses what it has acknowledged (" + table.getDurability() + ")");
+            alter.add("DURABILITY => 'USE_DEFAULT'");
+        }
+        if (!table.hasColumnFamily(Bytes.toBytes(PENDING))) {
+            wrong.add("it has no family " + PENDING + " for markers");
+            alter.add("{NAME => '" + PENDING + "'}");
+        }
+        for (ColumnFamilyDescriptor family : table.getColumnFamilies()) {
+            check(family, wrong, alter);
+        }
+        if (!wrong.isEmpty()) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + name + " is not for transactions: " + String.join("; ", wrong)
+                            + ". In HBase's shell: alter '" + name + "', " + String.join(", ", alter),
+                    null);
+        }
+        return granularity;
+    }
+
+    private static void check(ColumnFamilyDescriptor family, List<String> wrong, List<String> alter) {
+        String name = family.getNameAsString();
+        List<String> mended = new ArrayList<>();
+        // Of the marker's columns each has one version.
+        if (!name.equals(PENDING) && family.getMaxVersions() != Integer.MAX_VALUE) {
+            wrong.add("its family " + name + " keeps " + family.getMaxVersions() + " versions only");
+            mended.add("VERSIONS => " + Integer.MAX_VALUE);
+        }
+        if (family.getTimeToLive() != HConstants.FOREVER) {
+            wrong.add("its family " + name + " forgets after " + family.getTimeToLive() + " s");
+            mended.add("TTL => 'FOREVER'");
+        }
+        if (family.getKeepDeletedCells() != KeepDeletedCells.FALSE) {
+            wrong.add("its family " + name + " keeps what was pruned");
+            mended.add("KEEP_DELETED_CELLS => 'FALSE'");
+        }
+        if (family.isNewVersionBehavior()) {
+            wrong.add(
+                    "its family " + name + " lets deletes hide only what was written before them, which is not tried");
+            mended.add("NEW_VERSION_BEHAVIOR => 'false'");
+        }
+        if (!mended.isEmpty()) {
+            alter.add("{NAME => '" + name + "', " + String.join(", ", mended) + "}");
+        }
+    }
+}

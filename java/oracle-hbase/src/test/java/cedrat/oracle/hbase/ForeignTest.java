@@ -1,0 +1,130 @@
+package cedrat.oracle.hbase;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.server.OracleServer;
+import cedrat.oracle.server.ServerOptions;
+import cedrat.oracle.tables.Bytes;
+import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.Isolation;
+import cedrat.oracle.tables.KeyRange;
+import cedrat.oracle.tables.Scan;
+import cedrat.oracle.tables.Table;
+import cedrat.oracle.tables.TableException;
+import cedrat.oracle.tables.Transaction;
+import cedrat.oracle.tables.TransactionManager;
+import java.net.InetSocketAddress;
+import java.util.List;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Delete;
+import org.apache.hadoop.hbase.client.Put;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// What is no table for transactions, and what HBase refuses.
+@Tag("services")
+@Timeout(300)
+class ForeignTest {
+    private final HBaseStore store = new HBaseStore();
+    private OracleServer server;
+    private OracleClient oracle;
+    private Table table;
+
+    @BeforeEach
+    void open() throws Exception {
+        server = OracleServer.start(
+                ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
+        oracle = OracleClient.open(ClientOptions.of(server.address()));
+        store.open(oracle);
+        store.create("rows", Granularity.ROW, false);
+        table = store.tables().all().getFirst();
+    }
+
+    @AfterEach
+    void close() throws Exception {
+        store.close();
+        oracle.close();
+        server.close();
+    }
+
+    private String refused() {
+        try (HBaseTables again = HBaseTables.open(Cluster.get().configuration(), oracle, store.namespace)) {
+            return assertThrows(TableException.class, () -> again.table("rows")).getMessage();
+        }
+    }
+
+    @Test
+    void whoWritesByTheClockIsFound() {
+        try (HBaseTables again = HBaseTables.open(Cluster.get().configuration(), oracle, store.namespace)) {
+            assertEquals(table.name(), again.table("rows").name());
+        }
+        byte[] row = {'a'};
+        byte[] family = {'f'};
+        HBaseStore.connection()
+                .getTable(TableName.valueOf(table.name()))
+                .put(new Put(row).addColumn(family, row, row))
+                .join();
+        String message = refused();
+        assertTrue(message.contains("table " + table.name() + " holds the timestamp "), message);
+    }
+
+    @Test
+    void whoDeletesByTheClockIsFound() {
+        byte[] row = {'a'};
+        HBaseStore.connection()
+                .getTable(TableName.valueOf(table.name()))
+                .delete(new Delete(row))
+                .join();
+        assertTrue(refused().contains("writes or deletes there without transactions"));
+    }
+
+    @Test
+    void whatIsMissingIsNamed() {
+        HBaseTables tables = (HBaseTables) store.tables();
+        String message = assertThrows(TableException.class, () -> tables.table("nothing"))
+                .getMessage();
+        assertTrue(message.contains(store.namespace + ":nothing") && message.contains("create"), message);
+        message = assertThrows(TableException.class, () -> tables.create("rows", Granularity.CELL, List.of("f")))
+                .getMessage();
+        assertTrue(message.contains("conflicts are by row"), message);
+    }
+
+    /// What HBase refuses has had no effect: the transaction is forgotten at once.
+    @Test
+    void aWriteThatIsRefusedNamesTableAndRow() {
+        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        for (Bytes row : List.of(Bytes.of("a"), Bytes.EMPTY)) {
+            Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+            transaction.put(table, row, Column.of("g", "x"), Bytes.of("x"));
+            TableException refused = assertThrows(TableException.class, transaction::commit);
+            assertEquals(TableException.Effect.NONE, refused.effect());
+            assertTrue(
+                    refused.getMessage().startsWith("table " + table.name() + ", row " + row + ": "),
+                    refused::toString);
+            assertEquals(Transaction.State.ABORTED, transaction.state());
+        }
+    }
+
+    @Test
+    void anEmptyRangeHasNoRows() {
+        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.put(table, Bytes.of("a"), Column.of("f", "x"), Bytes.of("x"));
+            return null;
+        });
+        try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
+            KeyRange empty = new KeyRange(Bytes.of("a"), Bytes.of("a"));
+            assertTrue(!reader.scan(table, Scan.ALL.withRange(empty)).hasNext());
+            assertTrue(reader.scan(table, Scan.ALL).hasNext());
+        }
+    }
+}

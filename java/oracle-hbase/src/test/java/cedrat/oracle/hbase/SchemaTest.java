@@ -1,0 +1,70 @@
+package cedrat.oracle.hbase;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.tables.Granularity;
+import cedrat.oracle.tables.TableException;
+import java.util.List;
+import java.util.function.UnaryOperator;
+import org.apache.hadoop.hbase.KeepDeletedCells;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.Durability;
+import org.apache.hadoop.hbase.client.TableDescriptor;
+import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.util.Bytes;
+import org.junit.jupiter.api.Test;
+
+/// O7: which tables are taken, and what is said of others.
+class SchemaTest {
+    private static final TableName NAME = TableName.valueOf("t");
+    private static final TableDescriptor RIGHT = Schema.descriptor(NAME, Granularity.CELL, false, List.of("f"));
+
+    @Test
+    void whatIsMadeHereIsTaken() {
+        assertEquals(Granularity.CELL, Schema.check(RIGHT));
+        assertEquals(Granularity.ROW, Schema.check(Schema.descriptor(NAME, Granularity.ROW, false, List.of("f", "g"))));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Schema.descriptor(NAME, Granularity.ROW, false, List.of(Schema.PENDING)));
+    }
+
+    private static void isRefused(TableDescriptor table, String alter) {
+        String message =
+                assertThrows(TableException.class, () -> Schema.check(table)).getMessage();
+        assertTrue(message.startsWith("table t is not for transactions: "), message);
+        assertTrue(message.endsWith(". In HBase's shell: alter 't', " + alter), message);
+    }
+
+    private static TableDescriptor with(UnaryOperator<ColumnFamilyDescriptorBuilder> change) {
+        return TableDescriptorBuilder.newBuilder(RIGHT)
+                .modifyColumnFamily(change.apply(
+                                ColumnFamilyDescriptorBuilder.newBuilder(RIGHT.getColumnFamily(Bytes.toBytes("f"))))
+                        .build())
+                .build();
+    }
+
+    @Test
+    void whatKeepsTooLittleIsRefusedByNameWithWhatMendsIt() {
+        isRefused(with(family -> family.setMaxVersions(3)), "{NAME => 'f', VERSIONS => 2147483647}");
+        isRefused(with(family -> family.setTimeToLive(60)), "{NAME => 'f', TTL => 'FOREVER'}");
+        isRefused(
+                with(family -> family.setKeepDeletedCells(KeepDeletedCells.TRUE)),
+                "{NAME => 'f', KEEP_DELETED_CELLS => 'FALSE'}");
+        isRefused(with(family -> family.setNewVersionBehavior(true)), "{NAME => 'f', NEW_VERSION_BEHAVIOR => 'false'}");
+        for (Durability careless : List.of(Durability.ASYNC_WAL, Durability.SKIP_WAL)) {
+            isRefused(
+                    TableDescriptorBuilder.newBuilder(RIGHT)
+                            .setDurability(careless)
+                            .build(),
+                    "DURABILITY => 'USE_DEFAULT'");
+        }
+        isRefused(
+                TableDescriptorBuilder.newBuilder(NAME)
+                        .setColumnFamily(ColumnFamilyDescriptorBuilder.of("f"))
+                        .build(),
+                "METADATA => {'CEDRAT_CONFLICTS' => 'row'}, {NAME => 'pw'}, {NAME => 'f', VERSIONS => 2147483647}");
+    }
+}

@@ -1,0 +1,34 @@
+package cedrat.oracle.tables;
+
+import java.util.Map;
+import java.util.Set;
+
+/// What is in the tables of a store, counted.
+///
+/// @param rows how many rows there are of which anything is kept
+/// @param versions how many versions they have
+/// @param pending how many markers they have
+public record Contents(long rows, long versions, long pending) {
+    /// Counts them, table by table: what changes meanwhile is counted, or not.
+    ///
+    /// @throws TableException if the store fails
+    public static Contents of(Tables tables) {
+        long rowCount = 0;
+        long versions = 0;
+        long pending = 0;
+        for (Table table : tables.all()) {
+            try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
+                while (rows.hasNext()) {
+                    StoredRow row = rows.next();
+                    long ofRow = row.versions().values().stream()
+                            .mapToLong(Map::size)
+                            .sum();
+                    versions += ofRow;
+                    pending += row.pending().size();
+                    rowCount += ofRow + row.pending().size() == 0 ? 0 : 1;
+                }
+            }
+        }
+        return new Contents(rowCount, versions, pending);
+    }
+}

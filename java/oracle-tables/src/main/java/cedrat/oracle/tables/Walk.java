@@ -1,0 +1,29 @@
+package cedrat.oracle.tables;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiConsumer;
+import java.util.function.Function;
+
+/// Goes once over all tables of a store, some rows at a time.
+final class Walk {
+    /// So many rows are looked at together: the oracle is asked once for all of them.
+    private static final int BATCH_ROWS = 256;
+
+    private Walk() {}
+
+    /// Hands out the rows that `rows` finds in each table, in batches of which none is empty.
+    static void over(Tables tables, Function<Table, StoredRows> rows, BiConsumer<Table, List<StoredRow>> each) {
+        for (Table table : tables.all()) {
+            try (StoredRows found = rows.apply(table)) {
+                while (found.hasNext()) {
+                    List<StoredRow> batch = new ArrayList<>();
+                    while (batch.size() < BATCH_ROWS && found.hasNext()) {
+                        batch.add(found.next());
+                    }
+                    each.accept(table, batch);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+package cedrat.oracle.tables;
+
+import static cedrat.oracle.tables.World.NEVER;
+import static cedrat.oracle.tables.World.VALUE;
+import static cedrat.oracle.tables.World.get;
+import static cedrat.oracle.tables.World.put;
+import static cedrat.oracle.tables.World.see;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.StartTimestamp;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/// What is left by clients that die, and by time.
+public abstract class CleaningContract {
+    private World world;
+    private TransactionManager manager;
+    private Table rows;
+
+    /// For those who have a store.
+    protected CleaningContract() {}
+
+    /// A fresh store.
+    protected abstract TestStore store();
+
+    @BeforeEach
+    void open() {
+        world = new World(store());
+        manager = world.manager();
+        rows = world.rows;
+    }
+
+    @AfterEach
+    void close() {
+        world.close();
+    }
+
+    private Transaction written(TransactionManager manager, String row, String value) {
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of(row), VALUE, Bytes.of(value));
+        transaction.write();
+        return transaction;
+    }
+
+    @Test
+    void aClientDiesBetweenWriteAndCommit() {
+        put(manager, rows, "a", "old");
+        OracleClient dying = world.client();
+        StartTimestamp start =
+                written(new TransactionManager(dying, world.tables), "a", "new").start();
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 0), cleaner.sweep(), "as long as it may be alive");
+        assertEquals("old", see(manager, rows, "a"));
+        put(manager, rows, "a", "newer"); // nobody waits for the dead
+        dying.close();
+        assertEquals("newer", see(manager, rows, "a"));
+        assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 1), cleaner.sweep());
+        assertEquals(2, world.contents().versions());
+        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(start), "nobody will ask");
+    }
+
+    @Test
+    void aClientDiesBetweenCommitAndCleanUp() {
+        OracleClient dying = world.client();
+        TransactionManager careless =
+                new TransactionManager(dying, world.tables, TransactionManager.Options.DEFAULTS.withCleanUp(NEVER));
+        put(careless, rows, "a", "new");
+        dying.close();
+        assertEquals("new", see(manager, rows, "a"));
+        assertEquals(1, world.contents().pending());
+        assertEquals(new Cleaner.Sweep(1, 1, 0, 0, 1), new Cleaner(world.oracle, world.tables).sweep());
+        assertEquals(0, world.contents().pending());
+        assertEquals("new", see(manager, rows, "a"));
+    }
+
+    /// O4: what is aborted stays known while its client lives.
+    @Test
+    void theOracleForgetsTheDeadAlone() {
+        OracleClient dying = world.client();
+        Transaction dead = written(new TransactionManager(dying, world.tables), "a", "x");
+        Transaction alive = written(manager, "b", "x");
+        Transaction open = written(manager, "c", "x");
+        world.oracle.abort(dead.start());
+        world.oracle.abort(alive.start());
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(3, 0, 2, 1, 0), cleaner.sweep());
+        dying.close();
+        assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 1), cleaner.sweep());
+        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(dead.start()));
+        assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(alive.start()));
+        open.abort();
+    }
+
+    /// One row is passed while its transaction is open, the next when its client has died: the first still
+    /// needs the oracle's answer.
+    @Test
+    void aTransactionThatEndsUnderTheSweepIsNotForgotten() {
+        OracleClient dying = world.client();
+        Transaction transaction = new TransactionManager(dying, world.tables).begin(Isolation.SNAPSHOT);
+        transaction.put(world.cells, Bytes.of("a"), VALUE, Bytes.of("x"));
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
+        transaction.write();
+        world.hook = (point, table, row, mutation) -> {
+            if (table.equals(rows) && point == HookedTables.Point.BEFORE_READ) {
+                dying.close();
+            }
+        };
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(2, 0, 1, 1, 0), cleaner.sweep());
+        assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(transaction.start()));
+        assertEquals(1, cleaner.sweep().forgotten());
+    }
+
+    /// O4: a store whose writes outlast their clients.
+    private static final class Slow implements Tables {
+        private final Tables tables;
+
+        Slow(Tables tables) {
+            this.tables = tables;
+        }
+
+        @Override
+        public Table table(String name) {
+            return tables.table(name);
+        }
+
+        @Override
+        public List<Table> all() {
+            return tables.all();
+        }
+
+        @Override
+        public Duration writesLast() {
+            return Duration.ofSeconds(10);
+        }
+    }
+
+    private List<Long> forgottenAt(Fault fault, long... seconds) {
+        OracleClient dying = world.client();
+        written(new TransactionManager(dying, world.tables), "a", "x");
+        dying.close();
+        long[] now = {0};
+        Cleaner cleaner = new Cleaner(world.oracle, new Slow(world.tables), () -> now[0], fault);
+        List<Long> forgotten = new ArrayList<>();
+        for (long second : seconds) {
+            now[0] = second * 1_000_000_000;
+            forgotten.add(cleaner.sweep().forgotten());
+        }
+        return forgotten;
+    }
+
+    /// O4.
+    @Test
+    void theOracleForgetsNothingWhileAWriteMayStillArrive() {
+        assertEquals(List.of(0L, 0L, 1L, 0L), forgottenAt(Fault.NONE, 0, 9, 10, 11));
+        assertEquals(List.of(1L), forgottenAt(Fault.SWEEP_EARLY, 0), "would be noticed");
+    }
+
+    /// O4: a client is stopped between deciding to write and writing, for longer than anything lasts. It is
+    /// cleaned up after and forgotten; then it goes on.
+    @Test
+    void aWriteThatComesAfterItsTransactionWasForgotten() throws Exception {
+        put(manager, rows, "a", "old");
+        OracleClient stopped = world.client();
+        CountDownLatch isThere = new CountDownLatch(1);
+        CountDownLatch mayGo = new CountDownLatch(1);
+        Transaction transaction = new TransactionManager(stopped, world.tables).begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("ghost"));
+        Thread client = new Thread(() -> assertThrows(RuntimeException.class, transaction::commit));
+        world.hook = (point, table, row, mutation) -> {
+            if (Thread.currentThread() == client && point == HookedTables.Point.BEFORE_MUTATE) {
+                isThere.countDown();
+                await(mayGo);
+            }
+        };
+        client.start();
+        isThere.await();
+        stopped.close(); // as far as the oracle can see
+        Cleaner cleaner = new Cleaner(world.oracle, world.tables);
+        assertEquals(new Cleaner.Sweep(0, 0, 0, 0, 1), cleaner.sweep());
+        Transaction reader = manager.begin(Isolation.SNAPSHOT);
+        mayGo.countDown();
+        client.join();
+        assertEquals(1, world.contents().pending(), "the write has come");
+        assertEquals("old", get(reader, rows, "a"));
+        assertEquals("old", see(manager, rows, "a"));
+        put(manager, rows, "a", "new");
+        assertEquals("new", see(manager, rows, "a"));
+        assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 0), cleaner.sweep());
+        assertEquals(0, world.contents().pending());
+        assertEquals("old", get(reader, rows, "a"));
+        reader.close();
+    }
+
+    /// The planted fault: rows of an open transaction go, and it commits without them.
+    private String cleanAnOpenTransaction(Fault fault) {
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of(fault.name()));
+        world.hook = (point, table, row, mutation) -> {
+            if (point == HookedTables.Point.AFTER_MUTATE) {
+                world.hook = (otherPoint, otherTable, otherRow, otherMutation) -> {};
+                new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep();
+            }
+        };
+        transaction.commit();
+        return see(manager, rows, "a");
+    }
+
+    @Test
+    void aCleanerLeavesOpenTransactionsAlone() {
+        assertNull(cleanAnOpenTransaction(Fault.CLEAN_OPEN), "would be noticed");
+        assertEquals("NONE", cleanAnOpenTransaction(Fault.NONE));
+    }
+
+    /// O7. A cleaner is held up before it changes a row; meanwhile the row is cleaned, deleted and pruned.
+    private String holdUpACleaner(Fault fault) throws Exception {
+        put(world.manager(NEVER, Fault.NONE), rows, "a", "ghost");
+        CountDownLatch isThere = new CountDownLatch(1);
+        CountDownLatch mayGo = new CountDownLatch(1);
+        Thread stalled = new Thread(() -> new Cleaner(world.oracle, world.tables, System::nanoTime, fault).sweep());
+        world.hook = (point, table, row, mutation) -> {
+            if (Thread.currentThread() == stalled && mutation != null) {
+                isThere.countDown();
+                await(mayGo);
+            }
+        };
+        stalled.start();
+        isThere.await();
+        assertEquals(1, new Cleaner(world.oracle, world.tables).sweep().committed());
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.delete(rows, Bytes.of("a"));
+            return null;
+        });
+        new Pruner(world.oracle, world.tables).prune();
+        assertEquals(0, world.contents().rows());
+        world.store.compact();
+        mayGo.countDown();
+        stalled.join();
+        return see(manager, rows, "a");
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException impossible) {
+            throw new AssertionError(impossible);
+        }
+    }
+
+    @Test
+    void aCleanerThatWasHeldUpBringsNothingBack() throws Exception {
+        assertNull(holdUpACleaner(Fault.NONE));
+        assertEquals("ghost", holdUpACleaner(Fault.UNCHECKED_CLEANER), "would be noticed");
+    }
+
+    @Test
+    void whatSomebodyReadsIsNotPruned() {
+        put(manager, rows, "a", "1");
+        put(manager, rows, "a", "2");
+        Transaction reader = manager.begin(Isolation.SNAPSHOT);
+        put(manager, rows, "a", "3");
+        put(manager, rows, "a", "4");
+        Pruner.Pruned pruned = new Pruner(world.oracle, world.tables).prune();
+        assertEquals(new Pruner.Pruned(reader.start().value(), 1, 1), pruned);
+        assertEquals("2", get(reader, rows, "a"));
+        new Pruner(world.oracle, world.tables, Fault.PRUNE_ABOVE_THE_MARK).prune();
+        assertNull(get(reader, rows, "a"), "would be noticed");
+        reader.close();
+        assertEquals("4", see(manager, rows, "a"));
+    }
+
+    /// P3: a version that was not stamped yet lies below a delete; without the delete it would be seen.
+    @Test
+    void aDeleteStaysAboveAVersionThatWasNotStamped() {
+        put(world.manager(NEVER, Fault.NONE), rows, "a", "ghost");
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.delete(rows, Bytes.of("a"));
+            return null;
+        });
+        Pruner pruner = new Pruner(world.oracle, world.tables);
+        assertEquals(0, pruner.prune().versions());
+        assertNull(see(manager, rows, "a"));
+        new Cleaner(world.oracle, world.tables).sweep();
+        assertEquals(2, pruner.prune().versions());
+        assertEquals(0, world.contents().rows());
+    }
+
+    /// O8: what is kept depends on how many rows there are, not on how often they were written.
+    @Test
+    void thePrunerKeepsUp() {
+        int rowCount = 100;
+        int updates = Integer.getInteger("cedrat.updates", 200_000) / world.store.scale();
+        int between = 10_000 / world.store.scale();
+        int each = 20;
+        Pruner pruner = new Pruner(world.oracle, world.tables);
+        SplittableRandom random = new SplittableRandom(8);
+        long most = 0;
+        for (int done = 0; done < updates; done += each) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                int first = random.nextInt(rowCount);
+                for (int index = 0; index < each; index++) {
+                    transaction.put(rows, Bytes.of((first + index) % rowCount), VALUE, Bytes.of(index));
+                }
+                return null;
+            });
+            if (done % between == 0) {
+                most = Math.max(most, world.contents().versions());
+                pruner.prune();
+                assertTrue(
+                        world.contents().versions() <= rowCount,
+                        world.contents().versions() + " versions of " + rowCount + " cells");
+            }
+        }
+        assertTrue(most <= rowCount + between, most + " versions");
+    }
+}

@@ -1,0 +1,176 @@
+package cedrat.services;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/// HBase on the loopback: a master and region servers, over HDFS.
+///
+/// It refuses a file system that cannot say when bytes are safe (`hbase.unsafe.stream.capability.enforce`): a
+/// region server acknowledges a write when its log has it.
+///
+/// Started again in its folder and on its ports, it is the one it was. **Threads:** one at a time.
+public final class HBase implements AutoCloseable {
+    private static final String PACKAGE = "org.apache.hadoop.hbase.";
+
+    /// Where it listens.
+    ///
+    /// @param master the master's
+    /// @param masterHttp the same, for people
+    /// @param regionServers one for each region server
+    public record Ports(int master, int masterHttp, List<Integer> regionServers) {
+        /// Any that nobody has, for so many region servers.
+        public static Ports free(int regionServers) throws IOException {
+            List<Integer> ports = new ArrayList<>();
+            for (int number = 0; number < regionServers; number++) {
+                ports.add(FreePorts.next());
+            }
+            return new Ports(FreePorts.next(), FreePorts.next(), ports);
+        }
+    }
+
+    private final Path folder;
+    private final Path configuration;
+    private final Ports ports;
+    private final Service master;
+    private final List<Service> regionServers = new ArrayList<>();
+
+    private HBase(Path folder, Path configuration, Ports ports) throws IOException {
+        this.folder = folder;
+        this.configuration = configuration;
+        this.ports = ports;
+        master = HadoopProcess.command(
+                        "HBase's master",
+                        folder.resolve("master"),
+                        configuration,
+                        "-Xmx256m",
+                        PACKAGE + "master.HMaster")
+                .withArguments(List.of("-Dhbase.master.port=" + ports.master, "start"))
+                .start();
+    }
+
+    /// Starts it; returns when all region servers serve.
+    public static HBase start(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports) throws IOException {
+        HBase hbase = new HBase(folder, configure(folder, zooKeeper, hdfs, ports), ports);
+        try {
+            for (int number = 0; number < ports.regionServers.size(); number++) {
+                hbase.regionServers.add(hbase.startRegionServer(number));
+            }
+            hbase.awaitReady();
+        } catch (IOException problem) {
+            hbase.close();
+            throw problem;
+        }
+        return hbase;
+    }
+
+    private Service startRegionServer(int number) throws IOException {
+        return HadoopProcess.command(
+                        "region server " + number,
+                        folder.resolve("regionserver-" + number),
+                        configuration,
+                        "-Xmx384m",
+                        PACKAGE + "regionserver.HRegionServer")
+                .withArguments(List.of("-Dhbase.regionserver.port=" + ports.regionServers.get(number), "start"))
+                .start();
+    }
+
+    /// Waits until the master has begun its work and knows all region servers that live.
+    public void awaitReady() throws IOException {
+        long living = regionServers.stream().filter(Service::isAlive).count();
+        master.awaitReady(() -> {
+            for (Service server : regionServers) {
+                if (!server.isAlive() && living == regionServers.size()) {
+                    throw server.problem("has ended");
+                }
+            }
+            String state = Jmx.ask(ports.masterHttp, "Hadoop:service=HBase,name=Master,sub=Server");
+            return Jmx.number(state, "masterFinishedInitializationTime") > 0
+                    && Jmx.number(state, "numRegionServers") == living;
+        });
+    }
+
+    private static Path configure(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports) throws IOException {
+        Path configuration = folder.resolve("conf");
+        HadoopProcess.write(configuration, "core-site.xml", "fs.defaultFS", hdfs.address());
+        HadoopProcess.write(configuration, "hdfs-site.xml", "dfs.replication", "1");
+        HadoopProcess.write(
+                configuration,
+                "hbase-site.xml",
+                "hbase.rootdir",
+                hdfs.address() + "/hbase",
+                "hbase.wal.dir",
+                hdfs.address() + "/hbase-wal",
+                "hbase.tmp.dir",
+                folder.resolve("tmp").toString(),
+                "hbase.cluster.distributed",
+                "true",
+                "hbase.unsafe.stream.capability.enforce",
+                "true",
+                "hbase.zookeeper.quorum",
+                "127.0.0.1",
+                "hbase.zookeeper.property.clientPort",
+                "" + zooKeeper.port(),
+                // A machine that stops for a while does not lose its servers.
+                "zookeeper.session.timeout",
+                "60000",
+                "hbase.master.hostname",
+                "localhost",
+                "hbase.regionserver.hostname",
+                "localhost",
+                "hbase.master.ipc.address",
+                "127.0.0.1",
+                "hbase.regionserver.ipc.address",
+                "127.0.0.1",
+                "hbase.master.info.bindAddress",
+                "127.0.0.1",
+                "hbase.master.info.port",
+                "" + ports.masterHttp,
+                "hbase.regionserver.info.port",
+                "-1",
+                "hbase.master.wait.on.regionservers.mintostart",
+                "" + ports.regionServers.size(),
+                // Chunks of 2 MB for each family of each region are too much for heaps as small.
+                "hbase.hregion.memstore.mslab.enabled",
+                "false",
+                "hbase.regionserver.handler.count",
+                "10");
+        return configuration;
+    }
+
+    /// The master.
+    public Service master() {
+        return master;
+    }
+
+    /// The region server of this number, from 0 on.
+    public Service regionServer(int number) {
+        return regionServers.get(number);
+    }
+
+    /// Its port.
+    public int regionServerPort(int number) {
+        return ports.regionServers.get(number);
+    }
+
+    /// Starts a region server that has ended again, where it was; returns when the master knows it.
+    public void restartRegionServer(int number) throws IOException {
+        regionServers.get(number).close();
+        regionServers.set(number, startRegionServer(number));
+        awaitReady();
+    }
+
+    /// Its processes.
+    public List<Service> services() {
+        List<Service> all = new ArrayList<>(regionServers);
+        all.add(master);
+        return all;
+    }
+
+    /// Kills it.
+    @Override
+    public void close() {
+        services().forEach(Service::close);
+    }
+}
