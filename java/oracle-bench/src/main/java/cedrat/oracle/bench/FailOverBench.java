@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
@@ -55,7 +56,10 @@ final class FailOverBench implements Callable<Integer> {
             description = "Time of a server's session (default: ${DEFAULT-VALUE}).")
     private int sessionMs;
 
-    @Option(names = "--seconds", defaultValue = "15", description = "Seconds of load before (default: ${DEFAULT-VALUE}).")
+    @Option(
+            names = "--seconds",
+            defaultValue = "15",
+            description = "Seconds of load before (default: ${DEFAULT-VALUE}).")
     private int seconds;
 
     @Option(names = "--server-jvm", arity = "1", description = "An argument of its virtual machine; may be repeated.")
@@ -140,13 +144,21 @@ final class FailOverBench implements Callable<Integer> {
             long answered = System.nanoTime();
             ending = true;
             ended.await();
-            Figures figures = new Figures(
-                    "cedrat",
-                    "\"log\":\"bookkeeper\",\"clients\":" + clients + ",\"outstanding\":" + outstanding
-                            + ",\"session_ms\":" + sessionMs + ",\"rows_log2\":" + rowsLog2);
-            figures.print("failover_ms", (answered - lost) / 1e6, "ms");
-            figures.print("failover_from_kill_ms", (answered - killed) / 1e6, "ms");
-            figures.print("answers_before_per_s", before / (double) seconds, "1/s");
+            Map<String, Object> params = Map.of(
+                    "log",
+                    "bookkeeper",
+                    "clients",
+                    clients,
+                    "outstanding",
+                    outstanding,
+                    "session_ms",
+                    sessionMs,
+                    "rows_log2",
+                    rowsLog2);
+            Figures figures = new Figures(true);
+            figures.add("cedrat", params, "failover_ms", (answered - lost) / 1e6, "ms");
+            figures.add("cedrat", params, "failover_from_kill_ms", (answered - killed) / 1e6, "ms");
+            figures.add("cedrat", params, "answers_before_per_s", before / (double) seconds, "1/s");
         }
     }
 

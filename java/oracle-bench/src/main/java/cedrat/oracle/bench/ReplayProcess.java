@@ -6,6 +6,7 @@ import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.SnapshotReader;
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Keys;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.BufferedOutputStream;
@@ -95,6 +96,9 @@ public final class ReplayProcess {
             }
             commits.add(start, commit, ids, rows.count());
         }
+
+        @Override
+        public void wrote(Keys keys) {}
 
         @Override
         public void aborted(long start) {}

@@ -8,8 +8,8 @@ import java.util.List;
 ///
 /// @param servers where servers of the oracle are; one at a time serves, and the client finds out which
 /// @param patience so long do requests wait for a connection; then they fail with [UnavailableException]
-/// @param silence with several servers: one that answers nothing for so long is left for the next. It may only
-///     be slow; what is asked again means the same
+/// @param silence with several servers: one that answers nothing for so long is left for the next. It may
+///     only be slow; what is asked again means the same
 /// @param reconnectMin after so long a lost connection is tried again, at first
 /// @param reconnectMax and at last; the time doubles each time that all servers were tried
 /// @param outstandingMax so many requests of a client may be unanswered; one more fails

@@ -401,8 +401,8 @@ public final class Pipeline<T> {
         reconnectMs = Math.min(2 * reconnectMs, options.reconnectMax().toMillis());
     }
 
-    /// C4. Parts that this client has counted, not time that has passed: one that was stopped itself has heard
-    /// nothing of anybody.
+    /// C4. Parts that this client has counted, not time that has passed: one that was stopped itself has
+    /// heard nothing of anybody.
     private void watch() {
         if (line == null || closedBecause != null) {
             return;

@@ -1,0 +1,135 @@
+package cedrat.oracle.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.CommitTimestamp;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.Outcome.Aborted;
+import cedrat.oracle.client.Outcome.Committed;
+import cedrat.oracle.client.Outcome.Unknown;
+import cedrat.oracle.client.StartTimestamp;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Semaphore;
+
+/// Clients that read and write few rows of a table in memory, until they are told to end.
+final class Load implements AutoCloseable {
+    private static final int ROWS = 24;
+    private static final int FOR_ALL_WHO_WAIT = 1 << 20;
+
+    private final ClientOptions options;
+    private final History history = new History();
+    private final Map<Long, Queue<Long>> table = new ConcurrentHashMap<>();
+    private final Map<StartTimestamp, Outcome> outcomes = new ConcurrentHashMap<>();
+    private final Queue<Throwable> failures = new ConcurrentLinkedQueue<>();
+    private final Semaphore committed = new Semaphore(0);
+    private final List<Thread> threads = new ArrayList<>();
+    private volatile boolean ends;
+
+    Load(ClientOptions options, int clients) {
+        this.options = options;
+        for (int number = 0; number < clients; number++) {
+            SplittableRandom random = new SplittableRandom(number);
+            threads.add(Thread.ofPlatform().daemon().name("client-" + number).start(() -> run(random)));
+        }
+    }
+
+    /// Waits until so many more have committed.
+    void await(int count) throws InterruptedException {
+        committed.acquire(count);
+        assertEquals(List.of(), List.copyOf(failures));
+    }
+
+    private void run(SplittableRandom random) {
+        try (OracleClient oracle = OracleClient.open(options)) {
+            while (!ends) {
+                transact(oracle, random);
+            }
+        } catch (Throwable failure) {
+            failures.add(failure);
+            committed.release(FOR_ALL_WHO_WAIT);
+        }
+    }
+
+    private void transact(OracleClient oracle, SplittableRandom random) {
+        StartTimestamp start = oracle.begin();
+        Map<Long, Long> reads = new HashMap<>();
+        Set<Long> writes = new HashSet<>();
+        for (int count = random.nextInt(3); count > 0; count--) {
+            long row = 1 + random.nextLong(ROWS);
+            reads.put(row, read(oracle, start, row));
+        }
+        for (int count = random.nextInt(1, 3); count > 0; count--) {
+            writes.add(1 + random.nextLong(ROWS));
+        }
+        writes.forEach(row -> versions(row).add(start.value()));
+        Outcome outcome =
+                oracle.commit(start, writes.stream().mapToLong(Long::longValue).toArray());
+        outcomes.put(start, outcome);
+        if (outcome instanceof Committed(CommitTimestamp at)) {
+            history.add(new History.Transaction(start.value(), at.value(), writes, reads));
+            committed.release();
+        } else {
+            assertInstanceOf(Aborted.class, outcome);
+            writes.forEach(row -> versions(row).remove(start.value()));
+            history.add(new History.Transaction(start.value(), 0, writes, reads));
+        }
+    }
+
+    private Queue<Long> versions(long row) {
+        return table.computeIfAbsent(row, none -> new ConcurrentLinkedQueue<>());
+    }
+
+    /// Whose version a transaction sees: that with the newest commit before it began.
+    private long read(OracleClient oracle, StartTimestamp reader, long row) {
+        List<StartTimestamp> writers = new ArrayList<>();
+        versions(row).forEach(writer -> writers.add(new StartTimestamp(writer)));
+        long seen = History.NOTHING;
+        long newest = 0;
+        if (!writers.isEmpty()) {
+            List<Outcome> told = oracle.status(reader, writers);
+            for (int index = 0; index < told.size(); index++) {
+                assertEquals(false, told.get(index) instanceof Unknown, "nothing is cleaned here");
+                if (told.get(index) instanceof Committed(CommitTimestamp at)
+                        && at.isBefore(reader)
+                        && at.value() > newest) {
+                    newest = at.value();
+                    seen = writers.get(index).value();
+                }
+            }
+        }
+        return seen;
+    }
+
+    /// Ends, and checks: what clients have seen is snapshot isolation, and what they were told holds.
+    void check(OracleClient oracle) throws InterruptedException {
+        end();
+        assertEquals(List.of(), List.copyOf(failures));
+        history.check();
+        outcomes.forEach((start, outcome) -> assertEquals(outcome, oracle.resolve(start), "O3: " + start));
+    }
+
+    private void end() throws InterruptedException {
+        ends = true;
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
+    /// Tells them to end, and does not wait for it.
+    @Override
+    public void close() {
+        ends = true;
+    }
+}
