@@ -40,14 +40,16 @@ final class HBaseTable implements Table {
 
     private final TableName name;
     private final Granularity granularity;
+    private final boolean checksScans;
     /// Asks again by itself: for what changes nothing, or may be done twice.
     private final AsyncTable<AdvancedScanResultConsumer> again;
     /// Sends what it is told to send once.
     private final AsyncTable<AdvancedScanResultConsumer> once;
 
-    HBaseTable(AsyncConnection connection, TableName name, Granularity granularity) {
+    HBaseTable(AsyncConnection connection, TableName name, Granularity granularity, boolean checksScans) {
         this.name = name;
         this.granularity = granularity;
+        this.checksScans = checksScans;
         again = connection.getTable(name);
         once = connection.getTableBuilder(name).setMaxAttempts(1).build();
     }
@@ -60,6 +62,11 @@ final class HBaseTable implements Table {
     @Override
     public Granularity granularity() {
         return granularity;
+    }
+
+    @Override
+    public boolean checksScans() {
+        return checksScans;
     }
 
     // ---- changes

@@ -149,7 +149,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     private HBaseTable look(TableDescriptor descriptor) {
         Granularity granularity = Schema.check(descriptor);
-        HBaseTable table = new HBaseTable(connection, descriptor.getTableName(), granularity);
+        HBaseTable table =
+                new HBaseTable(connection, descriptor.getTableName(), granularity, Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
         HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
         return first == null ? table : first;
@@ -183,19 +184,21 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     /// Makes a table, and its namespace where that is missing.
     ///
+    /// @param checksScans whether serialisable transactions may scan it ([Table#checksScans])
     /// @param families where its columns are
     /// @param splitKeys it begins with one region more than there are keys
     /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts
     /// alike
     /// @throws TableException if it cannot be made
-    public Table create(String name, Granularity granularity, List<String> families, List<byte[]> splitKeys) {
+    public Table create(
+            String name, Granularity granularity, boolean checksScans, List<String> families, List<byte[]> splitKeys) {
         TableName named = named(name);
         make(
                 NamespaceExistException.class,
                 () -> admin.createNamespace(
                         NamespaceDescriptor.create(named.getNamespaceAsString()).build()),
                 "the namespace " + named.getNamespaceAsString());
-        TableDescriptor descriptor = Schema.descriptor(named, granularity, families);
+        TableDescriptor descriptor = Schema.descriptor(named, granularity, checksScans, families);
         make(
                 TableExistsException.class,
                 () -> splitKeys.isEmpty()
@@ -210,12 +213,19 @@ public final class HBaseTables implements Tables, AutoCloseable {
                             + ": all who use a table must take the same",
                     null);
         }
+        if (table.checksScans() != checksScans) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + named + " is there, and serialisable transactions may " + (checksScans ? "not " : "")
+                            + "scan it: all who use a table must take the same",
+                    null);
+        }
         return table;
     }
 
-    /// With one region.
+    /// With one region, and not for scans by serialisable transactions.
     public Table create(String name, Granularity granularity, List<String> families) {
-        return create(name, granularity, families, List.of());
+        return create(name, granularity, false, families, List.of());
     }
 
     /// Somebody else may make it at the same time.

@@ -23,12 +23,21 @@ final class Schema {
     /// The table's attribute that says what conflicts.
     static final String CONFLICTS = "CEDRAT_CONFLICTS";
 
+    /// The table's attribute that says that serialisable transactions may scan it; missing otherwise.
+    private static final String SCANS = "CEDRAT_SCANS";
+
+    private static final String CHECKED = "checked";
+
     private Schema() {}
 
-    static TableDescriptor descriptor(TableName name, Granularity granularity, List<String> families) {
+    static TableDescriptor descriptor(
+            TableName name, Granularity granularity, boolean checksScans, List<String> families) {
         TableDescriptorBuilder table = TableDescriptorBuilder.newBuilder(name)
                 .setValue(CONFLICTS, text(granularity))
                 .setColumnFamily(ColumnFamilyDescriptorBuilder.of(PENDING));
+        if (checksScans) {
+            table.setValue(SCANS, CHECKED);
+        }
         for (String family : families) {
             if (family.equals(PENDING)) {
                 throw new IllegalArgumentException("the family " + PENDING + " is that of the markers");
@@ -42,6 +51,10 @@ final class Schema {
 
     static boolean isForTransactions(TableDescriptor table) {
         return table.getValue(CONFLICTS) != null;
+    }
+
+    static boolean checksScans(TableDescriptor table) {
+        return CHECKED.equals(table.getValue(SCANS));
     }
 
     static String text(Granularity granularity) {

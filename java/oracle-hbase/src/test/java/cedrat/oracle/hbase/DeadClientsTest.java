@@ -53,7 +53,7 @@ class DeadClientsTest {
                 new VolatileLog());
         oracle = OracleClient.open(ClientOptions.of(server.address()));
         store.open(oracle);
-        store.create("rows", Granularity.ROW);
+        store.create("rows", Granularity.ROW, false);
         manager = new TransactionManager(oracle, store.tables());
         table = store.tables().all().getFirst();
         manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {

@@ -76,8 +76,8 @@ class FaultsTest {
                 new VolatileLog());
         oracle = OracleClient.open(ClientOptions.of(server.address()));
         store.open(oracle);
-        store.create("left", Granularity.ROW);
-        store.create("right", Granularity.CELL);
+        store.create("left", Granularity.ROW, false);
+        store.create("right", Granularity.CELL, false);
         tables = store.tables();
         both = tables.all();
         TransactionManager manager = new TransactionManager(oracle, tables);

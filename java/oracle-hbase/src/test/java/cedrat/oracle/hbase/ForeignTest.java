@@ -45,7 +45,7 @@ class ForeignTest {
                 ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
         oracle = OracleClient.open(ClientOptions.of(server.address()));
         store.open(oracle);
-        store.create("rows", Granularity.ROW);
+        store.create("rows", Granularity.ROW, false);
         table = store.tables().all().getFirst();
     }
 

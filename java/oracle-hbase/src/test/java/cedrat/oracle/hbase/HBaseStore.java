@@ -50,8 +50,8 @@ final class HBaseStore implements TestStore {
 
     /// In two regions.
     @Override
-    public void create(String name, Granularity granularity) {
-        tables.create(name, granularity, List.of("f"), List.of(MIDDLE));
+    public void create(String name, Granularity granularity, boolean checksScans) {
+        tables.create(name, granularity, checksScans, List.of("f"), List.of(MIDDLE));
     }
 
     @Override

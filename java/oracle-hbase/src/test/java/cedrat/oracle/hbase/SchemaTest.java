@@ -20,15 +20,15 @@ import org.junit.jupiter.api.Test;
 /// O7: which tables are taken, and what is said of others.
 class SchemaTest {
     private static final TableName NAME = TableName.valueOf("t");
-    private static final TableDescriptor RIGHT = Schema.descriptor(NAME, Granularity.CELL, List.of("f"));
+    private static final TableDescriptor RIGHT = Schema.descriptor(NAME, Granularity.CELL, false, List.of("f"));
 
     @Test
     void whatIsMadeHereIsTaken() {
         assertEquals(Granularity.CELL, Schema.check(RIGHT));
-        assertEquals(Granularity.ROW, Schema.check(Schema.descriptor(NAME, Granularity.ROW, List.of("f", "g"))));
+        assertEquals(Granularity.ROW, Schema.check(Schema.descriptor(NAME, Granularity.ROW, false, List.of("f", "g"))));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> Schema.descriptor(NAME, Granularity.ROW, List.of(Schema.PENDING)));
+                () -> Schema.descriptor(NAME, Granularity.ROW, false, List.of(Schema.PENDING)));
     }
 
     private static void isRefused(TableDescriptor table, String alter) {

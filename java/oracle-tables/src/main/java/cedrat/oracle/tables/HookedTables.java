@@ -80,6 +80,11 @@ public final class HookedTables implements Tables {
         }
 
         @Override
+        public boolean checksScans() {
+            return table.checksScans();
+        }
+
+        @Override
         public void mutate(Bytes row, Mutation mutation) {
             hook.reached(Point.BEFORE_MUTATE, this, row, mutation);
             table.mutate(row, mutation);

@@ -24,7 +24,7 @@ class ListHistoryTest {
     private static final String SNAPSHOT = "strong-snapshot-isolation";
     private static final String SERIALISABLE = "strict-serializable";
 
-    private final World world = new World();
+    private final World world = new World(TestStore.memory());
     private final ListHistory history = new ListHistory();
 
     @AfterEach
@@ -171,7 +171,7 @@ class ListHistoryTest {
         writer.append(world.rows, "a");
         writer.read(world.rows, "a");
         world.hook = (point, table, row, mutation) -> {
-            if (point == MemoryTables.Point.AFTER_MUTATE) {
+            if (point == HookedTables.Point.AFTER_MUTATE) {
                 world.hook = (otherPoint, otherTable, otherRow, otherMutation) -> {};
                 new Cleaner(world.oracle, world.tables, System::nanoTime, Fault.CLEAN_OPEN).sweep();
             }

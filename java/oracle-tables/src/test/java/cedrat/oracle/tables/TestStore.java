@@ -11,7 +11,7 @@ public interface TestStore extends AutoCloseable {
     Tables tables();
 
     /// Makes a table, and calls it by this name or one that begins with it.
-    void create(String name, Granularity granularity);
+    void create(String name, Granularity granularity, boolean checksScans);
 
     /// Does away with whatever the store still keeps of what was removed.
     void compact();
@@ -33,8 +33,8 @@ public interface TestStore extends AutoCloseable {
             }
 
             @Override
-            public void create(String name, Granularity granularity) {
-                tables.create(name, granularity);
+            public void create(String name, Granularity granularity, boolean checksScans) {
+                tables.create(name, granularity, checksScans);
             }
 
             @Override

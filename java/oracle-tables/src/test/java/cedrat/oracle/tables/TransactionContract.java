@@ -236,13 +236,123 @@ public abstract class TransactionContract {
         }
     }
 
+    /// Each counts the rows of a table, and adds one where the other has none.
+    private boolean bothAdd(TransactionManager manager, Isolation isolation, Table table) {
+        String prefix = "" + manager.begin(isolation).start().value(); // rows that nobody has used
+        KeyRange range = new KeyRange(Bytes.of(prefix), Bytes.of(prefix + "z"));
+        Transaction first = manager.begin(isolation);
+        Transaction second = manager.begin(isolation);
+        for (Transaction each : List.of(first, second)) {
+            try (Rows found = each.scan(table, Scan.ALL.withRange(range))) {
+                assertEquals(List.of(), found.toList());
+            }
+        }
+        first.put(table, Bytes.of(prefix + "a"), VALUE, Bytes.of("x"));
+        second.put(table, Bytes.of(prefix + "b"), VALUE, Bytes.of("x"));
+        first.commit();
+        try {
+            second.commit();
+            return true;
+        } catch (AbortedException aborted) {
+            return false;
+        }
+    }
+
+    /// O9: a phantom is write skew with a row that was not there.
+    @Test
+    void phantomsAreSnapshotIsolationAndNotSerialisable() {
+        for (Table table : List.of(rows, world.cells)) {
+            assertTrue(bothAdd(manager, Isolation.SNAPSHOT, table));
+            assertFalse(bothAdd(manager, Isolation.SERIALISABLE, table));
+            for (Fault fault : List.of(Fault.FORGET_SCANS, Fault.FORGET_KEYS)) {
+                assertTrue(bothAdd(world.manager(fault), Isolation.SERIALISABLE, table), "would be noticed");
+            }
+        }
+    }
+
+    /// Whether a serialisable transaction that scans commits, if somebody under snapshot isolation writes
+    /// this row meanwhile.
+    private boolean commitsBeside(Scan scan, int returned, String written) {
+        Transaction reader = manager.begin(Isolation.SERIALISABLE);
+        try (Rows found = reader.scan(rows, scan)) {
+            for (int count = 0; count < returned; count++) {
+                found.next();
+            }
+            put(manager, rows, written, "theirs");
+            reader.put(rows, Bytes.of("z"), VALUE, Bytes.of("mine"));
+            reader.commit();
+            return true;
+        } catch (AbortedException aborted) {
+            return false;
+        }
+    }
+
+    /// O9: what counts is what was looked at, by whichever transaction it was written.
+    @Test
+    void aScanIsCheckedAsFarAsItWent() {
+        for (String row : List.of("b", "d", "f")) {
+            put(manager, rows, row, "x");
+        }
+        Scan scan = Scan.ALL.withRange(new KeyRange(Bytes.of("b"), Bytes.of("h")));
+        assertTrue(commitsBeside(scan, 0, "c"), "nothing was looked at");
+        assertFalse(commitsBeside(scan, 2, "bb"), "passed over");
+        assertFalse(commitsBeside(scan, 2, "bb"), "returned");
+        assertTrue(commitsBeside(scan, 2, "e"), "not reached");
+        assertTrue(commitsBeside(scan, 1, "a"), "before it");
+        assertTrue(commitsBeside(scan.withLimit(1), 1, "ba"), "behind the limit");
+        Scan none = scan.withFilter(row -> false);
+        try (Transaction reader = manager.begin(Isolation.SERIALISABLE)) {
+            assertFalse(reader.scan(rows, none).hasNext());
+            put(manager, rows, "gg", "theirs");
+            reader.put(rows, Bytes.of("z"), VALUE, Bytes.of("mine"));
+            assertThrows(AbortedException.class, reader::commit, "looked at, and not returned");
+        }
+    }
+
+    /// O9: a whole row where cells conflict is a range with one key.
+    @Test
+    void aColumnThatWasAddedIsSeenBySerialisableTransactions() {
+        Transaction reader = manager.begin(Isolation.SERIALISABLE);
+        reader.get(world.cells, Bytes.of("a"));
+        reader.put(world.cells, Bytes.of("z"), VALUE, Bytes.of("mine"));
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.put(world.cells, Bytes.of("a"), OTHER, Bytes.of("theirs"));
+            return null;
+        });
+        assertThrows(AbortedException.class, reader::commit);
+    }
+
+    /// More ranges than a commit carries become one, and their keys are checked all the same.
+    @Test
+    void manyScans() {
+        for (String written : List.of("099", "100", "150", "298", "300")) {
+            Transaction reader = manager.begin(Isolation.SERIALISABLE);
+            for (int row = 100; row < 300; row += 2) {
+                KeyRange range = new KeyRange(Bytes.of("" + row), Bytes.of("" + (row + 1)));
+                assertTrue(reader.scan(rows, Scan.ALL.withRange(range)).toList().size() <= 1);
+            }
+            put(manager, rows, written, "theirs");
+            reader.put(rows, Bytes.of("z"), VALUE, Bytes.of("mine"));
+            if (written.equals("099") || written.equals("300")) {
+                reader.commit();
+            } else {
+                assertThrows(AbortedException.class, reader::commit, written);
+            }
+        }
+    }
+
     @Test
     void whatCannotBeCheckedIsRefused() {
+        world.store.create("unchecked", Granularity.CELL, false);
+        Table unchecked = world.only("unchecked");
         try (Transaction transaction = manager.begin(Isolation.SERIALISABLE)) {
-            assertThrows(UnsupportedOperationException.class, () -> transaction.scan(rows, Scan.ALL));
-            assertThrows(UnsupportedOperationException.class, () -> transaction.get(world.cells, Bytes.of("a")));
-            assertThrows(UnsupportedOperationException.class, () -> transaction.delete(world.cells, Bytes.of("a")));
-            assertTrue(transaction.get(rows, Bytes.of("a")).isEmpty());
+            assertThrows(UnsupportedOperationException.class, () -> transaction.scan(unchecked, Scan.ALL));
+            assertThrows(UnsupportedOperationException.class, () -> transaction.get(unchecked, Bytes.of("a")));
+            assertThrows(UnsupportedOperationException.class, () -> transaction.delete(unchecked, Bytes.of("a")));
+            assertTrue(transaction.get(unchecked, Bytes.of("a"), VALUE).isEmpty());
+            transaction.put(rows, Bytes.of("k".repeat(1 << 15)), VALUE, Bytes.of("x"));
+            assertThrows(IllegalArgumentException.class, transaction::commit);
+            assertEquals(Transaction.State.OPEN, transaction.state());
         }
     }
 
