@@ -13,6 +13,8 @@ module cedrat.oracle.bench {
     requires io.netty.transport;
     requires io.netty.transport.classes.epoll;
 
+    uses cedrat.oracle.log.SharedLogs;
+
     opens cedrat.oracle.bench to
             info.picocli;
 }

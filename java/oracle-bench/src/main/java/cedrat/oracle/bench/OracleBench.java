@@ -117,6 +117,7 @@ public final class OracleBench implements Callable<Integer> {
             description = "Holds the class path of Apache Omid; without it, Omid is left out.")
     private Path omid;
 
+    private final Logs logs = new Logs();
     private Figures figures;
 
     OracleBench() {}
@@ -129,21 +130,42 @@ public final class OracleBench implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         figures = new Figures(json);
-        List<Target> targets = targets();
-        boolean right = true;
-        if (steadyMinutes != null) {
-            for (Target target : targets) {
-                right &= !wants(target, new Pressure(16, 100)) || steady(target);
-            }
-            return right ? 0 : 1;
+        try (logs) {
+            return steadyMinutes == null ? points() : steadiness();
         }
+    }
+
+    private int steadiness() throws IOException, InterruptedException {
+        boolean right = true;
+        for (Target target : targets()) {
+            right &= !wants(target, new Pressure(16, 100)) || steady(target);
+        }
+        return right ? 0 : 1;
+    }
+
+    private int points() throws IOException, InterruptedException {
+        boolean right = true;
+        List<Target> targets = targets();
         for (Pressure pressure : quick ? QUICK : PRESSURES) {
             for (Target target : targets) {
                 right &= !wants(target, pressure) || run(target, pressure);
             }
         }
+        if (wants(Map.of("system", "cedrat", "log", "bookkeeper", "metric", "failover_ms"))) {
+            right &= failOver();
+        }
         goals();
         return right ? 0 : 1;
+    }
+
+    private boolean failOver() throws IOException, InterruptedException {
+        System.err.println("cedrat: a server is killed, and another takes over");
+        Path data = Logs.newDirectory();
+        try {
+            return new FailOver(logs.bookies(), data, oracleJvm()).measure(quick ? 5 : 15, figures);
+        } finally {
+            Logs.delete(data);
+        }
     }
 
     // ---- what is measured ----
@@ -186,7 +208,7 @@ public final class OracleBench implements Callable<Integer> {
 
     private List<String> oracleJvm() {
         List<String> jvm = new ArrayList<>(HEAP);
-        jvm.add("@" + serverOptions);
+        jvm.add("@" + serverOptions.toAbsolutePath());
         jvm.add("-Dcedrat.library=" + library);
         return jvm;
     }
@@ -201,6 +223,10 @@ public final class OracleBench implements Callable<Integer> {
     private boolean wants(Target target, Pressure pressure) {
         Map<String, Object> all = params(target, pressure);
         all.put("system", target.system());
+        return wants(all);
+    }
+
+    private boolean wants(Map<String, Object> all) {
         return only.entrySet().stream()
                 .allMatch(param -> !all.containsKey(param.getKey())
                         || all.get(param.getKey()).toString().equals(param.getValue()));
@@ -234,35 +260,35 @@ public final class OracleBench implements Callable<Integer> {
             params.put("per_second", Math.round(course.perSecond()));
         }
         System.err.println(target.system() + " " + params);
-        Path data = target.logs() ? Logs.newDirectory() : null;
+        Logs.Place place = target.logs() ? logs.make(target.params().get("log").toString()) : null;
         try {
-            if (data != null) {
+            if (place != null) {
                 figures.add(
                         target.system(),
                         params,
                         "disk_write_p50_us",
-                        Disk.write(data).quantileMicros(0.5),
+                        Disk.write(place.disk()).quantileMicros(0.5),
                         "us");
             }
-            Measured measured = load(target, pressure, course, data);
+            Measured measured = load(target, pressure, course, place);
             add(target, params, measured);
             if (!measured.results().wrong().isEmpty()) {
                 System.err.println("wrong: " + measured.results().wrong());
                 return null;
             }
-            return data == null || replays(target, params, measured.results(), data) ? measured : null;
+            return place == null || replays(target, params, measured.results(), place) ? measured : null;
         } finally {
-            if (data != null) {
-                Logs.delete(data);
+            if (place != null) {
+                place.delete();
             }
         }
     }
 
-    private Measured load(Target target, Pressure pressure, Course course, Path data)
+    private Measured load(Target target, Pressure pressure, Course course, Logs.Place place)
             throws IOException, InterruptedException {
         List<String> arguments = new ArrayList<>(target.arguments());
-        if (data != null) {
-            arguments.addAll(Logs.arguments(target.params().get("log").toString(), data));
+        if (place != null) {
+            arguments.addAll(place.arguments());
         }
         Program server = target.server();
         if (course.gcLog() != null) {
@@ -356,9 +382,10 @@ public final class OracleBench implements Callable<Integer> {
     }
 
     /// Whether the log that the server has left holds exactly the commits that were acknowledged.
-    private boolean replays(Target target, Map<String, Object> params, Results results, Path data) throws IOException {
+    private boolean replays(Target target, Map<String, Object> params, Results results, Logs.Place place)
+            throws IOException {
         ReplayProcess.Seen seen;
-        List<String> arguments = List.of(target.params().get("log").toString(), data.toString(), "" + ROWS_LOG2);
+        List<String> arguments = List.of(place.kind(), place.where(), "" + ROWS_LOG2);
         Program program = new Program(oracleJvm(), ReplayProcess.class.getName());
         try (Child replay = new Child(program, arguments);
                 DataInputStream in = replay.output()) {
@@ -417,6 +444,10 @@ public final class OracleBench implements Callable<Integer> {
                 figures.best("cedrat", "commits_per_s", Map.of("log", "bookkeeper")),
                 100_000);
         figures.atMost("µs of a commit alone, log in BookKeeper", one("bookkeeper", one), 1_000);
+        figures.atMost(
+                "ms from the loss of a server's session to the first answer of the next",
+                figures.best("cedrat", "failover_ms", Map.of("log", "bookkeeper")),
+                2_000);
         figures.printGoals();
     }
 

@@ -19,6 +19,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryOneTime;
@@ -196,6 +197,36 @@ class BookKeeperLogTest extends LogContract {
     }
 
     // ---- what goes wrong --------------------------------------------------------------------------------------------
+
+    /// K3: what a closed ledger holds, though nobody was told of it, is acknowledged and not appended again.
+    @Test
+    void aLedgerThatIsClosedWhileEntriesAreUnderWayIsReplaced() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        long next = 0;
+        try (Log log = new BookKeeperLog(place);
+                Ledgers others = new Ledgers(place.zooKeeper(), place.path())) {
+            log.open(new Replayed(), told);
+            for (int round = 0; round < 5; round++) {
+                long ledger = list(place).ledgers().getLast();
+                FutureTask<Void> closing = new FutureTask<>(() -> {
+                    others.recover(ledger).close();
+                    return null;
+                });
+                Thread.ofPlatform().start(closing);
+                while (!closing.isDone()) {
+                    long last = append(log, next, next + 100);
+                    next += 100;
+                    told.awaitAcknowledged(Math.max(1, last - 200)); // so that some are always under way
+                }
+                closing.get();
+                told.awaitAcknowledged(append(log, next, ++next));
+            }
+        }
+        Replayed replayed = replayed(place);
+        assertEquals(0, replayed.first);
+        assertEquals(next, replayed.next);
+    }
 
     /// A ledger that is closed under the log is followed by another, and nobody notices.
     @Test

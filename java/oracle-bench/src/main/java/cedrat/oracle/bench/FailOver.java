@@ -14,90 +14,57 @@ import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
-import picocli.CommandLine;
-import picocli.CommandLine.Command;
-import picocli.CommandLine.Option;
 
 /// How long clients hear nothing when the server is killed and another one waits: from the loss of its
 /// session, which is when ZooKeeper tells the other, and from the kill.
-@Command(
-        name = "failover",
-        mixinStandardHelpOptions = true,
-        description = "A server on BookKeeper is killed under load, and another takes over.")
-final class FailOverBench implements Callable<Integer> {
+final class FailOver {
     private static final int ROWS_MAX = 20;
-    private static final String PATH = "/cedrat/oracle";
+    private static final int KEY_SPACE = 20_000_000;
+    private static final int CLIENTS = 2;
+    private static final int OUTSTANDING = 500;
+    private static final int ROWS_LOG2 = 22;
+    private static final int SESSION_MS = 4000;
+    private static final String PATH = "/cedrat/failover";
 
-    @Option(names = "--data", required = true, description = "A fresh directory for bookies and ZooKeeper.")
-    private Path data;
-
-    @Option(names = "--clients", defaultValue = "2", description = "Connections (default: ${DEFAULT-VALUE}).")
-    private int clients;
-
-    @Option(
-            names = "--outstanding",
-            defaultValue = "500",
-            description = "Transactions of a connection at a time (default: ${DEFAULT-VALUE}).")
-    private int outstanding;
-
-    @Option(names = "--rows-log2", defaultValue = "22", description = "Map of rows (default: ${DEFAULT-VALUE}).")
-    private int rowsLog2;
-
-    @Option(
-            names = "--zookeeper-session-ms",
-            defaultValue = "4000",
-            description = "Time of a server's session (default: ${DEFAULT-VALUE}).")
-    private int sessionMs;
-
-    @Option(
-            names = "--seconds",
-            defaultValue = "15",
-            description = "Seconds of load before (default: ${DEFAULT-VALUE}).")
-    private int seconds;
-
-    @Option(names = "--server-jvm", arity = "1", description = "An argument of its virtual machine; may be repeated.")
-    private List<String> serverJvm = new ArrayList<>();
-
+    private final Bookies bookies;
+    private final Path data;
+    private final List<String> serverJvm;
     private final InetSocketAddress[] addresses = new InetSocketAddress[2];
     private final AtomicLong answers = new AtomicLong();
     private final AtomicLong wrong = new AtomicLong();
     private volatile boolean ending;
 
-    FailOverBench() {}
-
-    public static void main(String[] arguments) {
-        System.exit(new CommandLine(new FailOverBench()).execute(arguments));
+    /// Of servers with these arguments for their virtual machines, and with their output in this directory.
+    FailOver(Bookies bookies, Path data, List<String> serverJvm) {
+        this.bookies = bookies;
+        this.data = data;
+        this.serverJvm = serverJvm;
     }
 
-    @Override
-    public Integer call() throws IOException, InterruptedException {
-        try (Bookies bookies = Bookies.start(data, 3)) {
-            try (Service first = serve(bookies, 0)) {
-                first.awaitReady(() -> Files.readString(first.log()).contains("listening on "));
-                try (Service second = serve(bookies, 1)) {
-                    second.awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(PATH + "/election") == 2);
-                    run(bookies, first);
-                }
+    /// Kills a server after so many seconds of load, and adds the figures. `false` if an answer was wrong.
+    boolean measure(int seconds, Figures figures) throws IOException, InterruptedException {
+        try (Service first = serve(0)) {
+            first.awaitReady(() -> Files.readString(first.log()).contains("listening on "));
+            try (Service second = serve(1)) {
+                second.awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(PATH + "/election") == 2);
+                run(first, seconds, figures);
             }
         }
-        return wrong.get() == 0 ? 0 : 1;
+        return wrong.get() == 0;
     }
 
-    private Service serve(Bookies bookies, int number) throws IOException {
-        List<String> jvm = new ArrayList<>(List.of("--enable-native-access=ALL-UNNAMED"));
-        jvm.addAll(serverJvm);
+    private Service serve(int number) throws IOException {
         addresses[number] = new InetSocketAddress("127.0.0.1", FreePorts.next());
         return cedrat.services.Command.of(
                         "server " + number,
                         data.resolve("server-" + number),
-                        jvm,
+                        serverJvm,
                         System.getProperty("java.class.path"),
                         Main.class.getName(),
                         List.of(
@@ -107,24 +74,24 @@ final class FailOverBench implements Callable<Integer> {
                                 "--zookeeper",
                                 bookies.zooKeeper().address(),
                                 "--zookeeper-session-ms",
-                                "" + sessionMs,
+                                "" + SESSION_MS,
                                 "--path",
                                 PATH,
                                 "--rows-log2",
-                                "" + rowsLog2,
+                                "" + ROWS_LOG2,
                                 "--port",
                                 "" + addresses[number].getPort()))
                 .start();
     }
 
-    private void run(Bookies bookies, Service first) throws IOException, InterruptedException {
+    private void run(Service first, int seconds, Figures figures) throws IOException, InterruptedException {
         ClientOptions options = ClientOptions.of(addresses)
-                .withOutstandingMax(2 * outstanding)
+                .withOutstandingMax(2 * OUTSTANDING)
                 .withReconnect(Duration.ofMillis(5), Duration.ofMillis(50))
                 .withPatience(Duration.ofMinutes(1));
-        CountDownLatch ended = new CountDownLatch(clients);
+        CountDownLatch ended = new CountDownLatch(CLIENTS);
         try (ClientThreads threads = new ClientThreads(1)) {
-            for (int number = 0; number < clients; number++) {
+            for (int number = 0; number < CLIENTS; number++) {
                 Client client = new Client(number, ended);
                 client.pipeline = threads.open(options, client);
                 client.pipeline.execute(client::begin);
@@ -144,18 +111,11 @@ final class FailOverBench implements Callable<Integer> {
             long answered = System.nanoTime();
             ending = true;
             ended.await();
-            Map<String, Object> params = Map.of(
-                    "log",
-                    "bookkeeper",
-                    "clients",
-                    clients,
-                    "outstanding",
-                    outstanding,
-                    "session_ms",
-                    sessionMs,
-                    "rows_log2",
-                    rowsLog2);
-            Figures figures = new Figures(true);
+            Map<String, Object> params = new LinkedHashMap<>();
+            params.put("log", "bookkeeper");
+            params.put("clients", CLIENTS);
+            params.put("outstanding", OUTSTANDING);
+            params.put("session_ms", SESSION_MS);
             figures.add("cedrat", params, "failover_ms", (answered - lost) / 1e6, "ms");
             figures.add("cedrat", params, "failover_from_kill_ms", (answered - killed) / 1e6, "ms");
             figures.add("cedrat", params, "answers_before_per_s", before / (double) seconds, "1/s");
@@ -176,7 +136,7 @@ final class FailOverBench implements Callable<Integer> {
         }
 
         void begin() {
-            running = outstanding;
+            running = OUTSTANDING;
             for (int count = running; count > 0; count--) {
                 pipeline.begin(this);
             }
@@ -186,7 +146,7 @@ final class FailOverBench implements Callable<Integer> {
         public void begun(Object tag, long start) {
             int count = random.nextInt(ROWS_MAX + 1);
             for (int at = 0; at < count; at++) {
-                rows[at] = 1 + random.nextLong(20_000_000);
+                rows[at] = 1 + random.nextLong(KEY_SPACE);
             }
             pipeline.commit(this, start, rows, count);
         }
