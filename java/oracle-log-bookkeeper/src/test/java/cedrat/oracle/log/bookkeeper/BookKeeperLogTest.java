@@ -198,7 +198,7 @@ class BookKeeperLogTest extends LogContract {
 
     // ---- what goes wrong --------------------------------------------------------------------------------------------
 
-    /// K3: what a closed ledger holds, though nobody was told of it, is acknowledged and not appended again.
+    /// K3. Whether the closed ledger holds entries that nobody was told of is chance.
     @Test
     void aLedgerThatIsClosedWhileEntriesAreUnderWayIsReplaced() throws Exception {
         Place place = place();
