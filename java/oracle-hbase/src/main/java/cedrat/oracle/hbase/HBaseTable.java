@@ -31,7 +31,7 @@ final class HBaseTable implements Table {
     /// their bytes.
     private static final int SCAN_ROWS = 256;
 
-    /// So long is a write that was refused for now offered again: longer than a region needs to come back
+    /// So long is a write offered again that was refused and may yet be taken: longer than a region needs to come back
     /// when its server dies.
     static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
 
