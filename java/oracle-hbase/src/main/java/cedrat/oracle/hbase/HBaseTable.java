@@ -31,8 +31,8 @@ final class HBaseTable implements Table {
     /// their bytes.
     private static final int SCAN_ROWS = 256;
 
-    /// So long is a write offered again that was refused and may yet be taken: longer than a region needs to come back
-    /// when its server dies.
+    /// So long is a write offered again that was refused and may yet be taken: longer than a region needs to
+    /// come back when its server dies.
     static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
 
     private static final long REFUSED_PAUSE_MIN_MS = 20;
