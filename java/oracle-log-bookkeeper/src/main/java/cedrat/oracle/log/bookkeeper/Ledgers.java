@@ -41,6 +41,9 @@ final class Ledgers implements AutoCloseable {
         // With three bookies there is none to take the place of one that has died; two are enough to
         // acknowledge.
         configuration.setDelayEnsembleChange(true);
+        // The protocol of fixed fields, not that of generated messages: less to do for each entry. What it
+        // lacks (long polls, explicit confirmations) is not used here.
+        configuration.setUseV2WireProtocol(true);
         configuration.setNumWorkerThreads(1);
         configuration.setNumIOThreads(1);
         try {
