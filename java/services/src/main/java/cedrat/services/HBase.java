@@ -139,6 +139,11 @@ public final class HBase implements AutoCloseable {
         return configuration;
     }
 
+    /// The directory with its configuration, which clients need as well.
+    public Path configuration() {
+        return configuration;
+    }
+
     /// The master.
     public Service master() {
         return master;

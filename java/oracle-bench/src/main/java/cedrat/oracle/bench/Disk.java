@@ -16,23 +16,46 @@ final class Disk {
 
     private Disk() {}
 
+    /// A file whose blocks are written again and again.
+    static final class Blocks implements AutoCloseable {
+        private final Path file;
+        private final FileChannel channel;
+        private final ByteBuffer block = ByteBuffer.allocateDirect(BLOCK_BYTES);
+        private int next;
+
+        /// A fresh file in this directory.
+        Blocks(Path directory) throws IOException {
+            file = Files.createTempFile(directory, "blocks-", "");
+            file.toFile().deleteOnExit(); // of a server that is told to end
+            try (FileChannel filling = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                filling.write(ByteBuffer.allocate(BLOCKS * BLOCK_BYTES));
+                filling.force(true);
+            }
+            channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.DSYNC);
+        }
+
+        /// Returns when the next block is on the disk.
+        void write() throws IOException {
+            block.clear();
+            channel.write(block, (long) (next++ % BLOCKS) * BLOCK_BYTES);
+        }
+
+        @Override
+        public void close() throws IOException {
+            channel.close();
+            Files.delete(file);
+        }
+    }
+
     /// How long writes took.
     static Histogram write(Path directory) throws IOException {
-        Path file = directory.resolve("writes");
         Histogram writes = new Histogram();
-        try (FileChannel channel = FileChannel.open(
-                file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, StandardOpenOption.DSYNC)) {
-            ByteBuffer block = ByteBuffer.allocateDirect(BLOCK_BYTES);
-            for (int write = 0; write < BLOCKS + WRITES; write++) {
-                block.clear();
+        try (Blocks blocks = new Blocks(directory)) {
+            for (int write = 0; write < WRITES; write++) {
                 long before = System.nanoTime();
-                channel.write(block, (long) (write % BLOCKS) * BLOCK_BYTES);
-                if (write >= BLOCKS) {
-                    writes.add(System.nanoTime() - before);
-                }
+                blocks.write();
+                writes.add(System.nanoTime() - before);
             }
-        } finally {
-            Files.deleteIfExists(file);
         }
         return writes;
     }

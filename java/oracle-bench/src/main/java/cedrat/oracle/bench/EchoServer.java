@@ -11,15 +11,21 @@ import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.epoll.EpollIoHandler;
 import io.netty.channel.epoll.EpollServerSocketChannel;
 import io.netty.channel.socket.SocketChannel;
+import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 
 /// The ceiling of the network: the same frames over the same sockets, answered by a server that decides
 /// nothing. It uses no part of Cedrat, only Netty. Replies to all that one read has brought go out with one
 /// write.
+///
+/// With a directory as its argument it writes a synced block of 4 KiB before these: the ceiling of a server
+/// whose log is on the disk that this directory is on.
 final class EchoServer {
     private EchoServer() {}
 
-    public static void main(String[] arguments) throws InterruptedException {
+    public static void main(String[] arguments) throws InterruptedException, IOException {
+        Disk.Blocks blocks = arguments.length == 0 ? null : new Disk.Blocks(Path.of(arguments[0]));
         EventLoopGroup loops = new MultiThreadIoEventLoopGroup(1, EpollIoHandler.newFactory());
         Channel listening = new ServerBootstrap()
                 .group(loops)
@@ -28,7 +34,7 @@ final class EchoServer {
                 .childHandler(new ChannelInitializer<SocketChannel>() {
                     @Override
                     protected void initChannel(SocketChannel channel) {
-                        channel.pipeline().addLast(new Echo(channel));
+                        channel.pipeline().addLast(new Echo(channel, blocks));
                     }
                 })
                 .bind("127.0.0.1", 0)
@@ -40,11 +46,13 @@ final class EchoServer {
 
     private static final class Echo extends EchoFrames {
         private final Channel channel;
+        private final Disk.Blocks blocks;
         private ByteBuf replies;
         private long newest;
 
-        Echo(Channel channel) {
+        Echo(Channel channel, Disk.Blocks blocks) {
             this.channel = channel;
+            this.blocks = blocks;
         }
 
         @Override
@@ -60,8 +68,11 @@ final class EchoServer {
         }
 
         @Override
-        public void channelReadComplete(ChannelHandlerContext context) {
+        public void channelReadComplete(ChannelHandlerContext context) throws IOException {
             if (replies != null) {
+                if (blocks != null) {
+                    blocks.write();
+                }
                 context.writeAndFlush(replies, context.voidPromise());
                 replies = null;
             }

@@ -75,10 +75,15 @@ final class Logs implements AutoCloseable {
         return bookies;
     }
 
-    /// A directory on a real disk: below `CEDRAT_BENCH_DIR`, or the one that the program was started in.
-    static Path newDirectory() throws IOException {
+    /// On a real disk: `CEDRAT_BENCH_DIR`, or the one that the program was started in.
+    static Path directory() {
         String chosen = System.getenv("CEDRAT_BENCH_DIR");
-        return Files.createTempDirectory(Path.of(chosen == null ? "." : chosen).toAbsolutePath(), "oracle-bench-");
+        return Path.of(chosen == null ? "." : chosen).toAbsolutePath();
+    }
+
+    /// A fresh directory below that one.
+    static Path newDirectory() throws IOException {
+        return Files.createTempDirectory(directory(), "oracle-bench-");
     }
 
     /// The log that a server has left.
@@ -106,7 +111,7 @@ final class Logs implements AutoCloseable {
     static void delete(Path directory) throws IOException {
         try (Stream<Path> all = Files.walk(directory)) {
             for (Path path : all.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(path);
+                Files.deleteIfExists(path);
             }
         }
     }

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalDouble;
 import java.util.concurrent.Callable;
@@ -31,6 +32,7 @@ public final class OracleBench implements Callable<Integer> {
     private static final long KEY_SPACE = 20_000_000;
     private static final int CLEANED = 100;
     private static final int OUTSTANDING_WARM = 100;
+    private static final int BOOKIES_WARM_UP_S = 60;
     private static final int ROWS_LOG2 = 25;
     /// The map of rows, and half as much for all else.
     private static final List<String> HEAP = List.of("-Xms768m", "-Xmx768m");
@@ -41,16 +43,20 @@ public final class OracleBench implements Callable<Integer> {
     private static final List<String> CLIENT_JVM =
             List.of("-XX:+UseSerialGC", "-Xmx512m", "--enable-native-access=ALL-UNNAMED", UNSAFE);
 
+    private static final String OMID_HBASE = "omid-hbase";
+
     /// Its conflict map takes 1.6 GB, of which a collector that marks in the background would never let go.
     private static final List<String> OMID_JVM = List.of("-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", UNSAFE);
 
     /// How much is asked for at a time.
     record Pressure(int clients, int outstanding) {}
 
+    private static final Pressure ALONE = new Pressure(1, 1);
+
     /// As the paper: one transaction at a time; Figure 3; and three clients that keep the server's buffer
     /// full. One client with as many as each of these is what suits Omid best.
     private static final List<Pressure> PRESSURES = List.of(
-            new Pressure(1, 1),
+            ALONE,
             new Pressure(1, 100),
             new Pressure(2, 100),
             new Pressure(4, 100),
@@ -59,7 +65,10 @@ public final class OracleBench implements Callable<Integer> {
             new Pressure(1, 1000),
             new Pressure(3, 1000));
 
-    private static final List<Pressure> QUICK = List.of(new Pressure(1, 1), new Pressure(4, 100));
+    /// Fills the processors, so that what runs often is compiled soon.
+    private static final Pressure WARMING = new Pressure(3, 1000);
+
+    private static final List<Pressure> QUICK = List.of(ALONE, new Pressure(4, 100));
 
     /// A system in a setting.
     ///
@@ -90,6 +99,9 @@ public final class OracleBench implements Callable<Integer> {
             description = "Only points with this parameter, or `system=NAME`. May be given more than once.")
     private Map<String, String> only = new HashMap<>();
 
+    @Option(names = "--warm-up", paramLabel = "S", description = "Seconds before a point is measured.")
+    private Integer warmUp;
+
     @Option(names = "--seconds", paramLabel = "S", description = "Seconds of a point.")
     private Integer seconds;
 
@@ -118,6 +130,8 @@ public final class OracleBench implements Callable<Integer> {
     private Path omid;
 
     private final Logs logs = new Logs();
+    private final CommitTable commitTable = new CommitTable();
+    private boolean bookiesAreWarm;
     private Figures figures;
 
     OracleBench() {}
@@ -130,7 +144,8 @@ public final class OracleBench implements Callable<Integer> {
     @Override
     public Integer call() throws IOException, InterruptedException {
         figures = new Figures(json);
-        try (logs) {
+        try (logs;
+                commitTable) {
             return steadyMinutes == null ? points() : steadiness();
         }
     }
@@ -182,28 +197,38 @@ public final class OracleBench implements Callable<Integer> {
                     System.getProperty("java.class.path"),
                     Logs.keeps(log)));
         }
-        targets.add(new Target(
-                "echo",
-                Map.of("log", "none"),
-                new Program(CLIENT_JVM, EchoServer.class.getName()),
-                List.of(),
-                EchoPeer.class.getName(),
-                System.getProperty("java.class.path"),
-                false));
+        targets.add(echo("none", List.of()));
+        targets.add(echo("block", List.of(Logs.directory().toString())));
         if (omid != null) {
             String classPath = Files.readString(omid).strip();
             for (String batch : List.of("default", "tuned")) {
-                targets.add(new Target(
-                        "omid-null",
-                        Map.of("log", "none", "batch", batch),
-                        new Program(classPath, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
-                        List.of(batch),
-                        "cedrat.oracle.bench.omid.OmidPeer",
-                        classPath,
-                        false));
+                targets.add(omid("omid-null", "none", batch, classPath));
+                targets.add(omid(OMID_HBASE, "hbase", batch, classPath));
             }
         }
         return targets;
+    }
+
+    private static Target omid(String system, String log, String batch, String classPath) {
+        return new Target(
+                system,
+                Map.of("log", log, "batch", batch),
+                new Program(classPath, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
+                List.of(batch, log),
+                "cedrat.oracle.bench.omid.OmidPeer",
+                classPath,
+                false);
+    }
+
+    private static Target echo(String log, List<String> arguments) {
+        return new Target(
+                "echo",
+                Map.of("log", log),
+                new Program(CLIENT_JVM, EchoServer.class.getName()),
+                arguments,
+                EchoPeer.class.getName(),
+                System.getProperty("java.class.path"),
+                false);
     }
 
     private List<String> oracleJvm() {
@@ -248,8 +273,28 @@ public final class OracleBench implements Callable<Integer> {
     }
 
     private boolean run(Target target, Pressure pressure) throws IOException, InterruptedException {
+        warmBookies(target);
         int measured = seconds != null ? seconds : quick ? 2 : 8;
-        return measure(target, pressure, new Course(quick ? 3 : 10, measured, 0, null)) != null;
+        return measure(target, pressure, new Course(warmUpSeconds(target), measured, 0, null)) != null;
+    }
+
+    /// A server with a client of BookKeeper has twice as much to compile.
+    private int warmUpSeconds(Target target) {
+        return warmUp != null ? warmUp : quick ? 3 : hasBookies(target) ? 30 : 10;
+    }
+
+    private static boolean hasBookies(Target target) {
+        return target.params().get("log").equals("bookkeeper");
+    }
+
+    /// Bookies serve all points, and for a minute three times as much code as anybody else's is compiled on
+    /// the processors that all share: a load that nobody looks at comes first.
+    private void warmBookies(Target target) throws IOException, InterruptedException {
+        if (hasBookies(target) && !bookiesAreWarm && !quick) {
+            System.err.println("the bookies are warmed up");
+            bookiesAreWarm = true;
+            load(target, WARMING, new Course(BOOKIES_WARM_UP_S, 1, 0, null), logs.make("bookkeeper"));
+        }
     }
 
     /// Measures a point and adds its figures; `null` if an answer was wrong, or the log does not hold what
@@ -262,16 +307,18 @@ public final class OracleBench implements Callable<Integer> {
         System.err.println(target.system() + " " + params);
         Logs.Place place = target.logs() ? logs.make(target.params().get("log").toString()) : null;
         try {
-            if (place != null) {
-                figures.add(
-                        target.system(),
-                        params,
-                        "disk_write_p50_us",
-                        Disk.write(place.disk()).quantileMicros(0.5),
-                        "us");
-            }
+            double before = place == null ? 0 : Disk.write(place.disk()).quantileMicros(0.5);
             Measured measured = load(target, pressure, course, place);
             add(target, params, measured);
+            if (place != null) {
+                // The disk is another from minute to minute.
+                double sync = (before + Disk.write(place.disk()).quantileMicros(0.5)) / 2;
+                figures.add(target.system(), params, "sync_4k_us", sync, "us");
+                if (pressure.equals(ALONE)) {
+                    double median = measured.results().commits.quantileMicros(0.5);
+                    figures.add(target.system(), params, "p50_over_sync_us", median - sync, "us");
+                }
+            }
             if (!measured.results().wrong().isEmpty()) {
                 System.err.println("wrong: " + measured.results().wrong());
                 return null;
@@ -291,6 +338,10 @@ public final class OracleBench implements Callable<Integer> {
             arguments.addAll(place.arguments());
         }
         Program server = target.server();
+        if (target.system().equals(OMID_HBASE)) {
+            String classPath = commitTable.configuration() + ":" + server.classPath();
+            server = new Program(classPath, server.jvm(), server.mainClass());
+        }
         if (course.gcLog() != null) {
             List<String> jvm = new ArrayList<>(server.jvm());
             jvm.add("-Xlog:gc,safepoint:file=" + course.gcLog());
@@ -404,27 +455,59 @@ public final class OracleBench implements Callable<Integer> {
     // ---- steadiness ----
 
     private boolean steady(Target target) throws IOException, InterruptedException {
-        Measured full = measure(target, new Pressure(3, 1000), new Course(10, 10, 0, null));
+        warmBookies(target);
+        Measured full = measure(target, new Pressure(3, 1000), new Course(warmUpSeconds(target), 10, 0, null));
         if (full == null) {
             return false;
         }
         Path gcLog = Files.createTempFile("oracle-gc", ".log");
+        Path directory = Logs.newDirectory();
         try {
-            Course course = new Course(10, steadyMinutes * 60, 0.8 * full.committedPerSecond(), gcLog);
+            Course course =
+                    new Course(warmUpSeconds(target), steadyMinutes * 60, 0.8 * full.committedPerSecond(), gcLog);
             Pressure pressure = new Pressure(16, 100);
-            if (measure(target, pressure, course) == null) {
+            Beside beside = new Beside(directory);
+            Measured measured;
+            try (beside) {
+                measured = measure(target, pressure, course);
+            }
+            if (measured == null) {
                 return false;
             }
             Map<String, Object> params = params(target, pressure);
             params.put("per_second", Math.round(course.perSecond()));
+            gaps(target, params, measured.results().gaps, beside);
             Pauses pauses = Pauses.of(Files.readAllLines(gcLog));
             figures.add(target.system(), params, "gc_pauses", pauses.count(), "1");
             figures.add(target.system(), params, "gc_pause_max_ms", pauses.longestMillis(), "ms");
             figures.add(target.system(), params, "allocation_stalls", pauses.stalls(), "1");
         } finally {
             Files.delete(gcLog);
+            Logs.delete(directory);
         }
         return true;
+    }
+
+    /// How many gaps were long, and what the machine did meanwhile to who wants next to nothing of it.
+    private void gaps(Target target, Map<String, Object> params, List<Results.Gap> gaps, Beside beside) {
+        long ours = 0;
+        for (Results.Gap gap : gaps) {
+            double write = beside.writes.longestIn(gap);
+            double sleep = beside.sleeps.longestIn(gap);
+            ours += Math.max(write, sleep) < gap.millis() / 2 ? 1 : 0;
+            System.err.printf(
+                    Locale.ROOT,
+                    "a gap of %.1f ms at %.3f s; meanwhile a bare write took %.1f ms, a sleep of 1 ms %.1f ms%n",
+                    gap.millis(),
+                    gap.from() / 1e9,
+                    write,
+                    sleep);
+        }
+        figures.add(target.system(), params, "gaps_over_20_ms", gaps.size(), "1");
+        figures.add(target.system(), params, "gaps_not_of_the_machine", ours, "1");
+        figures.add(target.system(), params, "bare_write_max_ms", beside.writes.longest / 1e6, "ms");
+        figures.add(target.system(), params, "bare_write_p50_us", beside.writes.times.quantileMicros(0.5), "us");
+        figures.add(target.system(), params, "bare_sleep_max_ms", beside.sleeps.longest / 1e6, "ms");
     }
 
     // ---- goals ----

@@ -3,15 +3,33 @@ package cedrat.oracle.bench;
 import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 
 /// What a process of clients has seen. For one thread at a time, but for what is wrong.
 final class Results {
+    /// Longer ones are told one by one.
+    static final long GAP_NS = 20_000_000;
+
+    private static final int GAPS_MAX = 1000;
+
+    /// No answer came between these moments, by the clock of `System.nanoTime`, which all processes of a
+    /// machine read.
+    record Gap(long from, long to) {
+        double millis() {
+            return (to - from) / 1e6;
+        }
+    }
+
     final Histogram starts = new Histogram();
     final Histogram commits = new Histogram();
     final Acknowledged acknowledged = new Acknowledged();
     long aborted;
     /// The longest time between two answers, and when the newest came.
     long longestGap;
+
+    /// Those over 20 ms, the first thousand.
+    final List<Gap> gaps = new ArrayList<>();
 
     private long newestAnswer;
 
@@ -20,7 +38,11 @@ final class Results {
 
     void answered(long now, boolean counts) {
         if (counts) {
-            longestGap = Math.max(longestGap, newestAnswer == 0 ? 0 : now - newestAnswer);
+            long gap = newestAnswer == 0 ? 0 : now - newestAnswer;
+            longestGap = Math.max(longestGap, gap);
+            if (gap > GAP_NS && gaps.size() < GAPS_MAX) {
+                gaps.add(new Gap(newestAnswer, now));
+            }
             newestAnswer = now;
         }
     }
@@ -41,6 +63,7 @@ final class Results {
         acknowledged.add(other.acknowledged);
         aborted += other.aborted;
         longestGap = Math.max(longestGap, other.longestGap);
+        gaps.addAll(other.gaps);
         if (!other.wrong().isEmpty()) {
             wrong(other.wrong());
         }
@@ -52,6 +75,11 @@ final class Results {
         acknowledged.write(to);
         to.writeLong(aborted);
         to.writeLong(longestGap);
+        to.writeInt(gaps.size());
+        for (Gap gap : gaps) {
+            to.writeLong(gap.from());
+            to.writeLong(gap.to());
+        }
         to.writeUTF(wrong());
     }
 
@@ -62,6 +90,9 @@ final class Results {
         results.acknowledged.read(from);
         results.aborted = from.readLong();
         results.longestGap = from.readLong();
+        for (int count = from.readInt(); count > 0; count--) {
+            results.gaps.add(new Gap(from.readLong(), from.readLong()));
+        }
         results.wrong(from.readUTF());
         return results;
     }

@@ -1,0 +1,112 @@
+package cedrat.oracle.bench;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/// What the machine does, while a system is measured, to two threads that want next to nothing of it: one
+/// writes a synced block of 4 KiB now and then, the other only sleeps. When both were held up, nobody's
+/// replies can have come.
+///
+/// **Threads:** two of its own; what they have seen is asked for when they have ended.
+final class Beside implements AutoCloseable {
+    private static final Duration BETWEEN_WRITES = Duration.ofMillis(10);
+    private static final Duration SLEEP = Duration.ofMillis(1);
+
+    /// Shorter ones explain no gap.
+    private static final long KEPT_NS = 5_000_000;
+
+    /// Something that took longer than it should have.
+    record Delay(long from, long to) {
+        boolean overlaps(Results.Gap gap) {
+            return from < gap.to() && gap.from() < to;
+        }
+    }
+
+    /// How long things took, by one thread.
+    static final class Course {
+        final Histogram times = new Histogram();
+        final List<Delay> delays = new ArrayList<>();
+        long longest;
+
+        private void add(long from, long to) {
+            times.add(to - from);
+            longest = Math.max(longest, to - from);
+            if (to - from > KEPT_NS) {
+                delays.add(new Delay(from, to));
+            }
+        }
+
+        /// The longest within a gap, in milliseconds.
+        double longestIn(Results.Gap gap) {
+            return delays.stream()
+                            .filter(delay -> delay.overlaps(gap))
+                            .mapToLong(delay -> delay.to() - delay.from())
+                            .max()
+                            .orElse(0)
+                    / 1e6;
+        }
+    }
+
+    final Course writes = new Course();
+    final Course sleeps = new Course();
+
+    private final Disk.Blocks blocks;
+    private final Thread writer;
+    private final Thread sleeper;
+    private volatile boolean ending;
+    private volatile IOException problem;
+
+    /// Begins, with a file in this directory.
+    Beside(Path directory) throws IOException {
+        blocks = new Disk.Blocks(directory);
+        writer = Thread.ofPlatform().name("writes beside").start(this::write);
+        sleeper = Thread.ofPlatform().name("sleeps beside").start(this::sleep);
+    }
+
+    private void write() {
+        try {
+            while (!ending) {
+                long before = System.nanoTime();
+                blocks.write();
+                writes.add(before, System.nanoTime());
+                Thread.sleep(BETWEEN_WRITES);
+            }
+        } catch (IOException full) {
+            problem = full;
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void sleep() {
+        try {
+            while (!ending) {
+                long before = System.nanoTime();
+                Thread.sleep(SLEEP);
+                sleeps.add(before, System.nanoTime());
+            }
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /// Ends the threads.
+    @Override
+    public void close() throws IOException {
+        ending = true;
+        try {
+            writer.join();
+            sleeper.join();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IOException("interrupted while threads ended", interrupted);
+        }
+        blocks.close();
+        if (problem != null) {
+            throw problem;
+        }
+    }
+}
