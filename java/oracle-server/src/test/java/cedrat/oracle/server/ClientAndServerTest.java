@@ -472,14 +472,19 @@ class ClientAndServerTest {
                     dying.begin();
                 }
             }
-            assertTrue(server.reading().spilled() > count, "spilled: " + server.reading().spilled());
+            assertTrue(
+                    server.reading().spilled() > count,
+                    "spilled: " + server.reading().spilled());
             assertTrue(server.reading().spilledBytes() > 20L * count);
-            assertTrue(server.reading().outcomeBytes() < 3 << 20, server.reading().outcomeBytes() + " bytes");
+            assertTrue(
+                    server.reading().outcomeBytes() < 3 << 20, server.reading().outcomeBytes() + " bytes");
             assertEquals(clients * count, server.reading().halfAborted());
         }
         try (OracleServer server = OracleServer.start(tight, new HeldLog(1, log.kept()));
                 OracleClient oracle = connect(server.address())) {
-            assertTrue(server.reading().spilled() > count, "spilled: " + server.reading().spilled());
+            assertTrue(
+                    server.reading().spilled() > count,
+                    "spilled: " + server.reading().spilled());
             StartTimestamp reader = oracle.begin();
             List<StartTimestamp> some = new ArrayList<>();
             for (int number = 1; number < clients * count; number += 997) {
