@@ -1,5 +1,6 @@
 package cedrat.oracle.log.bookkeeper;
 
+import io.netty.buffer.ByteBuf;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -16,7 +17,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 /// An entry is written to three bookies and acknowledged by two. Where only two bookies are left a ledger is
 /// written to these, and acknowledged by both: what is acknowledged is then no worse kept, but it takes both
 /// to go on.
-final class Ledgers implements AutoCloseable {
+final class Ledgers implements LedgerStore, AutoCloseable {
     static final int BOOKIES = 3;
     static final int ACKNOWLEDGING = 2;
 
@@ -55,8 +56,34 @@ final class Ledgers implements AutoCloseable {
         }
     }
 
-    /// A fresh ledger.
-    WriteHandle create(long opening) throws IOException {
+    private record Written(WriteHandle handle) implements LedgerWriter {
+        @Override
+        public long id() {
+            return handle.getId();
+        }
+
+        @Override
+        public boolean isDegraded() {
+            return handle.getLedgerMetadata().getEnsembleSize() < BOOKIES;
+        }
+
+        @Override
+        public CompletableFuture<Long> append(ByteBuf entry) {
+            return handle.appendAsync(entry);
+        }
+
+        @Override
+        public CompletableFuture<Void> close() {
+            return handle.closeAsync();
+        }
+    }
+
+    @Override
+    public LedgerWriter create(long opening) throws IOException {
+        return new Written(handle(opening));
+    }
+
+    private WriteHandle handle(long opening) throws IOException {
         try {
             return create(opening, BOOKIES);
         } catch (IOException problem) {
@@ -92,6 +119,13 @@ final class Ledgers implements AutoCloseable {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
+    @Override
+    public long seal(long ledger) throws IOException {
+        try (LedgerReader closed = recover(ledger)) {
+            return closed.last();
+        }
+    }
+
     /// Sees to it that nobody appends to the ledger any more, and opens it.
     LedgerReader recover(long ledger) throws IOException {
         return open(ledger, true);
@@ -114,8 +148,8 @@ final class Ledgers implements AutoCloseable {
                         .execute()));
     }
 
-    /// Deletes a ledger, if it is there.
-    void delete(long ledger) throws IOException {
+    @Override
+    public void delete(long ledger) throws IOException {
         try {
             await(
                     "cannot delete ledger " + ledger,
