@@ -30,13 +30,17 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 /// @param transfersEach so many transfers of each
 /// @param accounts so many in each table
 /// @param seed chance begins here
+/// @param witness is told of what this process does
+/// @param program what a client runs: a class with a `main` that takes this command's arguments
 record Processes(
         InetSocketAddress server,
         InetSocketAddress zooKeeper,
         int clients,
         int transfersEach,
         int accounts,
-        long seed) {
+        long seed,
+        Witness witness,
+        Class<?> program) {
     private static final String NAMESPACE = "transfers";
     private static final String IN_A_COMMIT = "in a commit";
 
@@ -57,7 +61,7 @@ record Processes(
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
             TransactionManager manager = new TransactionManager(oracle, tables);
-            Accounts all = new Accounts(tables, accounts);
+            Accounts all = new Accounts(tables, accounts, witness);
             all.open(manager);
             for (int number = 0; number < clients; number++) {
                 processes.add(start(number));
@@ -73,7 +77,8 @@ record Processes(
                 new Pruner(oracle, tables).prune();
             } while (processes.stream().anyMatch(Process::isAlive));
 
-            // The oracle aborts what the dead one had open when its session is over; then its row can be cleaned.
+            // The oracle aborts what the dead one had open when its session is over; then its row can be
+            // cleaned.
             Cleaner cleaner = new Cleaner(oracle, tables);
             long removed = 0;
             do {
@@ -105,7 +110,7 @@ record Processes(
                 "--sun-misc-unsafe-memory-access=allow",
                 "-cp",
                 System.getProperty("java.class.path"),
-                Main.class.getName(),
+                program.getName(),
                 "--oracle",
                 address(server),
                 "--hbase",
@@ -144,14 +149,14 @@ record Processes(
     // ---- a client
     // ---------------------------------------------------------------------------------------------------
 
-    /// Makes its transfers. If it is to die, it makes half of them, and stays in the middle of a commit: one row
-    /// is written, the other is not.
+    /// Makes its transfers. If it is to die, it makes half of them, and stays in the middle of a commit: one
+    /// row is written, the other is not.
     int pay(boolean dies) {
         SplittableRandom random = new SplittableRandom(seed);
         try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
                 HBaseTables tables = tables(oracle)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
-            Accounts all = new Accounts(tables, accounts);
+            Accounts all = new Accounts(tables, accounts, witness);
             for (int count = 0; count < (dies ? transfersEach / 2 : transfersEach); count++) {
                 all.transferSome(manager, random);
             }
@@ -172,7 +177,7 @@ record Processes(
             }
         });
         try (Transaction last = new TransactionManager(oracle, staying).begin(Isolation.SNAPSHOT)) {
-            new Accounts(staying, accounts).emptyFirst(last);
+            new Accounts(staying, accounts, Witness.NOBODY).emptyFirst(last);
             last.commit();
         }
     }
