@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.bookkeeper.client.api.WriteHandle;
 
@@ -103,7 +104,9 @@ final class Appender {
         List<Long> listed = node.list().ledgers();
         parts.stream().filter(part -> listed.contains(part.ledger())).forEach(this.parts::add);
         delete();
-        use(list(ledgers.create(node.list().openings())));
+        Strays strays = new Strays(ledgers, node.origin(), node.list());
+        use(list(ledgers.create(node.origin())));
+        background.execute(() -> delete(strays));
     }
 
     /// K2.
@@ -198,7 +201,7 @@ final class Appender {
             }
             WriteHandle created;
             try {
-                created = ledgers.create(node.list().openings());
+                created = ledgers.create(node.origin());
             } catch (IOException later) {
                 // There is no need for it yet.
                 synchronized (this) {
@@ -243,7 +246,7 @@ final class Appender {
                 other = next;
             }
             if (other == null) {
-                other = list(patiently(() -> ledgers.create(node.list().openings()), failure));
+                other = list(patiently(() -> ledgers.create(node.origin()), failure));
             } else {
                 node.change(node.list()); // K3: only its owner can
             }
@@ -358,6 +361,18 @@ final class Appender {
         }
         if (!gone.isEmpty()) {
             node.change(node.list().without(gone));
+        }
+    }
+
+    /// In steps, so that a ledger that is wanted does not wait for it. What is not found now is found by the
+    /// next opening.
+    private void delete(Strays strays) {
+        try {
+            if (strays.step()) {
+                background.execute(() -> delete(strays));
+            }
+        } catch (IOException | RejectedExecutionException later) {
+            // They are in nobody's way.
         }
     }
 
