@@ -4,5 +4,6 @@ package cedrat.oracle.server;
 enum Fault {
     NONE,
     REPLIES_BEFORE_THE_LOG,
-    STARTS_BEFORE_THE_LOG
+    STARTS_BEFORE_THE_LOG,
+    RESENT_COMMITS_CONFLICT
 }
