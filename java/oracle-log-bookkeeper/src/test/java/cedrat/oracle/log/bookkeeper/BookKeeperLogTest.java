@@ -231,6 +231,7 @@ class BookKeeperLogTest extends LogContract {
             long second = stray(ledgers, now);
             List<Long> kept = new ArrayList<>(List.of(
                     stray(ledgers, origin(another)),
+                    stray(ledgers, new Origin(another.path(), now.log(), now.opening())),
                     stray(ledgers, new Origin(now.path(), now.log() + 1, now.opening())),
                     stray(ledgers, new Origin(now.path(), now.log(), now.opening() + 1))));
             ListNode node = new ListNode(curator, place.path());
