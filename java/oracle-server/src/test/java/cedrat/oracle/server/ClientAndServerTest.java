@@ -277,8 +277,8 @@ class ClientAndServerTest {
     @Test
     void aClientThatIsRefusedForGoodEnds() throws Exception {
         try (ServerSocket refusing = refusing(ErrorCode.VERSION);
-                OracleClient client = OracleClient.open(
-                        ClientOptions.of((InetSocketAddress) refusing.getLocalSocketAddress()))) {
+                OracleClient client =
+                        OracleClient.open(ClientOptions.of((InetSocketAddress) refusing.getLocalSocketAddress()))) {
             assertThrows(ClientClosedException.class, client::begin);
         }
     }

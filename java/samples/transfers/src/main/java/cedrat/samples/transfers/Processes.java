@@ -19,19 +19,20 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 
 /// The accounts in two tables of HBase, and the clients processes of their own.
 ///
-/// @param server where the oracle is
+/// @param servers where the oracle is
 /// @param zooKeeper where HBase is
 /// @param clients so many
 /// @param transfersEach so many transfers of each
 /// @param accounts so many in each table
 /// @param seed chance begins here
 record Processes(
-        InetSocketAddress server,
+        List<InetSocketAddress> servers,
         InetSocketAddress zooKeeper,
         int clients,
         int transfersEach,
@@ -52,7 +53,7 @@ record Processes(
 
     Transfers.Report run() throws IOException, InterruptedException {
         List<Process> processes = new ArrayList<>();
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
                 HBaseTables tables = tables(oracle)) {
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
@@ -73,7 +74,8 @@ record Processes(
                 new Pruner(oracle, tables).prune();
             } while (processes.stream().anyMatch(Process::isAlive));
 
-            // The oracle aborts what the dead one had open when its session is over; then its row can be cleaned.
+            // The oracle aborts what the dead one had open when its session is over; then its row can be
+            // cleaned.
             Cleaner cleaner = new Cleaner(oracle, tables);
             long removed = 0;
             do {
@@ -107,7 +109,7 @@ record Processes(
                 System.getProperty("java.class.path"),
                 Main.class.getName(),
                 "--oracle",
-                address(server),
+                servers.stream().map(Processes::address).collect(Collectors.joining(",")),
                 "--hbase",
                 address(zooKeeper),
                 "--transfers",
@@ -144,11 +146,11 @@ record Processes(
     // ---- a client
     // ---------------------------------------------------------------------------------------------------
 
-    /// Makes its transfers. If it is to die, it makes half of them, and stays in the middle of a commit: one row
-    /// is written, the other is not.
+    /// Makes its transfers. If it is to die, it makes half of them, and stays in the middle of a commit: one
+    /// row is written, the other is not.
     int pay(boolean dies) {
         SplittableRandom random = new SplittableRandom(seed);
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
                 HBaseTables tables = tables(oracle)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             Accounts all = new Accounts(tables, accounts);
