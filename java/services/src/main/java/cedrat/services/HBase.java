@@ -1,6 +1,7 @@
 package cedrat.services;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -129,13 +130,24 @@ public final class HBase implements AutoCloseable {
                 "" + ports.masterHttp,
                 "hbase.regionserver.info.port",
                 "-1",
+                // The master waits for these, and not for more: else it waits for seconds whether more come.
                 "hbase.master.wait.on.regionservers.mintostart",
                 "" + ports.regionServers.size(),
+                "hbase.master.wait.on.regionservers.maxtostart",
+                "" + ports.regionServers.size(),
+                // Servers wait for each other by asking again, region servers for the master so often.
+                "hbase.regionserver.msginterval",
+                "300",
+                // What changes several regions is sent to a region server together, if it comes within this time.
+                "hbase.procedure.remote.dispatcher.delay.msec",
+                "10",
                 // Chunks of 2 MB for each family of each region are too much for heaps as small.
                 "hbase.hregion.memstore.mslab.enabled",
                 "false",
                 "hbase.regionserver.handler.count",
                 "10");
+        // What it says of itself is as old as this, in seconds; it is asked whether it is ready.
+        Files.writeString(configuration.resolve("hadoop-metrics2-hbase.properties"), "*.period=1\n");
         return configuration;
     }
 

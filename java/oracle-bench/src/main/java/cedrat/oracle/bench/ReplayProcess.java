@@ -5,8 +5,7 @@ import cedrat.oracle.log.EntryReader;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.SnapshotReader;
-import cedrat.oracle.state.Decisions;
-import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.BufferedOutputStream;
@@ -68,7 +67,7 @@ public final class ReplayProcess {
         }
     }
 
-    private static final class Census implements Log.Replay, Decisions {
+    private static final class Census extends NoDecisions implements Log.Replay {
         final Acknowledged commits = new Acknowledged();
         long after = -1;
         private final EntryReader reader = new EntryReader();
@@ -96,17 +95,5 @@ public final class ReplayProcess {
             }
             commits.add(start, commit, ids, rows.count());
         }
-
-        @Override
-        public void wrote(Keys keys) {}
-
-        @Override
-        public void aborted(long start) {}
-
-        @Override
-        public void ended(long start) {}
-
-        @Override
-        public void forgotten(long start) {}
     }
 }

@@ -1,7 +1,6 @@
 package cedrat.oracle.bench;
 
-import cedrat.oracle.state.Decisions;
-import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.PrintStream;
@@ -96,7 +95,7 @@ public final class StateBench implements Callable<Integer> {
 
     /// The clients, and the oracle that they ask.
     private final class Clients {
-        final StatusOracle oracle = new StatusOracle(mapLog2, new Forgetful());
+        final StatusOracle oracle = new StatusOracle(mapLog2, new NoDecisions());
         /// The newest of a linear congruential sequence, whose high bits are as random as the load needs. It
         /// takes the least time of all: to draw rows is no part of what is measured.
         long drawn = 1;
@@ -165,23 +164,5 @@ public final class StateBench implements Callable<Integer> {
         double timestampsPerRow() {
             return (double) oracle.newest() / put;
         }
-    }
-
-    /// Nobody keeps the decisions.
-    private static final class Forgetful implements Decisions {
-        @Override
-        public void committed(long start, long commit, Rows rows) {}
-
-        @Override
-        public void wrote(Keys keys) {}
-
-        @Override
-        public void aborted(long start) {}
-
-        @Override
-        public void ended(long start) {}
-
-        @Override
-        public void forgotten(long start) {}
     }
 }

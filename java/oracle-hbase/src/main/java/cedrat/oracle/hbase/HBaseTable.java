@@ -102,11 +102,19 @@ final class HBaseTable implements Table {
     /// A change that is sent again, because no answer has come, finds no marker where the first was done.
     @Override
     public boolean mutateIfMarked(Bytes row, long start, Mutation mutation) {
+        if (isNever(row)) {
+            return false;
+        }
         CheckAndMutate change = CheckAndMutate.newBuilder(row.toArray())
                 .ifEquals(Cells.PENDING, Cells.qualifier(start), Cells.marker())
                 .build(changes(row, mutation));
         CheckAndMutateResult result = Calls.await(again.checkAndMutate(change), problem -> refused(row, problem));
         return result.isSuccess();
+    }
+
+    /// HBase has no row without a key: a put is refused, and nothing is ever found there.
+    private static boolean isNever(Bytes row) {
+        return row.length() == 0;
     }
 
     private RowMutations changes(Bytes row, Mutation mutation) {
@@ -167,6 +175,9 @@ final class HBaseTable implements Table {
 
     @Override
     public StoredRow read(Bytes row, Set<Column> columns, long below) {
+        if (isNever(row)) {
+            return Cells.row(row, Result.EMPTY_RESULT);
+        }
         Get get = new Get(row.toArray());
         if (!columns.isEmpty()) {
             columns.forEach(column ->

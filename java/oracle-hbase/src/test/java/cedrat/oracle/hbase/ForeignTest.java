@@ -1,11 +1,14 @@
 package cedrat.oracle.hbase;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.Outcome;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
@@ -14,6 +17,7 @@ import cedrat.oracle.tables.Column;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.Isolation;
 import cedrat.oracle.tables.KeyRange;
+import cedrat.oracle.tables.Mutation;
 import cedrat.oracle.tables.Scan;
 import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
@@ -21,6 +25,7 @@ import cedrat.oracle.tables.Transaction;
 import cedrat.oracle.tables.TransactionManager;
 import java.net.InetSocketAddress;
 import java.util.List;
+import java.util.Set;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Put;
@@ -111,6 +116,19 @@ class ForeignTest {
                     refused.getMessage().startsWith("table " + table.name() + ", row " + row + ": "),
                     refused::toString);
             assertEquals(Transaction.State.ABORTED, transaction.state());
+            assertInstanceOf(Outcome.Unknown.class, oracle.resolve(transaction.start()), "it is forgotten");
+        }
+    }
+
+    /// HBase has none.
+    @Test
+    void aRowWithoutAKeyIsNotThere() {
+        assertTrue(table.read(Bytes.EMPTY, Set.of(), Long.MAX_VALUE).versions().isEmpty());
+        assertFalse(table.mutateIfMarked(
+                Bytes.EMPTY, 1, new Mutation(List.of(), List.of(), List.of(), List.of(), List.of(1L))));
+        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
+            assertTrue(reader.get(table, Bytes.EMPTY).isEmpty());
         }
     }
 

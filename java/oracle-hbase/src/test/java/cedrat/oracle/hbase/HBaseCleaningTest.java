@@ -8,6 +8,6 @@ import org.junit.jupiter.api.Tag;
 class HBaseCleaningTest extends CleaningContract {
     @Override
     protected TestStore store() {
-        return new HBaseStore();
+        return HBaseStore.again();
     }
 }

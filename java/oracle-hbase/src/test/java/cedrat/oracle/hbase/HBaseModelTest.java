@@ -8,6 +8,6 @@ import org.junit.jupiter.api.Tag;
 class HBaseModelTest extends ModelContract {
     @Override
     protected TestStore store() {
-        return new HBaseStore();
+        return HBaseStore.again();
     }
 }

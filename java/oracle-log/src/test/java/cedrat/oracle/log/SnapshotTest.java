@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.OracleReplay.Fault;
-import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.KeyRanges;
 import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
@@ -29,23 +29,6 @@ import org.junit.jupiter.api.Test;
 /// O5: an oracle that is made from a snapshot and the log behind it is the one that has written them.
 class SnapshotTest {
     private static final int ROWS_LOG2 = 8;
-
-    private static final class Nobody implements Decisions {
-        @Override
-        public void committed(long start, long commit, Rows rows) {}
-
-        @Override
-        public void wrote(Keys keys) {}
-
-        @Override
-        public void aborted(long start) {}
-
-        @Override
-        public void ended(long start) {}
-
-        @Override
-        public void forgotten(long start) {}
-    }
 
     /// An oracle at work, and its log. Entries count from 1.
     private static final class Running {
@@ -109,7 +92,7 @@ class SnapshotTest {
         }
 
         StatusOracle openedFrom(int entry, SnapshotRule rule, Fault fault) throws DamagedEntryException {
-            StatusOracle again = new StatusOracle(ROWS_LOG2, new Nobody());
+            StatusOracle again = new StatusOracle(ROWS_LOG2, new NoDecisions());
             OracleReplay replay = new OracleReplay(again, rule, fault);
             for (int at = entry; at <= log.size(); at++) {
                 byte[] bytes = log.get(at - 1);
@@ -312,7 +295,7 @@ class SnapshotTest {
         running.run(300);
         int last = running.whole.getLast();
         assertThrows(DamagedEntryException.class, () -> running.openedFrom(last + 1, Fault.NONE));
-        new OracleReplay(new StatusOracle(ROWS_LOG2, new Nobody())).end();
+        new OracleReplay(new StatusOracle(ROWS_LOG2, new NoDecisions())).end();
     }
 
     /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is
@@ -397,7 +380,7 @@ class SnapshotTest {
     /// The example on the format's page.
     @Test
     void aPartHasTheBytesOfItsPage() throws DamagedEntryException, IOException {
-        StatusOracle oracle = new StatusOracle(ROWS_LOG2, new Nobody());
+        StatusOracle oracle = new StatusOracle(ROWS_LOG2, new NoDecisions());
         Rows none = new Rows();
         Rows row = new Rows();
         row.add(7);

@@ -7,6 +7,8 @@ import java.util.Arrays;
 final class Batch {
     /// The number of the entry.
     long number;
+    /// The newest entry that was under way when the first request was answered; 0 if none was.
+    long underWay;
     /// The oracle's position behind it.
     long position;
     /// When the first request was answered, and when the entry was appended; by the clock of

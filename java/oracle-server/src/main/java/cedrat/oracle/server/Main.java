@@ -176,7 +176,11 @@ public final class Main implements Callable<Integer> {
             System.out.flush();
             Thread ending = new Thread(() -> end(server), "end");
             Runtime.getRuntime().addShutdownHook(ending);
-            return await(server);
+            try {
+                return await(server);
+            } finally {
+                close(operation);
+            }
         }
 
         private static void close(OperationServer operation) {

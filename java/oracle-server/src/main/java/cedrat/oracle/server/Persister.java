@@ -131,6 +131,7 @@ final class Persister implements Log.Listener {
         connection.outstanding++;
         if (open.requests++ == 0) {
             open.openedNanos = System.nanoTime();
+            open.underWay = inFlight.isEmpty() ? 0 : inFlight.peekLast().number;
         }
         scheduleClose();
     }
@@ -170,6 +171,9 @@ final class Persister implements Log.Listener {
         Batch batch = open;
         open = spare.isEmpty() ? new Batch() : spare.pop();
         batch.number = rule.entries() + 1;
+        if (fault == Fault.APPENDS_FROM_BEFORE_ANSWER && batch.underWay > 0) {
+            batch.number = batch.underWay;
+        }
         batch.position = oracle.position();
         inFlight.add(batch);
         if (fault == Fault.REPLIES_BEFORE_THE_LOG) {

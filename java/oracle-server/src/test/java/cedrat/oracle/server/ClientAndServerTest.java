@@ -235,7 +235,7 @@ class ClientAndServerTest {
             CompletableFuture<Outcome> commit = client.commitAsync(open, 5);
             try (OracleServer successor = OracleServer.start(OPTIONS.withListen(next), new HeldLog(1, log.kept()))) {
                 assertEquals(next.getPort(), successor.address().getPort());
-                assertInstanceOf(Committed.class, commit.join());
+                assertInstanceOf(Committed.class, commit.get(200, TimeUnit.SECONDS));
             }
         }
     }

@@ -2,29 +2,45 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.URI;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collections;
+import java.util.Enumeration;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /// What operators are told.
 @Timeout(120)
@@ -38,7 +54,11 @@ class OperationServerTest {
     private record Answer(int code, String body) {}
 
     private static Answer ask(OperationServer operation, String method, String path) throws IOException {
-        URI uri = URI.create("http://127.0.0.1:" + operation.address().getPort() + path);
+        return ask(operation.address(), method, path);
+    }
+
+    private static Answer ask(InetSocketAddress operation, String method, String path) throws IOException {
+        URI uri = URI.create("http://127.0.0.1:" + operation.getPort() + path);
         HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection();
         connection.setRequestMethod(method);
         int code = connection.getResponseCode();
@@ -53,6 +73,13 @@ class OperationServerTest {
                 Pattern.compile("\\{\"state\":\"(\\w+)\",\"why\":\"(.+)\"}\n").matcher(answer.body());
         assertTrue(state.matches(), answer.body());
         return answer.code() + " " + state.group(1);
+    }
+
+    private static void assertHealth(OperationServer operation, int health, int ready, Health.State state, String why)
+            throws IOException {
+        String body = "{\"state\":\"" + state.name().toLowerCase(Locale.ROOT) + "\",\"why\":\"" + why + "\"}\n";
+        assertEquals(new Answer(health, body), ask(operation, "GET", "/health"));
+        assertEquals(new Answer(ready, body), ask(operation, "GET", "/ready"));
     }
 
     /// Numbers by their name and labels.
@@ -80,36 +107,52 @@ class OperationServerTest {
         try (OperationServer operation = new OperationServer(ANY, new Health());
                 OracleServer server = OracleServer.start(OPTIONS, log);
                 RawClient client = new RawClient(server, 1);
+                RawClient stranger = new RawClient(server);
                 RawClient other = new RawClient(server, 2)) {
             operation.serving(server);
-            long first = client.begin();
-            long second = client.begin();
-            long third = other.begin();
-            client.commit(first, 7);
-            client.commit(second, 7);
-            client.out.start(Protocol.END, 1, 1_000_000);
-            client.send().refused(ErrorCode.TIMESTAMP, false);
-            long reader = client.begin();
-            client.ask(Protocol.END, reader);
+            assertTrue(stranger.nothingArrived());
+            // No two of these numbers are the same, so that none can stand for another.
+            long[] losers = {client.begin(), client.begin(), client.begin()};
+            long oldest = other.begin();
+            for (int count = 1; count < 5; count++) {
+                other.begin();
+            }
+            long[] winners = new long[6];
+            for (int at = 0; at < winners.length; at++) {
+                winners[at] = client.begin();
+                client.commit(winners[at], 100 + at, 200 + at);
+            }
+            for (long loser : losers) {
+                client.commit(loser, 100);
+            }
+            for (int count = 0; count < 7; count++) {
+                client.ask(Protocol.END, client.begin());
+            }
+            for (int count = 0; count < 8; count++) {
+                client.out.start(Protocol.END, 1, 1_000_000);
+                client.send().refused(ErrorCode.TIMESTAMP, false);
+            }
+            client.out.starts(Protocol.CLEANED, 0, 1, new long[] {losers[0], winners[0], winners[1]}, 0, 3);
+            assertEquals(3, client.send().receive().value());
             Map<String, Double> metrics = metrics(operation);
-            assertMetric(4, metrics, "starts_total");
-            assertMetric(1, metrics, "commits_total");
-            assertMetric(1, metrics, "reads_total");
-            assertMetric(1, metrics, "aborts_total{reason=\"conflict\"}");
+            assertMetric(21, metrics, "starts_total");
+            assertMetric(6, metrics, "commits_total");
+            assertMetric(7, metrics, "reads_total");
+            assertMetric(3, metrics, "aborts_total{reason=\"conflict\"}");
             assertMetric(0, metrics, "aborts_total{reason=\"forgotten\"}");
-            assertMetric(1, metrics, "refusals_total");
-            assertMetric(5, metrics, "newest_timestamp");
-            assertMetric(5, metrics, "kept_timestamps");
-            assertMetric(6 - third, metrics, "low_water_age_timestamps");
-            assertMetric(1, metrics, "open_transactions");
-            assertMetric(1, metrics, "half_aborted");
-            assertMetric(1, metrics, "half_committed");
-            assertMetric(1, metrics, "snapshot_age_rows");
+            assertMetric(8, metrics, "refusals_total");
+            assertMetric(27, metrics, "newest_timestamp");
+            assertMetric(27, metrics, "kept_timestamps");
+            assertMetric(28 - oldest, metrics, "low_water_age_timestamps");
+            assertMetric(5, metrics, "open_transactions");
+            assertMetric(2, metrics, "half_aborted");
+            assertMetric(4, metrics, "half_committed");
+            assertMetric(12, metrics, "snapshot_age_rows");
             assertMetric(2, metrics, "sessions");
-            assertMetric(2, metrics, "connections");
+            assertMetric(3, metrics, "connections");
             assertMetric(0, metrics, "log_lag_entries");
             assertMetric(log.appends(), metrics, "log_entries_total");
-            assertMetric(10, metrics, "reply_seconds_count");
+            assertMetric(21 + 9 + 7 + 8 + 1 + 2, metrics, "reply_seconds_count");
             assertMetric(log.appends(), metrics, "log_append_seconds_count");
             assertMetric(1, metrics, "state{state=\"serving\"}");
             assertTrue(metrics.get("cedrat_oracle_outcome_bytes") > 0);
@@ -134,10 +177,6 @@ class OperationServerTest {
         try (OperationServer operation = new OperationServer(ANY, health)) {
             assertEquals("200 starting", health(operation, "/health"));
             assertEquals("503 starting", health(operation, "/ready"));
-            health.become(Health.State.STANDBY, "another \"leads\"\n");
-            assertEquals("200 standby", health(operation, "/health"));
-            assertEquals("503 standby", health(operation, "/ready"));
-            assertMetric(1, metrics(operation), "state{state=\"standby\"}");
             OracleServer server = OracleServer.start(OPTIONS, log);
             operation.serving(server);
             assertEquals("200 serving", health(operation, "/health"));
@@ -163,6 +202,135 @@ class OperationServerTest {
         }
     }
 
+    /// A server that waits for its turn is well, and not ready; one that has stopped is neither.
+    @Test
+    void eachStateHasItsAnswers() throws Exception {
+        Health health = new Health();
+        try (OperationServer operation = new OperationServer(ANY, health)) {
+            assertHealth(operation, 200, 503, Health.State.STARTING, "the log is being opened");
+            health.become(Health.State.STANDBY, "another \"leads\"\n");
+            assertHealth(operation, 200, 503, Health.State.STANDBY, "another \\\"leads\\\"\\u000a");
+            health.become(Health.State.SERVING, "it serves");
+            assertHealth(operation, 200, 200, Health.State.SERVING, "it serves");
+            health.become(Health.State.ENDED, "C:\\ is full");
+            assertHealth(operation, 503, 503, Health.State.ENDED, "C:\\\\ is full");
+            health.become(Health.State.FAILED, "the disk is gone");
+            assertHealth(operation, 503, 503, Health.State.FAILED, "the disk is gone");
+            health.become(Health.State.ENDED, "it was told to end");
+            assertHealth(operation, 503, 503, Health.State.FAILED, "the disk is gone");
+            for (Health.State state : Health.State.values()) {
+                String name = state.name().toLowerCase(Locale.ROOT);
+                int expected = state == Health.State.FAILED ? 1 : 0;
+                assertMetric(expected, metrics(operation), "state{state=\"" + name + "\"}");
+            }
+        }
+    }
+
+    /// A log that several servers share; the test says when this one has its turn. Found as a service.
+    public static final class ByTurns implements SharedLogs {
+        static volatile CountDownLatch waits;
+        static volatile CompletableFuture<Log> turn;
+
+        @Override
+        public Log make(Place place) {
+            return new Log() {
+                @Override
+                public void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {
+                    waits.countDown();
+                    try {
+                        turn.join().open(replay, listener);
+                    } catch (CompletionException refused) {
+                        throw new IOException(refused.getCause());
+                    }
+                }
+
+                @Override
+                public int appendsMax() {
+                    return turn.join().appendsMax();
+                }
+
+                @Override
+                public long append(byte[] bytes, int from, int length) {
+                    return turn.join().append(bytes, from, length);
+                }
+
+                @Override
+                public void forgetBefore(long number) {
+                    turn.join().forgetBefore(number);
+                }
+
+                @Override
+                public void close() throws IOException {
+                    if (!turn.isCompletedExceptionally()) {
+                        turn.join().close();
+                    }
+                }
+            };
+        }
+
+        /// A class loader that knows of this log alone.
+        static ClassLoader loader(Path folder) throws IOException {
+            Path services = folder.resolve("services");
+            Files.writeString(services, ByTurns.class.getName());
+            return new ClassLoader(ByTurns.class.getClassLoader()) {
+                @Override
+                public Enumeration<URL> getResources(String name) throws IOException {
+                    return name.equals("META-INF/services/" + SharedLogs.class.getName())
+                            ? Collections.enumeration(List.of(services.toUri().toURL()))
+                            : super.getResources(name);
+                }
+            };
+        }
+    }
+
+    /// What is asked of `cedrat-oracle serve` while another server has the log, and when its turn has come.
+    @Test
+    void aServerThatWaitsForItsTurnIsStandby(@TempDir Path folder) throws Exception {
+        for (boolean isRefused : new boolean[] {false, true}) {
+            InetSocketAddress operation;
+            try (ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+                operation = (InetSocketAddress) reserved.getLocalSocketAddress();
+            }
+            ByTurns.waits = new CountDownLatch(1);
+            ByTurns.turn = new CompletableFuture<>();
+            FutureTask<Integer> serving = new FutureTask<>(() -> Main.run(
+                    "serve",
+                    "--log",
+                    "bookkeeper",
+                    "--zookeeper",
+                    "nobody:1",
+                    "--port",
+                    "0",
+                    "--metrics",
+                    "127.0.0.1:" + operation.getPort()));
+            Thread thread = new Thread(serving);
+            thread.setContextClassLoader(ByTurns.loader(folder));
+            thread.start();
+            ByTurns.waits.await();
+            Answer expected = new Answer(
+                    200,
+                    "{\"state\":\"standby\",\"why\":\"it waits for its turn: another server may have the log\"}\n");
+            assertEquals(expected, ask(operation, "GET", "/health"));
+            assertEquals(new Answer(503, expected.body()), ask(operation, "GET", "/ready"));
+            assertTrue(ask(operation, "GET", "/metrics").body().contains("state{state=\"standby\"} 1"));
+            if (isRefused) {
+                ByTurns.turn.completeExceptionally(new IOException("no turn"));
+                assertEquals(Main.EXIT_CANNOT_START, serving.get());
+            } else {
+                HeldLog log = new HeldLog();
+                ByTurns.turn.complete(log);
+                while (ask(operation, "GET", "/health").equals(expected)) {
+                    Thread.onSpinWait();
+                }
+                assertTrue(ask(operation, "GET", "/health").body().startsWith("{\"state\":\"serving\""));
+                assertEquals(200, ask(operation, "GET", "/ready").code());
+                log.fail(new IOException("fenced"));
+                assertEquals(Main.EXIT_LOG_FAILED, serving.get());
+            }
+            assertThrows(IOException.class, () -> ask(operation, "GET", "/health"), "nobody answers any more");
+        }
+    }
+
     /// Who decides no longer is not healthy, and is not waited for.
     @Test
     void aDecideThreadThatHangsIsNoticed() throws Exception {
@@ -171,12 +339,28 @@ class OperationServerTest {
             operation.serving(server);
             OracleServer.Hanging hanging = server.hang();
             try {
-                assertEquals("503 serving", health(operation, "/health"));
+                assertHealth(
+                        operation, 503, 503, Health.State.SERVING, "the deciding thread has not answered for a second");
                 assertEquals(503, ask(operation, "GET", "/metrics").code());
             } finally {
                 hanging.close();
             }
             assertEquals("200 serving", health(operation, "/health"));
+        }
+    }
+
+    /// Between its end and word of it.
+    @Test
+    void aDecideThreadThatHasEndedIsNoticed() throws Exception {
+        Health health = new Health();
+        try (OperationServer operation = new OperationServer(ANY, health)) {
+            OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+            operation.serving(server);
+            server.close();
+            assertHealth(operation, 503, 503, Health.State.ENDED, "it was told to end");
+            health.become(Health.State.SERVING, "it has not heard of it");
+            assertHealth(operation, 503, 503, Health.State.SERVING, "the deciding thread has ended");
+            assertEquals(503, ask(operation, "GET", "/metrics").code());
         }
     }
 

@@ -17,7 +17,7 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
 import cedrat.oracle.state.Decisions;
-import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Rows;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -41,6 +41,8 @@ class OracleServerTest {
             .withListen(new InetSocketAddress("127.0.0.1", 0))
             .withRowsLog2(10)
             .withSessionTimeout(Duration.ofDays(1));
+
+    private static final String FROM_BEFORE = "D1: an answer by an append from before";
 
     private static OracleServer start(Log log) throws IOException, DamagedEntryException {
         return OracleServer.start(OPTIONS, log);
@@ -74,8 +76,7 @@ class OracleServerTest {
             throws IOException, DamagedEntryException, ProtocolException, InterruptedException {
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(options, log, fault);
-                RawClient client = new RawClient(server, SESSION);
-                RawClient other = new RawClient(server, SESSION + 1)) {
+                RawClient client = new RawClient(server, SESSION)) {
             long start = client.begin();
             server.settle(); // its append lies behind us, even if a fault has answered before it
             for (Runnable request : requests(client, start)) {
@@ -90,22 +91,39 @@ class OracleServerTest {
                 log.go();
                 client.receive();
             }
-            // An append that was under way when the request arrived does not count.
-            log.hold();
-            long before = log.appends();
-            other.out.plain(Protocol.PING, 1);
-            other.send();
-            log.awaitAppends(before + 1);
-            client.out.plain(Protocol.PING, 1);
-            client.send();
-            server.awaitDecided(1);
-            log.acknowledgeUpTo(before + 1);
-            other.receive();
-            log.awaitAppends(before + 2);
-            server.settle();
-            assertTrue(client.nothingArrived(), "D1: an answer by an append from before");
-            log.go();
-            client.receive();
+        }
+    }
+
+    /// An append that was under way when the request arrived does not count: whether the log has room for
+    /// another one beside it, or the request waits for its turn.
+    private static void anAppendFromBeforeAnswersNothing(ServerOptions options, int appendsMax, Fault fault)
+            throws IOException, DamagedEntryException, ProtocolException, InterruptedException {
+        HeldLog log = new HeldLog(appendsMax, List.of());
+        try (OracleServer server = OracleServer.start(options, log, fault);
+                RawClient client = new RawClient(server, SESSION);
+                RawClient other = new RawClient(server, SESSION + 1)) {
+            long start = client.begin();
+            for (Runnable request : requests(client, start)) {
+                log.hold();
+                long before = log.appends();
+                other.out.plain(Protocol.PING, other.id());
+                other.send();
+                log.awaitAppends(before + 1);
+                request.run();
+                client.send();
+                if (appendsMax > 1) {
+                    log.awaitAppends(before + 2);
+                } else {
+                    server.awaitDecided(1);
+                }
+                log.acknowledgeUpTo(before + 1);
+                other.receive();
+                log.awaitAppends(before + 2);
+                server.settle();
+                assertTrue(client.nothingArrived(), FROM_BEFORE);
+                log.go();
+                client.receive();
+            }
         }
     }
 
@@ -116,11 +134,26 @@ class OracleServerTest {
     }
 
     @Test
-    void plantedFaultsAreFound() {
-        for (Fault fault : Fault.values()) {
-            if (fault != Fault.NONE) {
-                assertThrows(AssertionError.class, () -> everyReplyWaitsForTheLog(OPTIONS, fault), fault.name());
-            }
+    void anAppendFromBeforeAnswersNothing() throws Exception {
+        for (int appendsMax = 1; appendsMax <= 3; appendsMax++) {
+            anAppendFromBeforeAnswersNothing(OPTIONS, appendsMax, Fault.NONE);
+            anAppendFromBeforeAnswersNothing(OPTIONS.withNetworkThreads(2), appendsMax, Fault.NONE);
+        }
+    }
+
+    @Test
+    void plantedFaultsAreFound() throws Exception {
+        for (Fault fault : List.of(Fault.REPLIES_BEFORE_THE_LOG, Fault.STARTS_BEFORE_THE_LOG)) {
+            assertThrows(AssertionError.class, () -> everyReplyWaitsForTheLog(OPTIONS, fault), fault.name());
+        }
+        // Of a request that comes while nothing is under way it makes no difference.
+        everyReplyWaitsForTheLog(OPTIONS, Fault.APPENDS_FROM_BEFORE_ANSWER);
+        for (int appendsMax = 1; appendsMax <= 2; appendsMax++) {
+            int max = appendsMax;
+            AssertionError found = assertThrows(
+                    AssertionError.class,
+                    () -> anAppendFromBeforeAnswersNothing(OPTIONS, max, Fault.APPENDS_FROM_BEFORE_ANSWER));
+            assertTrue(found.getMessage().startsWith(FROM_BEFORE), found.getMessage());
         }
     }
 
@@ -182,25 +215,16 @@ class OracleServerTest {
 
     private static Map<Long, Long> commits(List<byte[]> entries) throws DamagedEntryException {
         Map<Long, Long> commits = new TreeMap<>();
-        Decisions told = new Decisions() {
+        Decisions told = new NoDecisions() {
             @Override
             public void committed(long start, long commit, Rows rows) {
                 assertEquals(null, commits.put(start, commit), "committed twice");
             }
 
             @Override
-            public void wrote(Keys keys) {}
-
-            @Override
             public void aborted(long start) {
                 assertFalse(commits.containsKey(start));
             }
-
-            @Override
-            public void ended(long start) {}
-
-            @Override
-            public void forgotten(long start) {}
         };
         EntryReader reader = new EntryReader();
         for (byte[] entry : entries) {
@@ -546,8 +570,8 @@ class OracleServerTest {
         }
     }
 
-    /// More requests than are opened at a time come together, some of which are refused: each is answered in its
-    /// turn, by the rows that it has and no other's.
+    /// More requests than are opened at a time come together, some of which are refused: each is answered in
+    /// its turn, by the rows that it has and no other's.
     @Test
     void manyThatComeTogetherAreAnsweredInTheirTurn() throws Exception {
         long[] none = {};

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 
 /// A transaction over several tables (ReTSO, §2.2).
 ///
@@ -78,6 +79,8 @@ public final class Transaction implements AutoCloseable {
     private boolean isInDoubt;
     /// Some row may be in the store.
     private boolean hasWritten;
+    /// Writes that the store has refused: of these nothing is there, and nothing has to be cleaned.
+    private final Set<Writes.RowWrite> refused = ConcurrentHashMap.newKeySet();
 
     Transaction(TransactionManager manager, StartTimestamp start, Isolation isolation) {
         this.manager = manager;
@@ -254,8 +257,7 @@ public final class Transaction implements AutoCloseable {
     /// Writes the rows: the first half of a commit (W1).
     void write() {
         hasWritten = true;
-        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
-                .mutate(write.row(), Mutations.write(start.value(), write.cells())));
+        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), this::write);
         if (failures.isEmpty()) {
             return;
         }
@@ -266,6 +268,17 @@ public final class Transaction implements AutoCloseable {
         failures.stream().skip(1).forEach(first::addSuppressed);
         rollBack(first);
         throw first;
+    }
+
+    private void write(Writes.RowWrite write) {
+        try {
+            write.table().mutate(write.row(), Mutations.write(start.value(), write.cells()));
+        } catch (TableException problem) {
+            if (problem.effect() == TableException.Effect.NONE) {
+                refused.add(write);
+            }
+            throw problem;
+        }
     }
 
     /// Asks again what an [OutcomeUnknownException] could not say. If the transaction is undecided still, it
@@ -396,7 +409,9 @@ public final class Transaction implements AutoCloseable {
     /// Cleans the rows (W3, W4). Not for a transaction that is open.
     private void cleanUp() {
         long name = start.value();
-        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), write -> write.table()
+        List<Writes.RowWrite> rows =
+                writes.rows().stream().filter(write -> !refused.contains(write)).toList();
+        List<RuntimeException> failures = Calls.forEach(rows, manager.callsMax(), write -> write.table()
                 .mutateIfMarked(
                         write.row(),
                         name,

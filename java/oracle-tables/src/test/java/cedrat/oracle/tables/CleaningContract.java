@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome;
@@ -17,7 +16,6 @@ import cedrat.oracle.client.StartTimestamp;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -295,34 +293,5 @@ public abstract class CleaningContract {
         new Cleaner(world.oracle, world.tables).sweep();
         assertEquals(2, pruner.prune().versions());
         assertEquals(0, world.contents().rows());
-    }
-
-    /// O8: what is kept depends on how many rows there are, not on how often they were written.
-    @Test
-    void thePrunerKeepsUp() {
-        int rowCount = 100;
-        int updates = Integer.getInteger("cedrat.updates", 200_000) / world.store.scale();
-        int between = 10_000 / world.store.scale();
-        int each = 20;
-        Pruner pruner = new Pruner(world.oracle, world.tables);
-        SplittableRandom random = new SplittableRandom(8);
-        long most = 0;
-        for (int done = 0; done < updates; done += each) {
-            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-                int first = random.nextInt(rowCount);
-                for (int index = 0; index < each; index++) {
-                    transaction.put(rows, Bytes.of((first + index) % rowCount), VALUE, Bytes.of(index));
-                }
-                return null;
-            });
-            if (done % between == 0) {
-                most = Math.max(most, world.contents().versions());
-                pruner.prune();
-                assertTrue(
-                        world.contents().versions() <= rowCount,
-                        world.contents().versions() + " versions of " + rowCount + " cells");
-            }
-        }
-        assertTrue(most <= rowCount + between, most + " versions");
     }
 }

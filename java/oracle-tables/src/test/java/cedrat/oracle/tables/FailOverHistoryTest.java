@@ -13,7 +13,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.SplittableRandom;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
 import org.junit.jupiter.api.Tag;
@@ -40,20 +39,14 @@ class FailOverHistoryTest {
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
     private volatile boolean isOver;
 
-    private void run(int number, ClientOptions options, Tables tables, Table table, Isolation isolation) {
-        SplittableRandom random = new SplittableRandom(number);
+    private void run(int number, ClientOptions options, Tables tables, Isolation isolation) {
+        List<Table> both = List.of(tables.table("rows"), tables.table("cells"));
+        ListClient client = new ListClient(history::add, number, isolation, both, KeyRange.ALL, ROWS);
         try (OracleClient oracle = OracleClient.open(options)) {
             TransactionManager manager = new TransactionManager(
                     oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
             while (!isOver) {
-                ListHistory.Recorded recorded = history.new Recorded(number, manager, isolation);
-                for (int read = random.nextInt(3); read > 0; read--) {
-                    recorded.read(table, ROWS.get(random.nextInt(ROWS.size())));
-                }
-                for (int append = random.nextInt(1, 3); append > 0; append--) {
-                    recorded.append(table, ROWS.get(random.nextInt(ROWS.size())));
-                }
-                if (recorded.commit()) {
+                if (client.run(manager)) {
                     committed.release();
                 }
             }
@@ -71,8 +64,8 @@ class FailOverHistoryTest {
     private void failOver(Isolation isolation, boolean sleeps, String name, String expectation) throws Exception {
         try (Bookies bookies = Bookies.start(folder.resolve("services"), 3);
                 TestStore store = TestStore.memory()) {
-            store.create("rows", Granularity.ROW, false);
-            Table table = store.tables().table("rows");
+            store.create("rows", Granularity.ROW, true);
+            store.create("cells", Granularity.CELL, true);
             Servers servers = new Servers(bookies, folder, "/cedrat/" + name);
             try (Server one = servers.startAndServe("one", "NONE");
                     Server two = servers.startAndStandBy("two");
@@ -83,7 +76,7 @@ class FailOverHistoryTest {
                     int client = number;
                     clients.add(Thread.ofPlatform()
                             .daemon()
-                            .start(() -> run(client, options, store.tables(), table, isolation)));
+                            .start(() -> run(client, options, store.tables(), isolation)));
                 }
                 await(SOME_COMMITS);
                 if (sleeps) {
@@ -107,6 +100,7 @@ class FailOverHistoryTest {
                 assertTrue(network.hasHad(3), network.toString());
             }
         }
+        history.check();
         history.write(name, expectation);
     }
 

@@ -16,6 +16,10 @@ public interface TestStore extends AutoCloseable {
     /// Does away with whatever the store still keeps of what was removed.
     void compact();
 
+    /// How many cells a scan of all tables passes over: versions, markers, and what was removed and is still
+    /// kept.
+    long cells();
+
     /// So much less is done over it than over one in memory.
     int scale();
 
@@ -40,6 +44,12 @@ public interface TestStore extends AutoCloseable {
             @Override
             public void compact() {
                 // keeps nothing
+            }
+
+            @Override
+            public long cells() {
+                Contents contents = Contents.of(tables);
+                return contents.versions() + contents.pending();
             }
 
             @Override

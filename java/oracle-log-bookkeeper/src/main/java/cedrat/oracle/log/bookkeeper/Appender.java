@@ -7,11 +7,11 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
-import org.apache.bookkeeper.client.api.WriteHandle;
 
 /// Appends entries to ledgers, one after the other.
 ///
@@ -69,8 +69,8 @@ final class Appender {
         }
     }
 
-    private final Ledgers ledgers;
-    private final ListNode node;
+    private final LedgerStore ledgers;
+    private final OwnedList node;
     private final Log.Listener listener;
     private final long ledgerBytesMax;
     private final ExecutorService background = Executors.newSingleThreadExecutor(
@@ -78,11 +78,11 @@ final class Appender {
 
     // What follows is guarded by this object's monitor, but for `node`, which is the background's.
     private State state = State.APPENDING;
-    private WriteHandle ledger;
+    private LedgerWriter ledger;
     private long ledgerBytes;
     private final List<Part> parts = new ArrayList<>();
     /// The ledger that comes next, if it is in the list.
-    private WriteHandle next;
+    private LedgerWriter next;
     private boolean isRolling;
     private long rollFrom;
     private int replacements;
@@ -93,7 +93,12 @@ final class Appender {
 
     /// An appender behind so many entries, which lie in these parts, of a log that was taken.
     Appender(
-            Ledgers ledgers, ListNode node, List<Part> parts, long replayed, long ledgerBytesMax, Log.Listener listener)
+            LedgerStore ledgers,
+            OwnedList node,
+            List<Part> parts,
+            long replayed,
+            long ledgerBytesMax,
+            Log.Listener listener)
             throws IOException {
         this.ledgers = ledgers;
         this.node = node;
@@ -104,23 +109,20 @@ final class Appender {
         List<Long> listed = node.list().ledgers();
         parts.stream().filter(part -> listed.contains(part.ledger())).forEach(this.parts::add);
         delete();
-        Strays strays = new Strays(ledgers, node.origin(), node.list());
         use(list(ledgers.create(node.origin())));
-        background.execute(() -> delete(strays));
     }
 
     /// K2.
-    private WriteHandle list(WriteHandle created) throws IOException {
-        node.change(node.list().with(created.getId()));
+    private LedgerWriter list(LedgerWriter created) throws IOException {
+        node.change(node.list().with(created.id()));
         return created;
     }
 
-    private void use(WriteHandle other) {
+    private void use(LedgerWriter other) {
         ledger = other;
-        boolean isDegraded = other.getLedgerMetadata().getEnsembleSize() < Ledgers.BOOKIES;
         ledgerBytes = 0;
-        rollFrom = isDegraded ? ledgerBytesMax / DEGRADED_PART : ledgerBytesMax;
-        parts.add(new Part(other.getId(), acknowledged + 1));
+        rollFrom = other.isDegraded() ? ledgerBytesMax / DEGRADED_PART : ledgerBytesMax;
+        parts.add(new Part(other.id(), acknowledged + 1));
     }
 
     // ---- append -----------------------------------------------------------------------------------------------------
@@ -146,11 +148,10 @@ final class Appender {
     private void send() {
         while (state == State.APPENDING && !waiting.isEmpty() && sent.size() < SENT_MAX) {
             Entry entry = waiting.remove();
-            WriteHandle to = ledger;
+            LedgerWriter to = ledger;
             sent.add(entry);
             ledgerBytes += entry.bytes.readableBytes();
-            to.appendAsync(entry.bytes.retainedDuplicate())
-                    .whenComplete((id, failure) -> answered(to, entry, id, failure));
+            to.append(entry.bytes.retainedDuplicate()).whenComplete((id, failure) -> answered(to, entry, id, failure));
             if (ledgerBytes >= rollFrom && !isRolling) {
                 isRolling = true;
                 background.execute(this::roll);
@@ -158,7 +159,7 @@ final class Appender {
         }
     }
 
-    private synchronized void answered(WriteHandle from, Entry entry, Long id, Throwable failure) {
+    private synchronized void answered(LedgerWriter from, Entry entry, Long id, Throwable failure) {
         if (from != ledger || state != State.APPENDING && state != State.DRAINING) {
             return; // what became of it is asked when the ledger is closed
         }
@@ -169,8 +170,8 @@ final class Appender {
         }
         Entry first = sent.remove();
         if (first != entry || id != entry.number - parts.getLast().firstNumber()) {
-            fail(new AssertionError("L1: entry " + id + " of ledger " + from.getId()
-                    + " was acknowledged, the next was " + first.number));
+            fail(new AssertionError(
+                    "L1: entry " + id + " of ledger " + from.id() + " was acknowledged, the next was " + first.number));
             return;
         }
         replacements = 0;
@@ -199,7 +200,7 @@ final class Appender {
                     return;
                 }
             }
-            WriteHandle created;
+            LedgerWriter created;
             try {
                 created = ledgers.create(node.origin());
             } catch (IOException later) {
@@ -228,20 +229,20 @@ final class Appender {
 
     /// Everything in this ledger is acknowledged: goes on with the next one (K1).
     private void turn() {
-        WriteHandle full = ledger;
+        LedgerWriter full = ledger;
         use(next);
         next = null;
         isRolling = false;
         state = State.APPENDING;
         // Whoever opens the log closes it otherwise.
-        full.closeAsync();
+        full.close();
     }
 
     /// Goes on in another ledger, as this one takes no entries any more.
-    private void replace(WriteHandle failed, Throwable failure) {
+    private void replace(LedgerWriter failed, Throwable failure) {
         try {
-            long last = patiently(() -> lastOf(failed), failure);
-            WriteHandle other;
+            long last = patiently(() -> ledgers.seal(failed.id()), failure);
+            LedgerWriter other;
             synchronized (this) {
                 other = next;
             }
@@ -263,13 +264,7 @@ final class Appender {
         }
     }
 
-    private long lastOf(WriteHandle failed) throws IOException {
-        try (LedgerReader closed = ledgers.recover(failed.getId())) {
-            return closed.last();
-        }
-    }
-
-    private void resume(WriteHandle other, long last) {
+    private void resume(LedgerWriter other, long last) {
         long kept = parts.getLast().firstNumber() + last;
         if (kept < acknowledged) {
             throw new AssertionError(
@@ -364,12 +359,16 @@ final class Appender {
         }
     }
 
-    /// In steps, so that a ledger that is wanted does not wait for it. What is not found now is found by the
-    /// next opening.
-    private void delete(Strays strays) {
+    /// Deletes ledgers that were made in vain; in steps, so that one that is wanted does not wait for it. What is
+    /// not found now is found by the next opening.
+    void delete(Strays strays) {
+        background.execute(() -> deleteSome(strays));
+    }
+
+    private void deleteSome(Strays strays) {
         try {
             if (strays.step()) {
-                background.execute(() -> delete(strays));
+                delete(strays);
             }
         } catch (IOException | RejectedExecutionException later) {
             // They are in nobody's way.
@@ -417,7 +416,14 @@ final class Appender {
             Thread.currentThread().interrupt();
         }
         if (!hasFailed) {
-            Ledgers.await("ledger " + ledger.getId() + " does not close", ledger.closeAsync());
+            Ledgers.await("ledger " + ledger.id() + " does not close", ledger.close());
         }
+    }
+
+    // ---- for tests --------------------------------------------------------------------------------------------------
+
+    /// Waits until what the ledgers' thread was given is done.
+    void settle() throws InterruptedException, ExecutionException {
+        background.submit(() -> {}).get();
     }
 }

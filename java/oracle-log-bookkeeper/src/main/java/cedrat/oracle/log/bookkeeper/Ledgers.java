@@ -1,5 +1,6 @@
 package cedrat.oracle.log.bookkeeper;
 
+import io.netty.buffer.ByteBuf;
 import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
@@ -18,7 +19,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 /// An entry is written to three bookies and acknowledged by two. Where only two bookies are left a ledger is
 /// written to these, and acknowledged by both: what is acknowledged is then no worse kept, but it takes both
 /// to go on.
-final class Ledgers implements AutoCloseable {
+final class Ledgers implements LedgerStore, AutoCloseable {
     static final int BOOKIES = 3;
     static final int ACKNOWLEDGING = 2;
 
@@ -49,8 +50,34 @@ final class Ledgers implements AutoCloseable {
         }
     }
 
-    /// A fresh ledger, which says where it comes from.
-    WriteHandle create(Origin origin) throws IOException {
+    private record Written(WriteHandle handle) implements LedgerWriter {
+        @Override
+        public long id() {
+            return handle.getId();
+        }
+
+        @Override
+        public boolean isDegraded() {
+            return handle.getLedgerMetadata().getEnsembleSize() < BOOKIES;
+        }
+
+        @Override
+        public CompletableFuture<Long> append(ByteBuf entry) {
+            return handle.appendAsync(entry);
+        }
+
+        @Override
+        public CompletableFuture<Void> close() {
+            return handle.closeAsync();
+        }
+    }
+
+    @Override
+    public LedgerWriter create(Origin origin) throws IOException {
+        return new Written(handle(origin));
+    }
+
+    private WriteHandle handle(Origin origin) throws IOException {
         try {
             return create(origin, BOOKIES);
         } catch (IOException problem) {
@@ -76,6 +103,13 @@ final class Ledgers implements AutoCloseable {
                         .execute());
     }
 
+    @Override
+    public long seal(long ledger) throws IOException {
+        try (LedgerReader closed = recover(ledger)) {
+            return closed.last();
+        }
+    }
+
     /// Sees to it that nobody appends to the ledger any more, and opens it.
     LedgerReader recover(long ledger) throws IOException {
         return open(ledger, true);
@@ -98,8 +132,8 @@ final class Ledgers implements AutoCloseable {
                         .execute()));
     }
 
-    /// Deletes a ledger, if it is there.
-    void delete(long ledger) throws IOException {
+    @Override
+    public void delete(long ledger) throws IOException {
         try {
             await(
                     "cannot delete ledger " + ledger,

@@ -10,7 +10,7 @@ import org.apache.zookeeper.data.Stat;
 ///
 /// It is changed by compare-and-set on its version alone. So whoever changes it knows that nobody else has
 /// done so since he read it, or hears that somebody has: then the log is that one's.
-final class ListNode {
+final class ListNode implements OwnedList {
     private static final int ATTEMPTS_MAX = 100;
 
     private final CuratorFramework zooKeeper;
@@ -28,13 +28,13 @@ final class ListNode {
         path = oracle + "/ledgers";
     }
 
-    /// What it held when it was read or written last.
-    LedgerList list() {
+    @Override
+    public LedgerList list() {
         return list;
     }
 
-    /// What ledgers say that are made for this list.
-    Origin origin() {
+    @Override
+    public Origin origin() {
         return new Origin(oracle, made, list.openings());
     }
 
@@ -89,10 +89,8 @@ final class ListNode {
                 + " all the time; see that only servers of this" + " oracle have its path");
     }
 
-    /// Writes another list, if nobody has written one since this was read or written.
-    ///
-    /// @throws ReplacedException if somebody has
-    void change(LedgerList other) throws IOException {
+    @Override
+    public void change(LedgerList other) throws IOException {
         byte[] bytes = other.toBytes();
         try {
             version = zooKeeper

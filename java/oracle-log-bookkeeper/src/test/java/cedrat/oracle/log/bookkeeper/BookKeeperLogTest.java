@@ -210,7 +210,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// As if a server had died before it could list the ledger.
     private static long stray(Ledgers ledgers, Origin origin) throws Exception {
-        return ledgers.create(origin).getId();
+        return ledgers.create(origin).id();
     }
 
     /// Y1, Y2.

@@ -49,5 +49,9 @@ class LedgerListTest {
         assertEquals(
                 new LedgerList(2, 8, List.of(2L), List.of(3L)),
                 list.without(List.of(1L)).takenBy(8));
+        assertEquals(
+                new LedgerList(1, 7, List.of(1L, 2L, 3L), List.of(4L)),
+                list.with(4).withoutFirst(1),
+                "those that were doomed before still are");
     }
 }
