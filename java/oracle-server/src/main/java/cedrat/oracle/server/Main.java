@@ -4,6 +4,7 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.protocol.Protocol;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
@@ -139,6 +140,22 @@ public final class Main implements Callable<Integer> {
         private int networkThreads;
 
         @Option(
+                names = "--outcome-bytes-max",
+                paramLabel = "N",
+                defaultValue = "268435456",
+                description =
+                        "What became of transactions, and was not cleaned up, takes about so much memory at most (default: ${DEFAULT-VALUE}); what is more is spilled to a file.")
+        private long outcomeBytesMax;
+
+        @Option(
+                names = "--scratch",
+                paramLabel = "DIR",
+                defaultValue = "${sys:java.io.tmpdir}",
+                description =
+                        "The directory of that file, on a disk (default: ${DEFAULT-VALUE}). The file has no name there, and goes with the server.")
+        private Path scratch;
+
+        @Option(
                 names = "--metrics",
                 paramLabel = "HOST:PORT",
                 description =
@@ -219,7 +236,9 @@ public final class Main implements Callable<Integer> {
                         rowsMax,
                         outstandingMax,
                         networkThreads,
-                        log.bytesMax());
+                        log.bytesMax(),
+                        outcomeBytesMax,
+                        scratch);
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

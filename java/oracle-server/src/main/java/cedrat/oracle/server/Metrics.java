@@ -10,8 +10,8 @@ import io.prometheus.metrics.model.snapshots.MetricSnapshots;
 import io.prometheus.metrics.model.snapshots.Unit;
 import java.util.Locale;
 
-/// A server's numbers, under the names that Prometheus knows them by (docs/use/oracle-metrics.md lists them). A name
-/// that was used once keeps its meaning.
+/// A server's numbers, under the names that Prometheus knows them by (docs/use/oracle-metrics.md lists them).
+/// A name that was used once keeps its meaning.
 final class Metrics {
     private static final String PREFIX = "cedrat_oracle_";
 
@@ -82,8 +82,11 @@ final class Metrics {
     private void memory(Reading reading) {
         bytes(
                 "outcome",
-                "Memory of what is remembered of transactions: it grows while nobody cleans up.",
+                "Memory of what is remembered of transactions: up to its bound it grows while nobody cleans up.",
                 reading.outcomeBytes());
+        gauge("spilled", "Transactions whose outcome is not in memory, but in the scratch file.", reading.spilled());
+        bytes("spilled", "What the scratch file has of them.", reading.spilledBytes());
+        counter("spilled_reads", "How often some were read from there.", reading.spilledReads());
         bytes("row", "Memory of rows and keys: constant, but for the first key.", reading.rowBytes());
         gauge("keys", "Written keys that are kept, of tables whose scans are checked.", reading.keys());
     }

@@ -20,6 +20,7 @@ import io.netty.channel.group.DefaultChannelGroup;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.util.concurrent.GlobalEventExecutor;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -61,6 +62,7 @@ public final class OracleServer implements AutoCloseable {
     private final Persister persister;
     private final Decider decider;
     private final Channel listening;
+    private final ScratchFile scratch;
 
     /// Opens the log, replays it, and listens.
     ///
@@ -77,7 +79,8 @@ public final class OracleServer implements AutoCloseable {
     private OracleServer(ServerOptions options, Log log, Fault fault) throws IOException, DamagedEntryException {
         this.log = log;
         EntryWriter entry = new EntryWriter();
-        StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry);
+        scratch = new ScratchFile(options.scratch());
+        StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry, options.outcomeBytesMax(), scratch);
         Transport transport = Transport.best();
         decide = transport.loops(1, "decide");
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
@@ -100,9 +103,12 @@ public final class OracleServer implements AutoCloseable {
             decider.begin();
             listening = listen(options, transport, loop);
             isListening = true;
+        } catch (UncheckedIOException scratchFails) {
+            throw new IOException(scratchFails.getMessage(), scratchFails);
         } finally {
             if (!isListening) {
                 shutDown();
+                scratch.close();
                 log.close();
             }
         }
@@ -197,6 +203,7 @@ public final class OracleServer implements AutoCloseable {
             decider.run(persister::end).join();
             connections.close().awaitUninterruptibly();
             shutDown();
+            scratch.close();
             RECORDS.atInfo().log("ended");
             stopped.complete(null);
         }

@@ -8,7 +8,10 @@ import cedrat.oracle.state.StatusOracle;
 ///
 /// @param aborts by the ordinal of their reason
 /// @param tMax the newest timestamp of what the conflict map has forgotten
-/// @param outcomeBytes the memory of what is remembered of transactions: what O2 bounds by cleaning alone
+/// @param outcomeBytes the memory of what is remembered of transactions
+/// @param spilled how many of these are not in memory, but in the scratch file
+/// @param spilledBytes what that has of them
+/// @param spilledReads how often something was read from there
 /// @param appended entries that the log was given
 /// @param acknowledged entries of which the log has said that they are kept
 record Reading(
@@ -24,6 +27,9 @@ record Reading(
         long halfAborted,
         long halfCommitted,
         long outcomeBytes,
+        long spilled,
+        long spilledBytes,
+        long spilledReads,
         long rowBytes,
         long keys,
         long sessions,
@@ -52,6 +58,9 @@ record Reading(
                 oracle.halfAborted(),
                 oracle.halfCommitted(),
                 oracle.transactionBytes(),
+                oracle.spilledOutcomes(),
+                oracle.spilledBytes(),
+                oracle.spilledReads(),
                 oracle.rowBytes(),
                 oracle.keys(),
                 sessions.count(),

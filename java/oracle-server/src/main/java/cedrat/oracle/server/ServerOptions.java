@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.protocol.Protocol;
 import java.net.InetSocketAddress;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
 
@@ -16,6 +17,10 @@ import java.util.Objects;
 /// @param networkThreads so many threads read and write beside the one that decides; with 0 that one does it
 ///     all, which takes the least time of processors for a request
 /// @param logBytesMax the log is cut to about so many bytes, even where that raises T_max at the next start
+/// @param outcomeBytesMax what became of transactions, and was not cleaned up, takes about so much memory at
+///     most; what is more is spilled
+/// @param scratch the directory of the file that it is spilled to, which has no name and lasts as long as the
+///     server
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -23,11 +28,14 @@ public record ServerOptions(
         int rowsMax,
         int outstandingMax,
         int networkThreads,
-        long logBytesMax) {
+        long logBytesMax,
+        long outcomeBytesMax,
+        Path scratch) {
     /// The port that servers listen on unless they are told another.
     public static final int PORT = 7270;
 
     private static final long LOG_BYTES_MIN = 1 << 20;
+    private static final long OUTCOME_BYTES_MIN = 1 << 20;
     private static final Duration TIMEOUT_MIN = Duration.ofMillis(100);
     private static final Duration TIMEOUT_MAX = Duration.ofDays(1);
 
@@ -39,11 +47,14 @@ public record ServerOptions(
             Protocol.ROWS_MAX,
             1 << 14,
             0,
-            1L << 30);
+            1L << 30,
+            256L << 20,
+            Path.of(System.getProperty("java.io.tmpdir")));
 
     /// Checks them.
     public ServerOptions {
         Objects.requireNonNull(listen);
+        Objects.requireNonNull(scratch);
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "a session times out after 100 ms at least and a day at most, not " + sessionTimeout);
@@ -53,6 +64,9 @@ public record ServerOptions(
         check(outstandingMax > 0, "some request must be allowed to be outstanding");
         check(networkThreads >= 0, "the number of network threads is negative");
         check(logBytesMax >= LOG_BYTES_MIN, "a log has " + LOG_BYTES_MIN + " bytes at least, not " + logBytesMax);
+        check(
+                outcomeBytesMax >= OUTCOME_BYTES_MIN,
+                "outcomes have " + OUTCOME_BYTES_MIN + " bytes of memory at least, not " + outcomeBytesMax);
     }
 
     private static void check(boolean holds, String otherwise) {
@@ -63,36 +77,105 @@ public record ServerOptions(
 
     /// The same, listening there.
     public ServerOptions withListen(InetSocketAddress there) {
-        return new ServerOptions(there, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
+        return new ServerOptions(
+                there,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch);
     }
 
     /// The same, with another size of the map of rows.
     public ServerOptions withRowsLog2(int log2) {
-        return new ServerOptions(listen, log2, sessionTimeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
+        return new ServerOptions(
+                listen,
+                log2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch);
     }
 
     /// The same, with another time-out of sessions.
     public ServerOptions withSessionTimeout(Duration timeout) {
-        return new ServerOptions(listen, rowsLog2, timeout, rowsMax, outstandingMax, networkThreads, logBytesMax);
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                timeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch);
     }
 
     /// The same, with another limit of rows.
     public ServerOptions withRowsMax(int max) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, max, outstandingMax, networkThreads, logBytesMax);
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                max,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch);
     }
 
     /// The same, with another limit of outstanding requests.
     public ServerOptions withOutstandingMax(int max) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads, logBytesMax);
+        return new ServerOptions(
+                listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads, logBytesMax, outcomeBytesMax, scratch);
     }
 
     /// The same, with other threads.
     public ServerOptions withNetworkThreads(int threads) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, threads, logBytesMax);
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                threads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch);
     }
 
     /// The same, with another bound of the log.
     public ServerOptions withLogBytesMax(long max) {
-        return new ServerOptions(listen, rowsLog2, sessionTimeout, rowsMax, outstandingMax, networkThreads, max);
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                max,
+                outcomeBytesMax,
+                scratch);
+    }
+
+    /// The same, with another bound of outcomes in memory, and another place for what is beyond it.
+    public ServerOptions withOutcomes(long bytesMax, Path directory) {
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                bytesMax,
+                directory);
     }
 }

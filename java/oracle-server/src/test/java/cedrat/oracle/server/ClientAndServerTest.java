@@ -27,6 +27,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -43,6 +44,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /// Clients and a server over the loopback, in one process.
 @Timeout(300)
@@ -497,6 +499,53 @@ class ClientAndServerTest {
             assertEquals(count + 1, oracle.swept(mark));
             assertEquals(0, oracle.swept(mark));
             assertThrows(RefusedException.class, () -> oracle.swept(new StartTimestamp(mark.value() + 1)));
+        }
+    }
+
+    /// O2: clients begin more than memory has room for, die, and leave it all to a sweep; the next server has
+    /// it from the log.
+    @Test
+    void whatMemoryHasNoRoomForIsSpilled(@TempDir Path scratch) throws Exception {
+        ServerOptions tight = OPTIONS.withOutcomes(1 << 20, scratch);
+        HeldLog log = new HeldLog(2, List.of());
+        int count = 9_999;
+        int clients = 10;
+        try (OracleServer server = OracleServer.start(tight, log)) {
+            for (int client = 0; client < clients; client++) {
+                try (OracleClient dying = connect(server.address())) {
+                    for (int begun = 1; begun < count; begun++) {
+                        dying.beginAsync();
+                    }
+                    dying.begin();
+                }
+            }
+            assertTrue(
+                    server.reading().spilled() > count,
+                    "spilled: " + server.reading().spilled());
+            assertTrue(server.reading().spilledBytes() > 20L * count);
+            assertTrue(
+                    server.reading().outcomeBytes() < 3 << 20, server.reading().outcomeBytes() + " bytes");
+            assertEquals(clients * count, server.reading().halfAborted());
+        }
+        try (OracleServer server = OracleServer.start(tight, new HeldLog(1, log.kept()));
+                OracleClient oracle = connect(server.address())) {
+            assertTrue(
+                    server.reading().spilled() > count,
+                    "spilled: " + server.reading().spilled());
+            StartTimestamp reader = oracle.begin();
+            List<StartTimestamp> some = new ArrayList<>();
+            for (int number = 1; number < clients * count; number += 997) {
+                some.add(new StartTimestamp(number));
+            }
+            oracle.status(reader, some).forEach(outcome -> assertInstanceOf(Aborted.class, outcome));
+            assertTrue(server.reading().spilledReads() > 0);
+            for (int tick = 0; tick <= Sessions.TICKS; tick++) {
+                server.tick();
+                oracle.lowWaterMark();
+            }
+            assertEquals(clients * count, oracle.swept(oracle.begin()));
+            assertEquals(0, server.reading().spilled());
+            assertEquals(0, server.reading().spilledBytes());
         }
     }
 

@@ -63,6 +63,7 @@ public final class StatusOracle {
     private final ConflictMap rows;
     private final KeyHistory keys;
     private Transactions transactions;
+    private final Transactions.Spilling spilling;
     private final Decisions decisions;
     private final Fault fault;
 
@@ -80,13 +81,20 @@ public final class StatusOracle {
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in
     /// memory; and of tables whose scans are checked as many keys, but no more than 2^16.
     public StatusOracle(int rowsLog2, Decisions decisions) {
-        this(rowsLog2, decisions, Fault.NONE);
+        this(rowsLog2, decisions, Transactions.Spilling.NEVER, Fault.NONE);
     }
 
-    StatusOracle(int rowsLog2, Decisions decisions, Fault fault) {
+    /// The same. What became of transactions is kept in memory as far as that takes no more than
+    /// `outcomeBytesMax`, about, and otherwise in the store, which is empty. That changes no answer.
+    public StatusOracle(int rowsLog2, Decisions decisions, long outcomeBytesMax, PageStore store) {
+        this(rowsLog2, decisions, Transactions.Spilling.past(outcomeBytesMax, store), Fault.NONE);
+    }
+
+    StatusOracle(int rowsLog2, Decisions decisions, Transactions.Spilling spilling, Fault fault) {
         this.rows = new ConflictMap(rowsLog2);
         this.keys = new KeyHistory(1 << Math.min(rowsLog2, KEYS_LOG2_MAX), rows.next());
-        this.transactions = new Transactions(1);
+        this.transactions = new Transactions(1, spilling);
+        this.spilling = spilling;
         this.decisions = Objects.requireNonNull(decisions);
         this.fault = fault;
     }
@@ -219,7 +227,7 @@ public final class StatusOracle {
     /// sweep ([#swept]). Returns how many have aborted.
     public int expire(int session) {
         int[] count = {0};
-        transactions.forEach((start, state, owner) -> {
+        transactions.forEachOf(session, (start, state, owner) -> {
             if (owner != session) {
                 return;
             }
@@ -238,7 +246,7 @@ public final class StatusOracle {
     /// one: those abort. Returns how many.
     public int replace(int session, int by) {
         int[] count = {0};
-        transactions.forEach((start, state, owner) -> {
+        transactions.forEachOf(session, (start, state, owner) -> {
             if (owner != session || transactions.leftAt(start) != 0) {
                 return;
             }
@@ -409,7 +417,8 @@ public final class StatusOracle {
     /// ([#window]), that makes no difference any more, and T_max is what it was.
     public Remembered restore(long newest, long position, long newestCommit) {
         this.newest = newest;
-        transactions = new Transactions(1);
+        transactions.clear();
+        transactions = new Transactions(1, spilling);
         rows.restart(position, newestCommit);
         keys.restart(rows.next());
         unknownFrom = 1;
@@ -509,6 +518,21 @@ public final class StatusOracle {
     /// How many of the newest committed rows are kept.
     public long window() {
         return rows.window();
+    }
+
+    /// Transactions that have an outcome which is not in memory.
+    public long spilledOutcomes() {
+        return transactions.spilled().outcomes();
+    }
+
+    /// What the store has of them, in bytes.
+    public long spilledBytes() {
+        return transactions.spilled().storedBytes();
+    }
+
+    /// How often something was read from the store.
+    public long spilledReads() {
+        return transactions.spilled().reads();
     }
 
     /// The memory of what is remembered of transactions, in bytes.

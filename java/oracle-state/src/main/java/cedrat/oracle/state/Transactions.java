@@ -1,6 +1,7 @@
 package cedrat.oracle.state;
 
 import java.util.ArrayDeque;
+import java.util.Objects;
 
 /// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody
 /// needs any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
@@ -8,8 +9,12 @@ import java.util.ArrayDeque;
 /// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a
 /// transaction is looking into an array. A page in which nothing is left is used again.
 ///
+/// Of pages without open transactions the oldest are spilled to a store when there are too many, and read
+/// again when somebody asks for what they have (O2).
+///
 /// - T1  What is committed or aborted stays so until it is told that nobody will ask again.
 /// - T2  [#oldestOpen] is the least start timestamp of all that are open.
+/// - T3  What is told of a transaction does not depend on where its page lies.
 ///
 /// For one thread at a time.
 final class Transactions {
@@ -18,8 +23,8 @@ final class Transactions {
     static final long NOTHING = 0;
     static final long ABORTED = Long.MAX_VALUE;
 
-    private static final int PAGE_SHIFT = 12;
-    private static final int PAGE_SIZE = 1 << PAGE_SHIFT;
+    /// A page has two to this power of timestamps, but in tests.
+    static final int PAGE_SHIFT = 12;
 
     /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not
     /// there.
@@ -30,30 +35,48 @@ final class Transactions {
     /// Pages that are kept for later.
     private static final int SPARE_PAGES = 64;
 
-    private static final class Page {
-        final long[] states = new long[PAGE_SIZE];
-        final int[] sessions = new int[PAGE_SIZE];
-        /// Of decided transactions: the newest timestamp when their session was over, 0 before. Made when the
-        /// first such session is over.
-        long[] leftAt;
-        int open;
-        int decided;
+    /// Where pages are spilled to, and when.
+    ///
+    /// @param store keeps them; `null` if none is spilled
+    /// @param pagesMax so many are in memory, and more only where they have open transactions
+    /// @param pageShift a page has two to this power of timestamps
+    record Spilling(PageStore store, int pagesMax, int pageShift) {
+        /// Memory has room for everything.
+        static final Spilling NEVER = new Spilling(null, Integer.MAX_VALUE, PAGE_SHIFT);
+
+        /// When pages take so many bytes of memory.
+        static Spilling past(long bytesMax, PageStore store) {
+            long pages = bytesMax / Page.bytesMax(1 << PAGE_SHIFT);
+            return new Spilling(Objects.requireNonNull(store), Math.clamp(pages, 1, Integer.MAX_VALUE), PAGE_SHIFT);
+        }
     }
 
+    private final Spilling spilling;
+    private final int pageShift;
+    private final int pageSize;
+    private final SpilledPages spilled;
     private final ArrayDeque<Page> spare = new ArrayDeque<>();
     /// A ring of pages by their numbers, from `firstPage` on; `null` where nothing is left.
     private Page[] pages = new Page[16];
     private long firstPage;
     private long endPage;
+    /// How many pages are in the ring.
+    private int pageCount;
+    /// Below it no page of the ring could be spilled when that was tried last.
+    private long spillFrom;
 
     private long oldestOpen;
     private long open;
     private long aborted;
     private long committed;
 
-    /// Knows nothing of timestamps below `from`.
-    Transactions(long from) {
-        firstPage = from >> PAGE_SHIFT;
+    /// Knows nothing of timestamps below `from`. The store is empty.
+    Transactions(long from, Spilling spilling) {
+        this.spilling = spilling;
+        pageShift = spilling.pageShift;
+        pageSize = 1 << pageShift;
+        spilled = new SpilledPages(spilling.store, pageSize);
+        firstPage = from >> pageShift;
         endPage = firstPage;
         oldestOpen = from;
     }
@@ -84,22 +107,21 @@ final class Transactions {
         if (page.leftAt != null) {
             page.leftAt[slot(start)] = 0;
         }
+        page.isChanged = true;
     }
 
     /// The session of a decided transaction is over; `newest` is the newest timestamp.
     void leave(long start, long newest) {
         Page page = page(start);
-        if (page.leftAt == null) {
-            page.leftAt = new long[PAGE_SIZE];
-        }
-        page.leftAt[slot(start)] = newest;
+        page.leave(slot(start), newest);
+        page.isChanged = true;
     }
 
     /// The newest timestamp when the session of a decided transaction was over; 0 if it is not, or nobody
     /// knows.
     long leftAt(long start) {
         Page page = page(start);
-        return page == null || page.leftAt == null ? 0 : page.leftAt[slot(start)];
+        return page == null ? 0 : page.leftAt(slot(start));
     }
 
     /// A transaction begins. `start` is above all before it.
@@ -119,12 +141,12 @@ final class Transactions {
     void restore(long start, long state) {
         Page page = make(start);
         page.states[slot(start)] = state;
+        page.sessions[slot(start)] = StatusOracle.NO_SESSION;
         if (!isOpen(state)) {
             page.decided++;
             count(state, 1);
             return;
         }
-        page.sessions[slot(start)] = StatusOracle.NO_SESSION;
         page.open++;
         if (open++ == 0 || start < oldestOpen) {
             oldestOpen = start;
@@ -154,6 +176,7 @@ final class Transactions {
         count(page.states[slot(start)], -1);
         page.states[slot(start)] = NOTHING;
         page.decided--;
+        page.isChanged = true;
         drop(page, start);
     }
 
@@ -179,30 +202,53 @@ final class Transactions {
         void visit(long timestamp, long state, int session);
     }
 
-    /// All of which something is kept, in ascending order. The visitor may decide, end and forget what it is
-    /// told of.
-    void forEach(Visitor visitor) {
-        for (long number = firstPage; number < endPage; number++) {
-            Page page = pages[ringSlot(number)];
-            for (int slot = 0; page != null && slot < PAGE_SIZE; slot++) {
+    /// All of which something is kept, in ascending order, but perhaps for some that are another session's,
+    /// or were left. The visitor may decide, end, adopt, leave and forget what it is told of.
+    void forEachOf(int session, Visitor visitor) {
+        for (long number = next(Long.MIN_VALUE); number < Long.MAX_VALUE; number = next(number + 1)) {
+            boolean isSpilled = inRing(number) == null;
+            if (isSpilled && !spilled.mayHave(number, session)) {
+                continue;
+            }
+            Page page = isSpilled ? spilled.page(number) : inRing(number);
+            for (int slot = 0; page != null && slot < pageSize; slot++) {
                 if (page.states[slot] != NOTHING) {
-                    visitor.visit((number << PAGE_SHIFT) + slot, page.states[slot], page.sessions[slot]);
-                    page = pages[ringSlot(number)];
+                    visitor.visit((number << pageShift) + slot, page.states[slot], page.sessions[slot]);
+                    // It is gone if nothing is left in it.
+                    page = isSpilled ? spilled.page(number) : inRing(number);
                 }
             }
         }
+    }
+
+    /// The number of the first page from this one on; `Long.MAX_VALUE` if there is none.
+    private long next(long number) {
+        long away = spilled.from(number, Long.MAX_VALUE);
+        long end = Math.min(away, endPage);
+        for (long each = Math.max(number, firstPage); each < end; each++) {
+            if (pages[ringSlot(each)] != null) {
+                return each;
+            }
+        }
+        return away;
     }
 
     /// The same in parts: those from `from` up to `upTo`, at most `countMax`. Returns the timestamp from
     /// which to go on, `upTo + 1` after the last. A part is bounded also in how much is looked at, so it may
     /// tell of nothing. The visitor may forget what it is told of.
     long forEach(long from, long upTo, int countMax, Visitor visitor) {
-        long timestamp = Math.max(from, firstPage << PAGE_SHIFT);
+        long timestamp = from;
         int count = 0;
         for (int steps = 0; timestamp <= upTo && steps < PART_STEPS_MAX; ) {
+            long number = timestamp >> pageShift;
+            long first = Math.min(firstPage, spilled.from(number, Long.MAX_VALUE));
+            timestamp = number < first ? first << pageShift : timestamp;
+            if (timestamp > upTo) {
+                break;
+            }
             Page page = page(timestamp);
             steps += page == null ? 1 : PAGE_STEPS;
-            long pageEnd = Math.min(upTo, timestamp | PAGE_SIZE - 1) + 1;
+            long pageEnd = Math.min(upTo, timestamp | pageSize - 1) + 1;
             for (; page != null && timestamp < pageEnd; timestamp++) {
                 long state = page.states[slot(timestamp)];
                 if (state == NOTHING) {
@@ -228,8 +274,19 @@ final class Transactions {
         }
         long references = pages.length * (long) Long.BYTES;
         return references
-                + (inUse + spare.size()) * PAGE_SIZE * (Long.BYTES + Integer.BYTES)
-                + left * PAGE_SIZE * Long.BYTES;
+                + (inUse + spare.size()) * pageSize * (Long.BYTES + Integer.BYTES)
+                + left * pageSize * Long.BYTES
+                + spilled.bytes();
+    }
+
+    /// What was spilled.
+    SpilledPages spilled() {
+        return spilled;
+    }
+
+    /// Nothing is known any more, and nothing is left in the store.
+    void clear() {
+        spilled.clear();
     }
 
     private void count(long outcome, int change) {
@@ -250,14 +307,14 @@ final class Transactions {
 
     /// The first open one behind `start`; there is one.
     private long nextOpen(long start) {
-        long number = start >> PAGE_SHIFT;
+        long number = start >> pageShift;
         int slot = slot(start) + 1;
         while (true) {
             Page page = pages[ringSlot(number)];
             if (page != null && page.open > 0) {
-                for (; slot < PAGE_SIZE; slot++) {
+                for (; slot < pageSize; slot++) {
                     if (page.states[slot] < 0) {
-                        return (number << PAGE_SHIFT) + slot;
+                        return (number << pageShift) + slot;
                     }
                 }
             }
@@ -267,13 +324,23 @@ final class Transactions {
     }
 
     private void drop(Page page, long timestamp) {
-        long number = timestamp >> PAGE_SHIFT;
+        long number = timestamp >> pageShift;
         // The last page is still being filled.
         if (page.open > 0 || page.decided > 0 || number + 1 == endPage) {
             return;
         }
+        if (inRing(number) == null) {
+            spilled.drop(number);
+        } else {
+            remove(number, page);
+        }
+    }
+
+    /// Takes a page out of the ring, to be used again.
+    private void remove(long number, Page page) {
         pages[ringSlot(number)] = null;
-        page.leftAt = null;
+        pageCount--;
+        page.clear();
         if (spare.size() < SPARE_PAGES) {
             spare.push(page);
         }
@@ -283,12 +350,45 @@ final class Transactions {
     }
 
     private Page page(long timestamp) {
-        long number = timestamp >> PAGE_SHIFT;
+        long number = timestamp >> pageShift;
+        Page page = inRing(number);
+        return page != null || spilled.isEmpty() ? page : spilled.page(number);
+    }
+
+    private Page inRing(long number) {
         return number >= firstPage && number < endPage ? pages[ringSlot(number)] : null;
     }
 
+    /// Spills the oldest page that can be, if there are too many; but not this one. Where there are more than
+    /// one too many, as open transactions have ended since, another as well: they become fewer, and no
+    /// request waits for many of them.
+    private void spill(long but) {
+        for (int count = 0; count < 2 && pageCount > spilling.pagesMax; count++) {
+            long number = spillable(Math.max(spillFrom, firstPage), but);
+            if (number == endPage) {
+                number = spillable(firstPage, but);
+            }
+            spillFrom = number == endPage ? firstPage : number + 1;
+            if (number < endPage) {
+                Page page = pages[ringSlot(number)];
+                spilled.put(number, page);
+                remove(number, page);
+            }
+        }
+    }
+
+    private long spillable(long from, long but) {
+        for (long number = from; number + 1 < endPage; number++) {
+            Page page = pages[ringSlot(number)];
+            if (page != null && page.open == 0 && number != but) {
+                return number;
+            }
+        }
+        return endPage;
+    }
+
     private Page make(long timestamp) {
-        long number = timestamp >> PAGE_SHIFT;
+        long number = timestamp >> pageShift;
         if (firstPage == endPage) {
             firstPage = number; // the first of all
             endPage = number;
@@ -300,9 +400,12 @@ final class Transactions {
         }
         int at = ringSlot(number);
         if (pages[at] == null) {
-            pages[at] = spare.isEmpty() ? new Page() : spare.pop();
+            Page before = spilled.isEmpty() ? null : spilled.take(number);
+            pages[at] = before != null ? before : spare.isEmpty() ? new Page(pageSize) : spare.pop();
+            pageCount++;
+            spill(number);
         }
-        return pages[at];
+        return pages[ringSlot(number)];
     }
 
     private void grow(long first, long end) {
@@ -323,7 +426,7 @@ final class Transactions {
         if (before > firstPage) {
             Page last = pages[ringSlot(before - 1)];
             if (last != null) {
-                drop(last, before - 1 << PAGE_SHIFT);
+                drop(last, before - 1 << pageShift);
             }
         }
         while (firstPage + 1 < endPage && pages[ringSlot(firstPage)] == null) {
@@ -335,7 +438,7 @@ final class Transactions {
         return (int) number & pages.length - 1;
     }
 
-    private static int slot(long timestamp) {
-        return (int) timestamp & PAGE_SIZE - 1;
+    private int slot(long timestamp) {
+        return (int) timestamp & pageSize - 1;
     }
 }

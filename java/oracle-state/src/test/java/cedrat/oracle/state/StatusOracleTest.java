@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.state.StatusOracle.Fault;
 import cedrat.oracle.state.StatusOracle.Visibility;
+import cedrat.oracle.state.Transactions.Spilling;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -57,9 +59,13 @@ class StatusOracleTest {
         final Rows reads = new Rows();
 
         SideBySide(long seed, int keySpace, Fault fault) {
+            this(seed, keySpace, Spilling.NEVER, fault);
+        }
+
+        SideBySide(long seed, int keySpace, Spilling spilling, Fault fault) {
             random = new SplittableRandom(seed);
             this.keySpace = keySpace;
-            oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions, fault);
+            oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions, spilling, fault);
         }
 
         void run(int steps) {
@@ -128,6 +134,42 @@ class StatusOracleTest {
             long newest = transactions.lastKey();
             long from = random.nextInt(5) == 0 ? 1 : Math.max(1, newest - 30);
             return transactions.floorKey(Math.max(transactions.firstKey(), random.nextLong(from, newest + 1)));
+        }
+
+        /// What the model says that the oracle remembers.
+        List<String> remembered() {
+            List<String> all = new ArrayList<>();
+            transactions.forEach((start, told) -> {
+                if (!told.gone) {
+                    all.add(start + " " + told.outcome);
+                }
+            });
+            return all;
+        }
+
+        /// What an oracle remembers, asked in parts.
+        List<String> remembered(StatusOracle of) {
+            List<String> all = new ArrayList<>();
+            Remembered to = new Remembered() {
+                @Override
+                public void open(long start, long position) {
+                    all.add(start + " " + StatusOracle.OPEN);
+                }
+
+                @Override
+                public void committed(long start, long commit) {
+                    all.add(start + " " + commit);
+                }
+
+                @Override
+                public void aborted(long start) {
+                    all.add(start + " " + StatusOracle.ABORTED);
+                }
+            };
+            for (long from = 1; from <= of.newest(); ) {
+                from = of.tell(from, of.newest(), random.nextInt(1, 50), to);
+            }
+            return all;
         }
 
         private static long known(Told told) {
@@ -332,6 +374,135 @@ class StatusOracleTest {
         public void forgotten(long start) {
             all.add(to -> to.forgotten(start));
         }
+    }
+
+    /// Pages in memory, of which each is read, and freed once, as it was put.
+    private static final class Pages implements PageStore {
+        final Map<Long, byte[]> all = new HashMap<>();
+        private long newest;
+
+        /// Pages of eight transactions, of which two are in memory: something is spilled or read all the
+        /// time.
+        Spilling tiny() {
+            return new Spilling(this, 2, 3);
+        }
+
+        @Override
+        public long put(byte[] bytes, int length) {
+            all.put(++newest, Arrays.copyOf(bytes, length));
+            return newest;
+        }
+
+        @Override
+        public void get(long place, byte[] bytes, int length) {
+            assertEquals(all.get(place).length, length);
+            Arrays.fill(bytes, (byte) 1);
+            System.arraycopy(all.get(place), 0, bytes, 0, length);
+        }
+
+        @Override
+        public void free(long place, int length) {
+            assertEquals(all.remove(place).length, length);
+        }
+    }
+
+    /// O2, T3: where outcomes are changes nothing.
+    @Property(tries = 40)
+    void whatIsSpilledIsAnsweredAsWhatIsNot(
+            @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 2, max = 3_000) int keySpace) {
+        Pages pages = new Pages();
+        SideBySide both = new SideBySide(seed, keySpace, pages.tiny(), Fault.NONE);
+        both.run(STEPS);
+        assertTrue(both.oracle.spilledReads() > STEPS / 40, "reads: " + both.oracle.spilledReads());
+        assertEquals(
+                pages.all.values().stream().mapToLong(bytes -> bytes.length).sum(), both.oracle.spilledBytes());
+        assertEquals(both.remembered(both.oracle), both.remembered());
+        // From the decisions alone, and from a snapshot, the same oracle is made, which spills as well.
+        Pages others = new Pages();
+        StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions(), others.tiny(), Fault.NONE);
+        Decisions replay = again.replay();
+        both.decisions.all.forEach(decision -> decision.accept(replay));
+        again.replayGivenOut(both.oracle.newest());
+        assertEquals(both.remembered(), both.remembered(again));
+        Remembered restored = again.restore(both.oracle.newest(), both.oracle.position(), both.oracle.newestCommit());
+        assertEquals(Map.of(), others.all, "what was spilled before is of no use");
+        for (long from = 1; from <= both.oracle.newest(); ) {
+            from = both.oracle.tell(from, both.oracle.newest(), 100, restored);
+        }
+        again.restored(both.oracle.newest() + 1);
+        assertEquals(both.remembered(), both.remembered(again));
+        assertEquals(both.oracle.lowWaterMark(), again.lowWaterMark());
+        for (long start : both.transactions.keySet()) {
+            assertEquals(both.oracle.status(start), again.status(start));
+        }
+        // When all is cleaned up, nothing is left anywhere.
+        again.expire(StatusOracle.NO_SESSION);
+        both.transactions.keySet().forEach(again::cleaned);
+        assertEquals(0, again.halfAborted() + again.halfCommitted() + again.open());
+        assertEquals(Map.of(), others.all);
+        assertEquals(0, again.spilledBytes());
+    }
+
+    /// O2: however many outcomes there are, memory has what it may have.
+    @Test
+    void memoryOfOutcomesIsBounded() {
+        Pages pages = new Pages();
+        long bound = 10 * Page.bytesMax(1 << Transactions.PAGE_SHIFT);
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions(), bound, pages);
+        long early = oracle.begin(7);
+        for (int count = 0; count < 1_000_000; count++) {
+            oracle.resolve(oracle.begin(1 + count % 100));
+        }
+        assertTrue(oracle.transactionBytes() < 1.2 * bound, oracle.transactionBytes() + " bytes");
+        assertTrue(oracle.spilledOutcomes() > 900_000, oracle.spilledOutcomes() + " outcomes");
+        assertEquals(1_000_000, oracle.halfAborted());
+        assertEquals(early, oracle.lowWaterMark());
+        assertEquals(StatusOracle.ABORTED, oracle.status(early + 1));
+        assertEquals(StatusOracle.OPEN, oracle.status(early));
+        long reads = oracle.spilledReads();
+        assertEquals(1, oracle.expire(7), "found without a look at others");
+        assertTrue(oracle.spilledReads() > reads, "their sessions are too many to be known");
+        long mark = oracle.begin(200);
+        long forgotten = 0;
+        for (long from = 1; from <= mark; ) {
+            StatusOracle.Swept part = oracle.swept(mark, from, 100_000);
+            forgotten += part.forgotten();
+            from = part.next();
+        }
+        assertEquals(10_001, forgotten, "all of the session, wherever they were");
+        oracle.end(mark);
+        for (long start = early; start <= oracle.newest(); start++) {
+            oracle.cleaned(start);
+        }
+        assertEquals(0, oracle.halfAborted());
+        assertEquals(Map.of(), pages.all);
+    }
+
+    /// A page whose transactions belong to others is not read when a session is over.
+    @Test
+    void onlyPagesOfTheSessionAreRead() {
+        Pages pages = new Pages();
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions(), pages.tiny(), Fault.NONE);
+        for (int session = 1; session <= 20; session++) {
+            for (int count = 0; count < 80; count++) {
+                oracle.resolve(oracle.begin(session));
+            }
+        }
+        long before = oracle.spilledReads();
+        assertEquals(0, oracle.expire(3));
+        long read = oracle.spilledReads() - before;
+        assertTrue(read >= 9 && read <= 12, read + " pages");
+        oracle.expire(3);
+        assertTrue(oracle.spilledReads() - before - read <= 4, "those that it has left are not looked at again");
+        long mark = oracle.begin(30);
+        long forgotten = 0;
+        for (long from = 1; from <= mark; ) {
+            StatusOracle.Swept part = oracle.swept(mark, from, 1000);
+            forgotten += part.forgotten();
+            from = part.next();
+        }
+        assertEquals(80, forgotten);
+        assertEquals(19 * 80, oracle.halfAborted());
     }
 
     @Property(tries = 40)

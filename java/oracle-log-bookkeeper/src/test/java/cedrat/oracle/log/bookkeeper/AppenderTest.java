@@ -118,8 +118,9 @@ class AppenderTest {
         appender.settle();
         assertEquals(List.of(1L, 2L, 4L), told.acknowledged(), "K3: the closed ledger holds them");
         assertEquals(List.of(5L, 6L, 7L), ledgers.entries(2), "K3: each is in one ledger, in its order");
-        ledgers.refuse(1, 4); // that one is asked no more
+        ledgers.refuse(1, 4); // whatever is heard of that one now
         appender.settle();
+        assertEquals(4, told.newest(), "K3: that ledger is asked no more");
         ledgers.acknowledge(2, 0, 3);
         assertEquals(7, told.newest());
         assertFalse(told.toldTooMuch());
