@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use adya::history::Mop;
 use adya::{History, Opts, Valid, Workload, check};
 
 const NOT: &str = "not-";
@@ -33,8 +34,9 @@ impl<'n> Expectation<'n> {
             return Err(format!("nobody knows the model {}", self.model));
         }
         let history = History::from_json(history).map_err(|wrong| wrong.to_string())?;
-        let options = Opts { models: vec![self.model.into()], ..Opts::default() };
-        let report = check(&history, Workload::ListAppend, &options);
+        // Who changes an account reads it first, and so it is known which value came behind which.
+        let options = Opts { models: vec![self.model.into()], wfr_keys: true, ..Opts::default() };
+        let report = check(&history, workload(&history), &options);
         let found = format!("{} lines, {:?}", history.ops.len(), report.anomaly_types);
         match report.valid {
             Valid::Unknown => Err(format!("nothing can be said: {found}")),
@@ -47,6 +49,16 @@ impl<'n> Expectation<'n> {
                 Err(format!("it is not {}: {found}\n{}", self.model, explanations.join("\n")))
             }
         }
+    }
+}
+
+/// Rows hold lists that grow, or values that are overwritten.
+fn workload(history: &History) -> Workload {
+    let mut operations = history.ops.iter().flat_map(|op| &op.value);
+    if operations.any(|operation| matches!(operation, Mop::Write { .. })) {
+        Workload::RwRegister
+    } else {
+        Workload::ListAppend
     }
 }
 
@@ -125,6 +137,33 @@ mod tests {
             ("not-anything-known", false),
         ] {
             assert_eq!(Expectation::named(expectation).judge(SKEW).is_ok(), is_right, "{expectation}");
+        }
+    }
+
+    const LOST_UPDATE: &str = r#"
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"ok","process":0,"value":[["w","x",1]]}
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"invoke","process":1,"value":[]}
+        {"type":"ok","process":0,"value":[["r","x",1],["w","x",2]]}
+        {"type":"ok","process":1,"value":[["r","x",1],["w","x",3]]}
+    "#;
+
+    /// Half of one that changes two rows.
+    const HALF: &str = r#"
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"ok","process":0,"value":[["w","x",1],["w","y",1]]}
+        {"type":"invoke","process":0,"value":[]}
+        {"type":"ok","process":0,"value":[["r","x",1],["w","x",2],["r","y",1],["w","y",2]]}
+        {"type":"invoke","process":1,"value":[]}
+        {"type":"ok","process":1,"value":[["r","x",2],["r","y",1]]}
+    "#;
+
+    #[test]
+    fn registers_are_judged_too() {
+        let right = LOST_UPDATE.replace(r#"["r","x",1],["w","x",3]"#, r#"["r","x",2],["w","x",3]"#);
+        for (history, is_right) in [(right.as_str(), true), (LOST_UPDATE, false), (HALF, false)] {
+            assert_eq!(Expectation::named("strong-snapshot-isolation").judge(history).is_ok(), is_right, "{history}");
         }
     }
 

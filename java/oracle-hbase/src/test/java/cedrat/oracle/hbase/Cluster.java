@@ -1,8 +1,7 @@
 package cedrat.oracle.hbase;
 
-import cedrat.services.FreePorts;
 import cedrat.services.HBase;
-import cedrat.services.Hdfs;
+import cedrat.services.HBaseCluster;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -48,8 +47,8 @@ final class Cluster {
         return configuration.getInt("hbase.zookeeper.property.clientPort", 0);
     }
 
-    /// Kills a region server, and has it missed at once: removes its node from ZooKeeper, as HBase's own script
-    /// does for a server that has ended. Else it is missed when its session is over.
+    /// Kills a region server, and has it missed at once: removes its node from ZooKeeper, as HBase's own
+    /// script does for a server that has ended. Else it is missed when its session is over.
     void killRegionServer(int number) throws Exception {
         String port = "," + hbase.regionServerPort(number) + ",";
         hbase.regionServer(number).kill();
@@ -68,17 +67,13 @@ final class Cluster {
     private static Cluster start() {
         try {
             Path folder = Files.createTempDirectory("cedrat-hbase");
-            cedrat.services.ZooKeeper zooKeeper =
-                    cedrat.services.ZooKeeper.start(folder.resolve("zookeeper"), FreePorts.next());
-            Hdfs hdfs = Hdfs.start(folder.resolve("hdfs"), Hdfs.Ports.free());
-            HBase hbase = HBase.start(folder.resolve("hbase"), zooKeeper, hdfs, HBase.Ports.free(2));
+            HBaseCluster cluster = HBaseCluster.start(folder, 2);
             Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-                hbase.close();
-                hdfs.close();
-                zooKeeper.close();
+                cluster.close();
                 remove(folder);
             }));
-            return new Cluster(hbase, configuration(zooKeeper.port()));
+            return new Cluster(
+                    cluster.hbase(), configuration(cluster.zooKeeper().port()));
         } catch (IOException problem) {
             throw new IllegalStateException(problem);
         }

@@ -101,6 +101,11 @@ class ForeignTest {
         message = assertThrows(TableException.class, () -> tables.create("rows", Granularity.CELL, List.of("f")))
                 .getMessage();
         assertTrue(message.contains("conflicts are by row"), message);
+        message = assertThrows(
+                        TableException.class,
+                        () -> tables.create("rows", Granularity.ROW, true, List.of("f"), List.of()))
+                .getMessage();
+        assertTrue(message.contains("serialisable transactions may not scan it"), message);
     }
 
     /// What HBase refuses has had no effect: the transaction is forgotten at once.

@@ -1,6 +1,7 @@
 package cedrat.oracle.hbase;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -26,9 +27,13 @@ class SchemaTest {
     void whatIsMadeHereIsTaken() {
         assertEquals(Granularity.CELL, Schema.check(RIGHT));
         assertEquals(Granularity.ROW, Schema.check(Schema.descriptor(NAME, Granularity.ROW, false, List.of("f", "g"))));
-        assertThrows(
-                IllegalArgumentException.class,
-                () -> Schema.descriptor(NAME, Granularity.ROW, false, List.of(Schema.PENDING)));
+        assertFalse(Schema.checksScans(RIGHT));
+        assertTrue(Schema.checksScans(Schema.descriptor(NAME, Granularity.ROW, true, List.of("f"))));
+        String refused = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> Schema.descriptor(NAME, Granularity.ROW, false, List.of(Schema.PENDING)))
+                .getMessage();
+        assertTrue(refused.contains("that of the markers"), refused);
     }
 
     private static void isRefused(TableDescriptor table, String alter) {

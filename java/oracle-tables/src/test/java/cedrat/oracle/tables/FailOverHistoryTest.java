@@ -74,9 +74,8 @@ class FailOverHistoryTest {
                 List<Thread> clients = new ArrayList<>();
                 for (int number = 0; number < CLIENTS; number++) {
                     int client = number;
-                    clients.add(Thread.ofPlatform()
-                            .daemon()
-                            .start(() -> run(client, options, store.tables(), isolation)));
+                    clients.add(
+                            Thread.ofPlatform().daemon().start(() -> run(client, options, store.tables(), isolation)));
                 }
                 await(SOME_COMMITS);
                 if (sleeps) {

@@ -54,6 +54,19 @@ public final class History {
         return all.size() - committed();
     }
 
+    /// How many of these have aborted though nobody had committed a row of theirs since they began: the
+    /// oracle had forgotten so many rows meanwhile that it could not know.
+    public long abortedAlone(Set<Long> aborted) {
+        Map<String, Long> newest = new HashMap<>();
+        for (Transaction each : all) {
+            each.writes.forEach(row -> newest.merge(row, each.commit, Math::max));
+        }
+        return all.stream()
+                .filter(each -> aborted.contains(each.start))
+                .filter(each -> each.writes.stream().noneMatch(row -> newest.get(row) > each.start))
+                .count();
+    }
+
     /// Fails if what was recorded is not snapshot isolation.
     public void check() {
         Set<Long> timestamps = new HashSet<>();

@@ -68,7 +68,13 @@ public final class Main implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    Main() {}
+    private final Witness witness;
+    private final Class<?> program;
+
+    private Main(Witness witness, Class<?> program) {
+        this.witness = witness;
+        this.program = program;
+    }
 
     /// Runs the command.
     public static void main(String[] arguments) {
@@ -76,7 +82,12 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(String... arguments) {
-        return new CommandLine(new Main()).execute(arguments);
+        return run(Witness.NOBODY, Main.class, arguments);
+    }
+
+    /// The same, with a witness of what this process does, and clients that are processes of another program.
+    static int run(Witness witness, Class<?> program, String... arguments) {
+        return new CommandLine(new Main(witness, program)).execute(arguments);
     }
 
     @Override
@@ -88,7 +99,8 @@ public final class Main implements Callable<Integer> {
             if (oracle == null) {
                 throw new ParameterException(spec.commandLine(), "--hbase needs --oracle");
             }
-            Processes processes = new Processes(servers(), address(hbase), clients, transfers, accounts, seed);
+            Processes processes = new Processes(
+                    servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {

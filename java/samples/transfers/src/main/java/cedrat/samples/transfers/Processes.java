@@ -31,13 +31,17 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 /// @param transfersEach so many transfers of each
 /// @param accounts so many in each table
 /// @param seed chance begins here
+/// @param witness is told of what this process does
+/// @param program what a client runs: a class with a `main` that takes this command's arguments
 record Processes(
         List<InetSocketAddress> servers,
         InetSocketAddress zooKeeper,
         int clients,
         int transfersEach,
         int accounts,
-        long seed) {
+        long seed,
+        Witness witness,
+        Class<?> program) {
     private static final String NAMESPACE = "transfers";
     private static final String IN_A_COMMIT = "in a commit";
 
@@ -58,7 +62,7 @@ record Processes(
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
             TransactionManager manager = new TransactionManager(oracle, tables);
-            Accounts all = new Accounts(tables, accounts);
+            Accounts all = new Accounts(tables, accounts, witness);
             all.open(manager);
             for (int number = 0; number < clients; number++) {
                 processes.add(start(number));
@@ -107,7 +111,7 @@ record Processes(
                 "--sun-misc-unsafe-memory-access=allow",
                 "-cp",
                 System.getProperty("java.class.path"),
-                Main.class.getName(),
+                program.getName(),
                 "--oracle",
                 servers.stream().map(Processes::address).collect(Collectors.joining(",")),
                 "--hbase",
@@ -153,7 +157,7 @@ record Processes(
         try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
                 HBaseTables tables = tables(oracle)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
-            Accounts all = new Accounts(tables, accounts);
+            Accounts all = new Accounts(tables, accounts, witness);
             for (int count = 0; count < (dies ? transfersEach / 2 : transfersEach); count++) {
                 all.transferSome(manager, random);
             }
@@ -174,7 +178,7 @@ record Processes(
             }
         });
         try (Transaction last = new TransactionManager(oracle, staying).begin(Isolation.SNAPSHOT)) {
-            new Accounts(staying, accounts).emptyFirst(last);
+            new Accounts(staying, accounts, Witness.NOBODY).emptyFirst(last);
             last.commit();
         }
     }

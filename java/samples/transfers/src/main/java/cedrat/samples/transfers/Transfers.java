@@ -32,7 +32,8 @@ final class Transfers {
     /// @param totals how often all balances were added up while they were made
     /// @param wrong how often the total was not what it had been in the beginning
     /// @param removed how many rows of the client that died were removed
-    /// @param versions how many versions are left when all is cleaned and pruned; one for each account
+    /// @param versions how many versions are left when all is cleaned and pruned; two for each account, one
+    ///     for each of its columns
     record Report(long transfers, long totals, long wrong, long removed, long versions) {}
 
     private final List<InetSocketAddress> servers;
@@ -56,7 +57,7 @@ final class Transfers {
         seeds = new SplittableRandom(seed);
         store.create(Accounts.CURRENT, Granularity.ROW);
         store.create(Accounts.SAVINGS, Granularity.ROW);
-        this.accounts = new Accounts(tables, accounts);
+        this.accounts = new Accounts(tables, accounts, Witness.NOBODY);
     }
 
     // ---- those who use it

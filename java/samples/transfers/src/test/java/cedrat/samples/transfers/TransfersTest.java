@@ -22,7 +22,7 @@ class TransfersTest {
             assertTrue(report.totals() > 2);
             assertEquals(0, report.wrong());
             assertEquals(1, report.removed(), "it died between two rows");
-            assertEquals(10, report.versions());
+            assertEquals(20, report.versions(), "two of each account");
         }
     }
 
