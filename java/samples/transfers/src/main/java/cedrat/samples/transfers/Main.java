@@ -99,8 +99,8 @@ public final class Main implements Callable<Integer> {
             if (oracle == null) {
                 throw new ParameterException(spec.commandLine(), "--hbase needs --oracle");
             }
-            Processes processes = new Processes(
-                    servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
+            Processes processes =
+                    new Processes(servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {
