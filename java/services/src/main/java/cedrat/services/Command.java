@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /// A Java program, and how it is to run.
 ///
@@ -55,6 +56,11 @@ public record Command(
 
     /// Starts it.
     public Service start() throws IOException {
+        return start(Map.of());
+    }
+
+    /// Starts it, with these variables beside those of this program's environment.
+    public Service start(Map<String, String> environment) throws IOException {
         Files.createDirectories(folder);
         List<String> words = new ArrayList<>();
         words.add(javaHome.resolve("bin/java").toString());
@@ -62,8 +68,9 @@ public record Command(
         words.addAll(List.of("-cp", classPath, main));
         words.addAll(arguments);
         Path log = folder.resolve("log");
-        Process process = new ProcessBuilder(words)
-                .directory(folder.toFile())
+        ProcessBuilder builder = new ProcessBuilder(words);
+        builder.environment().putAll(environment);
+        Process process = builder.directory(folder.toFile())
                 .redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()))
                 .redirectInput(ProcessBuilder.Redirect.from(Path.of("/dev/null").toFile()))

@@ -5,23 +5,58 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 
 /// Starts and stops all that the oracle and its tables stand on, and the oracle, as processes of this machine
-/// that outlive this command: `up DIR LIB` and `down DIR`.
+/// that outlive this command: `up DIR LIB LOG` and `down DIR`.
 ///
-/// `DIR` keeps the data of all. `LIB` is the folder with the jars and the library of `cedrat-oracle`. The
-/// file `DIR/processes` names what runs; it is written before `up` returns, whether it has succeeded or not.
+/// `DIR` keeps the data of all. `LIB` is the folder with the jars and the library of `cedrat-oracle`. `LOG`
+/// is where the oracle keeps its decisions: `embedded`, or `bookkeeper` with a second oracle that waits for
+/// its turn. The file `DIR/processes` names what runs; it is written before `up` returns, whether it has
+/// succeeded or not. `DIR/oracles` has the addresses of the oracles.
 public final class Main {
     private static final int ZOOKEEPER = 7281;
     private static final List<Integer> BOOKIES = List.of(7283, 7284, 7285);
     private static final Hdfs.Ports HDFS = new Hdfs.Ports(7290, 7291, 7292, 7293, 7294);
     private static final HBase.Ports HBASE = new HBase.Ports(7300, 7301, List.of(7302, 7303));
-    private static final int ORACLE = 7270;
+    private static final String ORACLE_PATH = "/cedrat/oracle";
+
+    /// Where oracles may keep their decisions.
+    private enum Log {
+        EMBEDDED(List.of(7270)),
+        BOOKKEEPER(List.of(7270, 7271));
+
+        final List<Integer> oracles;
+
+        Log(List<Integer> oracles) {
+            this.oracles = oracles;
+        }
+
+        String addresses() {
+            return oracles.stream().map(port -> "127.0.0.1:" + port).collect(Collectors.joining(","));
+        }
+
+        @Override
+        public String toString() {
+            return name().toLowerCase(Locale.ROOT);
+        }
+
+        /// @throws IOException if there is none of this name
+        static Log of(String name) throws IOException {
+            return Arrays.stream(values())
+                    .filter(log -> log.toString().equals(name))
+                    .findFirst()
+                    .orElseThrow(
+                            () -> new IOException("a log is one of " + Arrays.toString(values()) + ", not " + name));
+        }
+    }
 
     private static final long STOP_PATIENCE_S = 30;
 
@@ -35,13 +70,13 @@ public final class Main {
     /// Runs the command.
     public static void main(String[] arguments) {
         try {
-            if (arguments.length == 3 && arguments[0].equals("up")) {
+            if (arguments.length == 4 && arguments[0].equals("up")) {
                 new Main(Path.of(arguments[1]).toAbsolutePath())
-                        .up(Path.of(arguments[2]).toAbsolutePath());
+                        .up(Path.of(arguments[2]).toAbsolutePath(), Log.of(arguments[3]));
             } else if (arguments.length == 2 && arguments[0].equals("down")) {
                 new Main(Path.of(arguments[1]).toAbsolutePath()).down();
             } else {
-                System.err.println("services: `up DIR LIB` or `down DIR`");
+                System.err.println("services: `up DIR LIB LOG` or `down DIR`");
                 System.exit(2);
             }
         } catch (IOException problem) {
@@ -72,12 +107,14 @@ public final class Main {
         return start.map(Instant::toString).orElse("?");
     }
 
-    private void up(Path lib) throws IOException {
-        int count = 1 + BOOKIES.size() + 2 + 1 + HBASE.regionServers().size() + 1;
+    private void up(Path lib, Log log) throws IOException {
+        checkIsOf(log);
+        int count = 1 + BOOKIES.size() + 2 + 1 + HBASE.regionServers().size() + log.oracles.size();
         if (running().size() != count) {
             down();
+            Files.writeString(folder.resolve("oracles"), log.addresses());
             try {
-                start(lib);
+                start(lib, log);
             } catch (IOException problem) {
                 remember();
                 down();
@@ -86,10 +123,24 @@ public final class Main {
             remember();
             started.forEach(Service::outlive);
         }
-        tell();
+        tell(log);
     }
 
-    private void start(Path lib) throws IOException {
+    /// Tables have the timestamps of one oracle, and an oracle with another log would begin again at 1.
+    private void checkIsOf(Log log) throws IOException {
+        Path file = folder.resolve("log");
+        if (Files.exists(file)) {
+            String before = Files.readString(file).strip();
+            if (!before.equals(log.toString())) {
+                throw new IOException("the tables in " + folder + " have timestamps of an oracle with --log " + before
+                        + ": name that one, or run `./x oracle down`, remove the folder, and begin anew");
+            }
+        }
+        Files.createDirectories(folder);
+        Files.writeString(file, log + "\n");
+    }
+
+    private void start(Path lib, Log log) throws IOException {
         ZooKeeper zooKeeper = started(ZooKeeper.start(folder.resolve("zookeeper"), ZOOKEEPER));
         Path format = folder.resolve("format");
         if (!Files.exists(format)) {
@@ -108,9 +159,25 @@ public final class Main {
         for (Bookie bookie : bookies) {
             bookie.awaitReady(zooKeeper);
         }
+        for (int port : log.oracles) {
+            boolean isFirst = port == log.oracles.getFirst();
+            Service oracle = oracle(lib, log, port, zooKeeper);
+            oracle.awaitReady(() -> isFirst
+                    ? FreePorts.isTaken(port)
+                    : zooKeeper.ephemeralsBelow(ORACLE_PATH + "/election") == log.oracles.size());
+        }
+    }
+
+    private Service oracle(Path lib, Log log, int port, ZooKeeper zooKeeper) throws IOException {
+        Path own = folder.resolve(log == Log.EMBEDDED ? "oracle" : "oracle-" + port);
+        List<String> arguments = new ArrayList<>(List.of("serve", "--port", "" + port, "--log", log.toString()));
+        arguments.addAll(
+                log == Log.EMBEDDED
+                        ? List.of("--data", own.resolve("data").toString())
+                        : List.of("--zookeeper", zooKeeper.address(), "--path", ORACLE_PATH));
         Service oracle = Command.of(
-                        "the oracle",
-                        folder.resolve("oracle"),
+                        "the oracle on port " + port,
+                        own,
                         List.of(
                                 "-Xmx512m",
                                 "-XX:+UseSerialGC",
@@ -119,17 +186,10 @@ public final class Main {
                                 "-Dcedrat.library=" + lib.resolve("libcedrat.so")),
                         lib + "/*",
                         "cedrat.oracle.server.Main",
-                        List.of(
-                                "serve",
-                                "--port",
-                                "" + ORACLE,
-                                "--log",
-                                "embedded",
-                                "--data",
-                                folder.resolve("oracle/data").toString()))
+                        arguments)
                 .start();
         started.add(oracle);
-        oracle.awaitReady(() -> FreePorts.isTaken(ORACLE));
+        return oracle;
     }
 
     private ZooKeeper started(ZooKeeper zooKeeper) {
@@ -147,14 +207,15 @@ public final class Main {
         Files.write(folder.resolve("processes"), lines);
     }
 
-    private static void tell() {
+    private static void tell(Log log) {
         System.out.printf(
-                "oracle       127.0.0.1:%d (the embedded log)%n"
+                "oracle       %s (--log %s)%n"
                         + "ZooKeeper    127.0.0.1:%d%n"
                         + "bookies      127.0.0.1:%s%n"
                         + "HDFS         hdfs://127.0.0.1:%d, pages at http://127.0.0.1:%d%n"
                         + "HBase        its quorum is the ZooKeeper; master 127.0.0.1:%d, region servers 127.0.0.1:%s%n",
-                ORACLE,
+                log.addresses(),
+                log,
                 ZOOKEEPER,
                 BOOKIES,
                 HDFS.nameNode(),

@@ -643,9 +643,7 @@ public final class Pipeline<T> {
         ErrorCode code = reader.errorCode();
         String text = reader.errorText();
         if ((reader.flags() & Protocol.FLAG_CLOSING) != 0) {
-            // An expired session may begin anew. Whatever else the server closes a connection for would
-            // happen again.
-            if (code != ErrorCode.EXPIRED) {
+            if (!isOfTheConnection(code)) {
                 close(new ClientClosedException("the oracle refuses this client: " + text, null));
             }
             return true;
@@ -656,6 +654,14 @@ public final class Pipeline<T> {
         }
         fail(slot, new RefusedException(code, text, null));
         return true;
+    }
+
+    /// Whether another connection may fare better: an expired session begins anew; a hello that came too
+    /// late, as this program or the network was slow, may be in time; and it was a connection of this
+    /// client's own, which it had left and which was slow, that has taken over the session. All else would
+    /// happen again.
+    private static boolean isOfTheConnection(ErrorCode code) {
+        return code == ErrorCode.EXPIRED || code == ErrorCode.HELLO || code == ErrorCode.TAKEN_OVER;
     }
 
     private void tell(Runnable told) {

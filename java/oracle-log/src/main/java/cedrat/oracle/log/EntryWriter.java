@@ -29,7 +29,11 @@ import java.util.Arrays;
 /// commit timestamp less the start timestamp; `start` is `before` less the start timestamp, twice, or where
 /// that is negative twice the difference less one. `wrote` follows the `committed` whose keys it has.
 ///
-/// An entry without decisions says how far timestamps were given out. For one thread at a time.
+/// An entry without decisions says how far timestamps were given out.
+///
+/// What is decided on one request may be of any length: with a session a million transactions may abort. So
+/// that an entry is not ([#whenFull]), whoever closes entries is asked for another in between. For one thread
+/// at a time.
 public final class EntryWriter implements Decisions {
     static final byte VERSION = 1;
     static final byte COMMITTED = 1;
@@ -46,6 +50,8 @@ public final class EntryWriter implements Decisions {
     private int length;
     private long before;
     private long base;
+    private int fullBytes = Integer.MAX_VALUE;
+    private Runnable full = () -> {};
 
     /// An entry that has to be begun.
     public EntryWriter() {}
@@ -58,6 +64,14 @@ public final class EntryWriter implements Decisions {
         bytes[0] = VERSION;
         LONG.set(bytes, BEFORE_AT, newest);
         length = HEADER_BYTES;
+    }
+
+    /// From now on an entry of so many bytes is full: `full` closes it, does with it what is to be done, and
+    /// begins another. It is called in front of a decision on one transaction, but not of a commit, whose
+    /// timestamp is given out already: of these a request has one, and is no longer than a frame.
+    public void whenFull(int bytes, Runnable full) {
+        fullBytes = bytes;
+        this.full = full;
     }
 
     /// Closes the entry, when `newest` is the newest timestamp that was given out.
@@ -126,6 +140,9 @@ public final class EntryWriter implements Decisions {
     }
 
     private void putStart(byte kind, long start) {
+        if (length >= fullBytes) {
+            full.run();
+        }
         need(1 + VARINT_BYTES_MAX);
         bytes[length++] = kind;
         long age = before - start;

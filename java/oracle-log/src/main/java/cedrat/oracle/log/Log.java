@@ -31,6 +31,10 @@ import java.io.IOException;
 /// has one more than the one before, and those that are appended go on behind the last that was replayed.
 /// The next opening counts anew.
 public interface Log extends AutoCloseable {
+    /// An entry has so many bytes at most. Every log takes those: BookKeeper, which takes the least, has a
+    /// limit of 5 MiB for an entry with what belongs to it.
+    int ENTRY_BYTES_MAX = 4 << 20;
+
     /// Told what the log keeps, when it is opened.
     interface Replay {
         /// An entry: `length` bytes from `from` on, which are overwritten when this returns.
@@ -56,6 +60,14 @@ public interface Log extends AutoCloseable {
     /// @throws DamagedEntryException as `replay` does
     void open(Replay replay, Listener listener) throws IOException, DamagedEntryException;
 
+    /// Refuses an entry that is too long.
+    static void checkLength(int length) {
+        if (length > ENTRY_BYTES_MAX) {
+            throw new IllegalArgumentException(
+                    "an entry of " + length + " bytes; " + ENTRY_BYTES_MAX + " are possible");
+        }
+    }
+
     /// How many appends may usefully be under way at a time. Who appends more waits no shorter.
     int appendsMax();
 
@@ -64,6 +76,7 @@ public interface Log extends AutoCloseable {
     /// acknowledged: the listener hears why.
     ///
     /// @return the entry's number
+    /// @throws IllegalArgumentException if it is longer than [#ENTRY_BYTES_MAX]; nothing was appended
     /// @throws IllegalStateException if the log is not open, nor failed
     long append(byte[] bytes, int from, int length);
 

@@ -1,5 +1,6 @@
 package cedrat.oracle.log;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Objects;
 
@@ -42,4 +43,11 @@ public interface SharedLogs {
 
     /// A fresh log.
     Log make(Place place);
+
+    /// Replays what is known to be kept of a log, which whoever has it goes on having: he does not notice.
+    /// What he appends meanwhile, and the last entries before, may be missing.
+    ///
+    /// @throws IOException if there is none, or it cannot be read
+    /// @throws DamagedEntryException as `replay` does
+    void read(Place place, Log.Replay replay) throws IOException, DamagedEntryException;
 }

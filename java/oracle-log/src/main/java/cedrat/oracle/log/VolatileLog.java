@@ -27,6 +27,7 @@ public final class VolatileLog implements Log {
     @Override
     public long append(byte[] bytes, int from, int length) {
         checkOpen();
+        Log.checkLength(length);
         appended++;
         listener.acknowledged(appended);
         return appended;

@@ -203,6 +203,55 @@ class EntryTest {
         }
     }
 
+    /// Entries that follow each other where one would be too long tell the same as that one.
+    @Property(tries = 50)
+    void entriesOfABoundedLengthTellTheSame(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+        SplittableRandom random = new SplittableRandom(seed);
+        int bound = random.nextInt(EntryWriter.HEADER_BYTES + 1, 200);
+        Told written = new Told();
+        Told read = new Told();
+        EntryReader reader = new EntryReader();
+        EntryWriter writer = new EntryWriter();
+        long[] newest = {1};
+        List<byte[]> entries = new ArrayList<>();
+        Runnable close = () -> {
+            writer.close(newest[0]);
+            entries.add(Arrays.copyOf(writer.bytes(), writer.length()));
+            writer.begin(newest[0]);
+        };
+        writer.whenFull(bound, close);
+        writer.begin(newest[0]);
+        for (int count = random.nextInt(300); count > 0; count--) {
+            newest[0] += random.nextInt(3);
+            long start = random.nextLong(1, newest[0] + 1);
+            switch (random.nextInt(4)) {
+                case 0 -> both(written, writer, to -> to.aborted(start));
+                case 1 -> both(written, writer, to -> to.ended(start));
+                case 2 -> both(written, writer, to -> to.forgotten(start));
+                default -> {
+                    Rows rows = new Rows();
+                    rows.add(random.nextLong());
+                    long commit = ++newest[0];
+                    both(written, writer, to -> to.committed(start, commit, rows));
+                }
+            }
+        }
+        close.run();
+        long before = 1;
+        for (byte[] entry : entries) {
+            reader.open(entry, 0, entry.length);
+            assertEquals(before, reader.before(), "each goes on where the one before has ended");
+            reader.tell(read);
+            before = reader.newest();
+        }
+        assertEquals(written.all, read.all);
+        int commits = (int) written.all.stream()
+                .filter(told -> told.startsWith("committed"))
+                .count();
+        int longest = entries.stream().mapToInt(entry -> entry.length).max().orElseThrow();
+        assertTrue(commits > 0 || longest < bound + 1 + EntryBytes.VARINT_BYTES_MAX, longest + " bytes");
+    }
+
     @Test
     void keysOfNoCommitAreRefused() throws DamagedEntryException {
         EntryWriter writer = new EntryWriter();

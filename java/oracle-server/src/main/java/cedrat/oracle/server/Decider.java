@@ -212,7 +212,9 @@ final class Decider {
                 }
             }
             case Protocol.COMMIT -> {
-                if (isGivenOut(connection, request.start())) {
+                if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(request.start()) > 0) {
+                    value(connection, StatusOracle.ABORTED);
+                } else if (isGivenOut(connection, request.start())) {
                     readKeys();
                     value(
                             connection,

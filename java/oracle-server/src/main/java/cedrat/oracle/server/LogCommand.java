@@ -1,7 +1,6 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.Log;
 import java.io.BufferedOutputStream;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
@@ -37,7 +36,8 @@ final class LogCommand implements Callable<Integer> {
     @Command(
             name = "dump",
             mixinStandardHelpOptions = true,
-            description = "Shows each entry of a log, and what was decided in it. No server may have it open.",
+            description =
+                    "Shows each entry of a log, and what was decided in it. With --log embedded, no server may have it open. A log in BookKeeper is shown up to what is known to be acknowledged, while its servers go on.",
             exitCodeListHeading = "Exit codes:%n",
             exitCodeList = {
                 "0:all of it was shown",
@@ -55,11 +55,12 @@ final class LogCommand implements Callable<Integer> {
 
         @Override
         public Integer call() {
-            Log shown = log.existing();
             FileOutputStream standard = new FileOutputStream(FileDescriptor.out);
             PrintStream out = new PrintStream(new BufferedOutputStream(standard), false, StandardCharsets.UTF_8);
             try {
-                show(shown, out);
+                LogDump dump = new LogDump(out, isJson);
+                log.read(dump);
+                dump.end();
                 return 0;
             } catch (IOException | DamagedEntryException problem) {
                 out.flush();
@@ -69,24 +70,5 @@ final class LogCommand implements Callable<Integer> {
                 out.flush();
             }
         }
-
-        private void show(Log shown, PrintStream out) throws IOException, DamagedEntryException {
-            LogDump dump = new LogDump(out, isJson);
-            try {
-                shown.open(dump, new Deaf());
-                dump.end();
-            } finally {
-                shown.close();
-            }
-        }
-    }
-
-    /// Nothing is appended, so nothing is acknowledged.
-    private static final class Deaf implements Log.Listener {
-        @Override
-        public void acknowledged(long number) {}
-
-        @Override
-        public void failed(Exception cause) {}
     }
 }

@@ -1,9 +1,11 @@
 package cedrat.oracle.server;
 
+import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.log.embedded.EmbeddedLog;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -101,22 +103,31 @@ final class LogOptions {
         };
     }
 
-    /// A log that is there already; none is made.
-    Log existing() {
+    /// Replays what a log keeps that is there already; none is made. One in BookKeeper stays with the server
+    /// that has it.
+    void read(Log.Replay replay) throws IOException, DamagedEntryException {
         switch (kind) {
             case NONE ->
                 throw new ParameterException(spec.commandLine(), "--log none keeps nothing that could be shown");
-            case BOOKKEEPER ->
-                throw new ParameterException(
-                        spec.commandLine(), "--log bookkeeper: to open it is to take it from the server that has it");
+            case BOOKKEEPER -> sharedLogs().read(place("reads"), replay);
             case EMBEDDED -> {
                 if (!Files.isDirectory(data())) {
                     throw new ParameterException(spec.commandLine(), "there is no directory " + data);
                 }
-                return embedded();
+                try (Log log = embedded()) {
+                    log.open(replay, new Deaf());
+                }
             }
         }
-        throw new AssertionError(kind);
+    }
+
+    /// Nothing is appended, so nothing is acknowledged.
+    private static final class Deaf implements Log.Listener {
+        @Override
+        public void acknowledged(long number) {}
+
+        @Override
+        public void failed(Exception cause) {}
     }
 
     private Log embedded() {
@@ -124,18 +135,29 @@ final class LogOptions {
     }
 
     private Log shared(String server) {
+        Log shared = sharedLogs().make(place(server));
+        System.err.println("cedrat-oracle: waits for its turn");
+        return shared;
+    }
+
+    private SharedLogs sharedLogs() {
+        return ServiceLoader.load(SharedLogs.class)
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "the jars of oracle-log-bookkeeper are not on the class path"));
+    }
+
+    private SharedLogs.Place place(String server) {
         if (zooKeeper == null) {
             throw new ParameterException(
                     spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, which knows the bookies");
         }
-        SharedLogs logs = ServiceLoader.load(SharedLogs.class)
-                .findFirst()
-                .orElseThrow(() -> new ParameterException(
-                        spec.commandLine(), "the jars of oracle-log-bookkeeper are not on the class path"));
         Duration session = Duration.ofMillis(zooKeeperSessionMs);
-        Log shared = logs.make(new SharedLogs.Place(zooKeeper, path, session, ledgerBytesMax, server));
-        System.err.println("cedrat-oracle: waits for its turn");
-        return shared;
+        try {
+            return new SharedLogs.Place(zooKeeper, path, session, ledgerBytesMax, server);
+        } catch (IllegalArgumentException nonsense) {
+            throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
+        }
     }
 
     private Path data() {

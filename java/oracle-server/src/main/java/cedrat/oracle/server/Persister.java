@@ -4,6 +4,7 @@ import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SnapshotRule;
 import cedrat.oracle.log.SnapshotWriter;
+import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Buffers;
 import io.netty.channel.Channel;
@@ -23,6 +24,8 @@ import java.util.function.Consumer;
 /// - D4  After a failed append nothing is answered any more, and the server stops.
 /// - D5  While there is something to append, the log is bounded: each batch is followed by one part of the
 ///   snapshot that is due, if one is, and what the acknowledged ones make needless is forgotten (O5).
+/// - D6  An entry is no longer than a log takes: what is decided on one request, or when a session expires,
+///   may fill several. Replies are released by the last of them.
 ///
 /// Lives on the decide thread, but for what the log calls.
 final class Persister implements Log.Listener {
@@ -30,7 +33,12 @@ final class Persister implements Log.Listener {
     private static final int BATCH_REQUESTS_MAX = 1 << 12;
 
     /// A batch whose entry has so many bytes is full.
-    private static final int BATCH_BYTES_MAX = 256 << 10;
+    static final int BATCH_BYTES_MAX = 256 << 10;
+
+    /// An entry is never longer: it was no full batch when the newest request was decided, of which either
+    /// all decisions but a commit fit several entries, or the commit is no longer than its frame; but for
+    /// some lengths, which take a byte more.
+    static final int ENTRY_BYTES_MAX = BATCH_BYTES_MAX + Protocol.FRAME_BYTES_MAX + 1024;
 
     private static final int SPARE_BATCHES_MAX = 16;
 
@@ -84,6 +92,7 @@ final class Persister implements Log.Listener {
         this.stop = stop;
         this.fault = fault;
         snapshot = new SnapshotWriter(oracle);
+        entry.whenFull(BATCH_BYTES_MAX, this::appendFull);
     }
 
     /// The log was replayed: decisions may come. `released` is called when there may be room again.
@@ -178,7 +187,17 @@ final class Persister implements Log.Listener {
         release();
     }
 
+    /// D6. What was decided so far goes to the log, ahead of what is decided on the same request.
+    private void appendFull() {
+        entry.close(oracle.newest());
+        if (!stopped) {
+            append(entry.bytes(), entry.length());
+        }
+        entry.begin(oracle.newest());
+    }
+
     private void append(byte[] bytes, int length) {
+        assert length <= ENTRY_BYTES_MAX : "D6";
         rule.entry(length);
         logBytes += length;
         long number = log.append(bytes, 0, length);

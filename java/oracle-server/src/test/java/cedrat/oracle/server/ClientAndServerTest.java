@@ -19,10 +19,14 @@ import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
+import java.io.IOException;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -235,6 +239,49 @@ class ClientAndServerTest {
                 assertEquals(next.getPort(), successor.address().getPort());
                 assertInstanceOf(Committed.class, commit.get(200, TimeUnit.SECONDS));
             }
+        }
+    }
+
+    /// A server that refuses everybody for this reason, once for each that connects.
+    private static ServerSocket refusing(ErrorCode code) throws IOException {
+        ServerSocket socket = new ServerSocket(0, 10, InetAddress.getLoopbackAddress());
+        FrameWriter refusal = new FrameWriter(64);
+        refusal.error(0, Protocol.FLAG_CLOSING, code, "so");
+        Thread.ofPlatform().daemon().start(() -> {
+            while (!socket.isClosed()) {
+                try (Socket client = socket.accept()) {
+                    client.getInputStream().read();
+                    client.getOutputStream().write(refusal.bytes(), 0, refusal.length());
+                    client.shutdownOutput();
+                    client.getInputStream().transferTo(OutputStream.nullOutputStream());
+                } catch (IOException gone) {
+                    // the client, or this
+                }
+            }
+        });
+        return socket;
+    }
+
+    /// C1: also a connection that was refused is one that was lost, where another may fare better.
+    @Test
+    void aClientWhoseConnectionIsRefusedConnectsAgain() throws Exception {
+        for (ErrorCode code : List.of(ErrorCode.EXPIRED, ErrorCode.HELLO, ErrorCode.TAKEN_OVER)) {
+            try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
+                    ServerSocket refusing = refusing(code);
+                    OracleClient client = OracleClient.open(
+                            ClientOptions.of((InetSocketAddress) refusing.getLocalSocketAddress(), server.address())
+                                    .withPatience(Duration.ofMinutes(2)))) {
+                assertInstanceOf(Committed.class, client.commit(client.begin(), 5), code.toString());
+            }
+        }
+    }
+
+    @Test
+    void aClientThatIsRefusedForGoodEnds() throws Exception {
+        try (ServerSocket refusing = refusing(ErrorCode.VERSION);
+                OracleClient client =
+                        OracleClient.open(ClientOptions.of((InetSocketAddress) refusing.getLocalSocketAddress()))) {
+            assertThrows(ClientClosedException.class, client::begin);
         }
     }
 

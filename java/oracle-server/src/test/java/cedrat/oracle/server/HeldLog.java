@@ -46,6 +46,7 @@ final class HeldLog implements Log {
 
     @Override
     public synchronized long append(byte[] bytes, int from, int length) {
+        Log.checkLength(length);
         byte[] entry = new byte[length];
         System.arraycopy(bytes, from, entry, 0, length);
         entries.add(entry);

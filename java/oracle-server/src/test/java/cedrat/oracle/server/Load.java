@@ -22,13 +22,27 @@ import java.util.SplittableRandom;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 
 /// Clients that read and write few rows of a table in memory, until they are told to end.
+///
+/// Some kinds of clients are wrong: to see that it is found.
 final class Load implements AutoCloseable {
     private static final int ROWS = 24;
     private static final int FOR_ALL_WHO_WAIT = 1 << 20;
 
+    /// What a client takes for the outcome of a commit.
+    enum Client {
+        /// What it hears.
+        HEARS,
+        /// If it hears nothing for a while, an abort.
+        GUESSES
+    }
+
+    private static final long A_WHILE_MS = 100;
+
     private final ClientOptions options;
+    private final Client kind;
     private final History history = new History();
     private final Map<Long, Queue<Long>> table = new ConcurrentHashMap<>();
     private final Map<StartTimestamp, Outcome> outcomes = new ConcurrentHashMap<>();
@@ -38,7 +52,12 @@ final class Load implements AutoCloseable {
     private volatile boolean ends;
 
     Load(ClientOptions options, int clients) {
+        this(options, clients, Client.HEARS);
+    }
+
+    Load(ClientOptions options, int clients, Client kind) {
         this.options = options;
+        this.kind = kind;
         for (int number = 0; number < clients; number++) {
             SplittableRandom random = new SplittableRandom(number);
             threads.add(Thread.ofPlatform().daemon().name("client-" + number).start(() -> run(random)));
@@ -75,7 +94,7 @@ final class Load implements AutoCloseable {
         }
         writes.forEach(row -> versions(row).add(start.value()));
         Outcome outcome =
-                oracle.commit(start, writes.stream().mapToLong(Long::longValue).toArray());
+                commit(oracle, start, writes.stream().mapToLong(Long::longValue).toArray());
         outcomes.put(start, outcome);
         if (outcome instanceof Committed(CommitTimestamp at)) {
             history.add(new History.Transaction(start.value(), at.value(), writes, reads));
@@ -85,6 +104,20 @@ final class Load implements AutoCloseable {
             writes.forEach(row -> versions(row).remove(start.value()));
             history.add(new History.Transaction(start.value(), 0, writes, reads));
         }
+    }
+
+    private Outcome commit(OracleClient oracle, StartTimestamp start, long[] rows) {
+        if (kind == Client.HEARS) {
+            return oracle.commit(start, rows);
+        }
+        return oracle.commitAsync(start, rows)
+                .completeOnTimeout(new Aborted(), A_WHILE_MS, TimeUnit.MILLISECONDS)
+                .join();
+    }
+
+    /// A transaction that another client has begun, and that has written nothing.
+    void began(StartTimestamp start) {
+        history.add(new History.Transaction(start.value(), 0, Set.of(), Map.of()));
     }
 
     private Queue<Long> versions(long row) {

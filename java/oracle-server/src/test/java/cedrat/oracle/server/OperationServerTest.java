@@ -232,6 +232,11 @@ class OperationServerTest {
         static volatile CompletableFuture<Log> turn;
 
         @Override
+        public void read(Place place, Log.Replay replay) {
+            throw new AssertionError("nobody reads it");
+        }
+
+        @Override
         public Log make(Place place) {
             return new Log() {
                 @Override

@@ -158,6 +158,19 @@ public abstract class ListHistoryContract {
         history.write("forget-scans", SNAPSHOT, "not-" + SERIALISABLE);
     }
 
+    /// Who hears nothing of a commit takes it for aborted, and others read what it has written.
+    @Test
+    void aClientThatGuesses() throws Exception {
+        ListHistory.Recorded writer = new ListHistory.Recorded(history::add, 1, world.manager(), Isolation.SNAPSHOT);
+        writer.append(world.rows, "a");
+        writer.transaction.commit();
+        writer.failed();
+        ListHistory.Recorded reader = new ListHistory.Recorded(history::add, 2, world.manager(), Isolation.SNAPSHOT);
+        reader.read(world.rows, "a");
+        assertTrue(reader.commit());
+        history.write("guess", "not-" + SNAPSHOT);
+    }
+
     /// A reader sees of one transaction what it should not yet, and of the same what it should not: one row.
     @Test
     void aStartTimestampTakenForACommitTimestamp() throws Exception {

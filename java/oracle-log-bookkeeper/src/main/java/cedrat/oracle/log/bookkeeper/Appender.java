@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 
 /// Appends entries to ledgers, one after the other.
@@ -108,7 +109,7 @@ final class Appender {
         List<Long> listed = node.list().ledgers();
         parts.stream().filter(part -> listed.contains(part.ledger())).forEach(this.parts::add);
         delete();
-        use(list(ledgers.create(node.list().openings())));
+        use(list(ledgers.create(node.origin())));
     }
 
     /// K2.
@@ -201,7 +202,7 @@ final class Appender {
             }
             LedgerWriter created;
             try {
-                created = ledgers.create(node.list().openings());
+                created = ledgers.create(node.origin());
             } catch (IOException later) {
                 // There is no need for it yet.
                 synchronized (this) {
@@ -246,7 +247,7 @@ final class Appender {
                 other = next;
             }
             if (other == null) {
-                other = list(patiently(() -> ledgers.create(node.list().openings()), failure));
+                other = list(patiently(() -> ledgers.create(node.origin()), failure));
             } else {
                 node.change(node.list()); // K3: only its owner can
             }
@@ -355,6 +356,22 @@ final class Appender {
         }
         if (!gone.isEmpty()) {
             node.change(node.list().without(gone));
+        }
+    }
+
+    /// Deletes ledgers that were made in vain; in steps, so that one that is wanted does not wait for it. What is
+    /// not found now is found by the next opening.
+    void delete(Strays strays) {
+        background.execute(() -> deleteSome(strays));
+    }
+
+    private void deleteSome(Strays strays) {
+        try {
+            if (strays.step()) {
+                delete(strays);
+            }
+        } catch (IOException | RejectedExecutionException later) {
+            // They are in nobody's way.
         }
     }
 

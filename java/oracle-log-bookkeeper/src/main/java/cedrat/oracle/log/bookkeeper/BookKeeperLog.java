@@ -72,14 +72,17 @@ public final class BookKeeperLog implements Log {
         }
         state = State.CLOSED; // of no use, unless all goes well
         try {
-            connect();
-            ListNode node = new ListNode(zooKeeper, place.path() + "/ledgers");
-            ledgers = new Ledgers(place.zooKeeper(), place.path());
+            zooKeeper = connect(place);
+            stand();
+            ListNode node = new ListNode(zooKeeper, place.path());
+            ledgers = new Ledgers(place.zooKeeper());
             try (Follower follower = new Follower(ledgers, replay)) {
                 standBy(node, follower);
                 follower.finish(node.take(RANDOM.nextLong()));
+                Strays strays = new Strays(ledgers, node.origin(), node.list());
                 appender = new Appender(
                         ledgers, node, follower.parts(), follower.replayed(), place.ledgerBytesMax(), listener);
+                appender.delete(strays);
             }
             turn.addListener(new LeaderLatchListener() {
                 @Override
@@ -104,8 +107,8 @@ public final class BookKeeperLog implements Log {
         }
     }
 
-    private void connect() throws IOException {
-        zooKeeper = CuratorFrameworkFactory.builder()
+    private static CuratorFramework connect(Place place) throws IOException {
+        CuratorFramework zooKeeper = CuratorFrameworkFactory.builder()
                 .connectString(place.zooKeeper())
                 .sessionTimeoutMs((int) place.sessionTimeout().toMillis())
                 .connectionTimeoutMs((int) place.sessionTimeout().toMillis())
@@ -114,18 +117,46 @@ public final class BookKeeperLog implements Log {
                 .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy())
                 .build();
         zooKeeper.start();
-        turn = new LeaderLatch(zooKeeper, place.path() + "/election", place.server());
+        boolean isConnected = false;
         try {
             if (!zooKeeper.blockUntilConnected(CONNECT_S, TimeUnit.SECONDS)) {
                 throw new IOException("no ZooKeeper answers at " + place.zooKeeper() + " within " + CONNECT_S + " s");
             }
-            turn.start();
+            isConnected = true;
+            return zooKeeper;
         } catch (InterruptedException interrupted) {
             throw interrupted(interrupted);
-        } catch (IOException problem) {
-            throw problem;
+        } finally {
+            if (!isConnected) {
+                zooKeeper.close();
+            }
+        }
+    }
+
+    private void stand() throws IOException {
+        turn = new LeaderLatch(zooKeeper, place.path() + "/election", place.server());
+        try {
+            turn.start();
         } catch (Exception problem) {
             throw new IOException("cannot stand for election: " + problem.getMessage(), problem);
+        }
+    }
+
+    /// Replays what is known to be acknowledged of a log, and takes it from nobody: no ledger is closed, the
+    /// list is not changed, and nobody is told. Of a log that somebody appends to, entries are missing at the
+    /// end; of one whose last server has died, perhaps the last that were acknowledged as well, for that they
+    /// were is told by the entries behind them.
+    static void read(Place place, Replay replay) throws IOException, DamagedEntryException {
+        try (CuratorFramework zooKeeper = connect(place);
+                Ledgers ledgers = new Ledgers(place.zooKeeper());
+                Follower follower = new Follower(ledgers, replay)) {
+            ListNode node = new ListNode(zooKeeper, place.path());
+            if (!node.exists()) {
+                throw new IOException("there is no log at " + place.path() + " of the ZooKeeper " + place.zooKeeper());
+            }
+            follower.follow(node.read());
+        } catch (BehindException gone) {
+            throw new IOException("what was to be read next was forgotten meanwhile; read the log again", gone);
         }
     }
 
@@ -161,15 +192,11 @@ public final class BookKeeperLog implements Log {
         return 3;
     }
 
-    /// @throws IllegalArgumentException if the entry is longer than 4 MiB
     @Override
     public long append(byte[] bytes, int from, int length) {
         checkOpen();
         Objects.checkFromIndexSize(from, length, bytes.length);
-        if (length > Ledgers.ENTRY_BYTES_MAX) {
-            throw new IllegalArgumentException(
-                    "an entry of " + length + " bytes; " + Ledgers.ENTRY_BYTES_MAX + " are possible");
-        }
+        Log.checkLength(length);
         return appender.append(bytes, from, length);
     }
 
@@ -215,7 +242,9 @@ public final class BookKeeperLog implements Log {
                     ledgers.close();
                 }
             } finally {
-                zooKeeper.close();
+                if (zooKeeper != null) {
+                    zooKeeper.close();
+                }
             }
         }
     }

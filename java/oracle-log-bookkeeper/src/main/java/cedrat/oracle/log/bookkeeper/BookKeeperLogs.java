@@ -1,7 +1,9 @@
 package cedrat.oracle.log.bookkeeper;
 
+import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SharedLogs;
+import java.io.IOException;
 import java.util.List;
 import java.util.logging.Level;
 import java.util.logging.Logger;
@@ -17,7 +19,17 @@ public final class BookKeeperLogs implements SharedLogs {
 
     @Override
     public Log make(Place place) {
-        QUIET.forEach(logger -> logger.setLevel(Level.SEVERE));
+        quieten();
         return new BookKeeperLog(place);
+    }
+
+    @Override
+    public void read(Place place, Log.Replay replay) throws IOException, DamagedEntryException {
+        quieten();
+        BookKeeperLog.read(place, replay);
+    }
+
+    private static void quieten() {
+        QUIET.forEach(logger -> logger.setLevel(Level.SEVERE));
     }
 }

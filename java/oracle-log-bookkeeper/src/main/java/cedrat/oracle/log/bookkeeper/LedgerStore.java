@@ -4,8 +4,8 @@ import java.io.IOException;
 
 /// Where ledgers come from and go: BookKeeper, as far as an [Appender] needs it. Waits for each answer.
 interface LedgerStore {
-    /// A fresh ledger, for a log that was taken so often.
-    LedgerWriter create(long opening) throws IOException;
+    /// A fresh ledger, which says where it comes from.
+    LedgerWriter create(Origin origin) throws IOException;
 
     /// Sees to it that nobody appends to a ledger any more. Returns the last entry that it holds for good; -1
     /// if it holds none.

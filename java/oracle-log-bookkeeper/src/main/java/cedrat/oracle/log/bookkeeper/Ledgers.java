@@ -2,13 +2,15 @@ package cedrat.oracle.log.bookkeeper;
 
 import io.netty.buffer.ByteBuf;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import org.apache.bookkeeper.client.api.BKException;
 import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
+import org.apache.bookkeeper.client.api.LedgersIterator;
+import org.apache.bookkeeper.client.api.ListLedgersResult;
 import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 
@@ -21,19 +23,14 @@ final class Ledgers implements LedgerStore, AutoCloseable {
     static final int BOOKIES = 3;
     static final int ACKNOWLEDGING = 2;
 
-    /// The bookies' limit of a frame is 5 MiB.
-    static final int ENTRY_BYTES_MAX = 4 << 20;
-
     private static final DigestType DIGEST = DigestType.CRC32C;
     private static final byte[] PASSWORD = {};
     private static final int SESSION_MS = 10_000;
 
     private final BookKeeper bookKeeper;
-    private final String path;
 
-    /// A client of the bookies that this ZooKeeper knows, for the log with this path.
-    Ledgers(String zooKeeper, String path) throws IOException {
-        this.path = path;
+    /// A client of the bookies that this ZooKeeper knows.
+    Ledgers(String zooKeeper) throws IOException {
         ClientConfiguration configuration = new ClientConfiguration();
         configuration.setMetadataServiceUri("zk+hierarchical://" + zooKeeper.replace(',', ';') + "/ledgers");
         configuration.setZkTimeout(SESSION_MS);
@@ -42,9 +39,6 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         // With three bookies there is none to take the place of one that has died; two are enough to
         // acknowledge.
         configuration.setDelayEnsembleChange(true);
-        // The protocol of fixed fields, not that of generated messages: less to do for each entry. What it
-        // lacks (long polls, explicit confirmations) is not used here.
-        configuration.setUseV2WireProtocol(true);
         configuration.setNumWorkerThreads(1);
         configuration.setNumIOThreads(1);
         try {
@@ -79,23 +73,23 @@ final class Ledgers implements LedgerStore, AutoCloseable {
     }
 
     @Override
-    public LedgerWriter create(long opening) throws IOException {
-        return new Written(handle(opening));
+    public LedgerWriter create(Origin origin) throws IOException {
+        return new Written(handle(origin));
     }
 
-    private WriteHandle handle(long opening) throws IOException {
+    private WriteHandle handle(Origin origin) throws IOException {
         try {
-            return create(opening, BOOKIES);
+            return create(origin, BOOKIES);
         } catch (IOException problem) {
             if (!(problem.getCause() instanceof BKException failed)
                     || failed.getCode() != BKException.Code.NotEnoughBookiesException) {
                 throw problem;
             }
-            return create(opening, ACKNOWLEDGING);
+            return create(origin, ACKNOWLEDGING);
         }
     }
 
-    private WriteHandle create(long opening, int bookies) throws IOException {
+    private WriteHandle create(Origin origin, int bookies) throws IOException {
         return await(
                 "cannot make a ledger on " + bookies + " bookies",
                 bookKeeper
@@ -105,18 +99,8 @@ final class Ledgers implements LedgerStore, AutoCloseable {
                         .withAckQuorumSize(ACKNOWLEDGING)
                         .withDigestType(DIGEST)
                         .withPassword(PASSWORD)
-                        .withCustomMetadata(Map.of(
-                                "application",
-                                text("cedrat-oracle"),
-                                "list",
-                                text(path),
-                                "opening",
-                                text(Long.toString(opening))))
+                        .withCustomMetadata(origin.toMetadata())
                         .execute());
-    }
-
-    private static byte[] text(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     @Override
@@ -157,6 +141,55 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         } catch (IOException problem) {
             if (!isMissing(problem)) {
                 throw problem;
+            }
+        }
+    }
+
+    /// What a ledger says of itself; empty if it is not there.
+    Optional<Map<String, byte[]>> metadata(long ledger) throws IOException {
+        try {
+            return Optional.of(await("cannot ask for ledger " + ledger, bookKeeper.getLedgerMetadata(ledger))
+                    .getCustomMetadata());
+        } catch (IOException problem) {
+            if (isMissing(problem)) {
+                return Optional.empty();
+            }
+            throw problem;
+        }
+    }
+
+    /// The numbers of all ledgers that the bookies have, whosever they are.
+    All all() throws IOException {
+        return new All(await(
+                "cannot ask for all ledgers", bookKeeper.newListLedgersOp().execute()));
+    }
+
+    /// Numbers of ledgers, which are asked for as they are wanted.
+    static final class All implements AutoCloseable {
+        private final ListLedgersResult result;
+        private final LedgersIterator each;
+
+        private All(ListLedgersResult result) {
+            this.result = result;
+            each = result.iterator();
+        }
+
+        boolean hasNext() throws IOException {
+            return each.hasNext();
+        }
+
+        long next() throws IOException {
+            return each.next();
+        }
+
+        @Override
+        public void close() throws IOException {
+            try {
+                result.close();
+            } catch (IOException problem) {
+                throw problem;
+            } catch (Exception problem) {
+                throw problem("the list of all ledgers does not close", problem);
             }
         }
     }

@@ -14,18 +14,37 @@ final class ListNode implements OwnedList {
     private static final int ATTEMPTS_MAX = 100;
 
     private final CuratorFramework zooKeeper;
+    private final String oracle;
     private final String path;
     private LedgerList list;
     private int version;
+    /// The transaction of ZooKeeper that has made the node: one that is made again is of another log.
+    private long made;
 
-    ListNode(CuratorFramework zooKeeper, String path) {
+    /// That of the oracle with this path.
+    ListNode(CuratorFramework zooKeeper, String oracle) {
         this.zooKeeper = zooKeeper;
-        this.path = path;
+        this.oracle = oracle;
+        path = oracle + "/ledgers";
     }
 
     @Override
     public LedgerList list() {
         return list;
+    }
+
+    @Override
+    public Origin origin() {
+        return new Origin(oracle, made, list.openings());
+    }
+
+    /// Whether it is there: whether the log was ever taken.
+    boolean exists() throws IOException {
+        try {
+            return zooKeeper.checkExists().forPath(path) != null;
+        } catch (Exception problem) {
+            throw unreachable(problem);
+        }
     }
 
     /// Reads it; it is made if it is not there.
@@ -38,6 +57,7 @@ final class ListNode implements OwnedList {
             Stat stat = new Stat();
             list = LedgerList.of(zooKeeper.getData().storingStatIn(stat).forPath(path));
             version = stat.getVersion();
+            made = stat.getCzxid();
             return list;
         } catch (IOException problem) {
             throw new IOException("the ZooKeeper node " + path + ": " + problem.getMessage(), problem);

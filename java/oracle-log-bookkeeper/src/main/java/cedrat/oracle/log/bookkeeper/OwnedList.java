@@ -7,6 +7,9 @@ interface OwnedList {
     /// What it held when it was read or written last.
     LedgerList list();
 
+    /// What ledgers say that are made for it.
+    Origin origin();
+
     /// Writes another list, if nobody has written one since this was read or written.
     ///
     /// @throws ReplacedException if somebody has

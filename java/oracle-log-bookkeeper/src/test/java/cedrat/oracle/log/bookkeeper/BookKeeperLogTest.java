@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -169,7 +170,7 @@ class BookKeeperLogTest extends LogContract {
         LedgerList after = list(place);
         int gone = before.ledgers().indexOf(after.ledgers().getFirst());
         assertTrue(gone > 3, before + " became " + after);
-        try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
+        try (Ledgers ledgers = new Ledgers(place.zooKeeper())) {
             for (long ledger : before.ledgers().subList(0, gone)) {
                 assertTrue(Ledgers.isMissing(assertThrows(IOException.class, () -> ledgers.follow(ledger))));
             }
@@ -180,19 +181,136 @@ class BookKeeperLogTest extends LogContract {
     }
 
     @Test
-    void anEntryMayBeFourMebibytesLong() throws Exception {
+    void theLongestEntryIsReplayed() throws Exception {
         Place place = place();
-        byte[] longest = new byte[Ledgers.ENTRY_BYTES_MAX];
+        byte[] longest = new byte[Log.ENTRY_BYTES_MAX];
         try (Log log = new BookKeeperLog(place)) {
             Told told = new Told();
             log.open(new Replayed(), told);
-            assertThrows(
-                    IllegalArgumentException.class,
-                    () -> log.append(new byte[longest.length + 1], 0, longest.length + 1));
             told.awaitAcknowledged(log.append(longest, 0, longest.length));
         }
         try (Log log = new BookKeeperLog(place)) {
             log.open((bytes, from, length) -> assertEquals(longest.length, length), new Told());
+        }
+    }
+
+    // ---- what was made in vain --------------------------------------------------------------------------------------
+
+    private static boolean isThere(Ledgers ledgers, long ledger) throws IOException {
+        return ledgers.metadata(ledger).isPresent();
+    }
+
+    private static Origin origin(Place place) throws Exception {
+        try (CuratorFramework curator = curator(place)) {
+            ListNode node = new ListNode(curator, place.path());
+            node.read();
+            return node.origin();
+        }
+    }
+
+    /// As if a server had died before it could list the ledger.
+    private static long stray(Ledgers ledgers, Origin origin) throws Exception {
+        return ledgers.create(origin).id();
+    }
+
+    /// Y1, Y2.
+    @Test
+    void strayLedgersOfAnEarlierOpeningAreDeletedAndNoOthers() throws Exception {
+        Place place = place();
+        Place another = place();
+        for (Place each : List.of(place, another)) {
+            try (Log log = new BookKeeperLog(each)) {
+                log.open(new Replayed(), new Told());
+                append(log, 0, 3000);
+            }
+        }
+        Origin now = origin(place);
+        try (CuratorFramework curator = curator(place);
+                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+            long first = stray(ledgers, now);
+            long second = stray(ledgers, now);
+            List<Long> kept = new ArrayList<>(List.of(
+                    stray(ledgers, origin(another)),
+                    stray(ledgers, new Origin(another.path(), now.log(), now.opening())),
+                    stray(ledgers, new Origin(now.path(), now.log() + 1, now.opening())),
+                    stray(ledgers, new Origin(now.path(), now.log(), now.opening() + 1))));
+            ListNode node = new ListNode(curator, place.path());
+            LedgerList taken = node.take(5);
+            long doomed = taken.ledgers().getFirst();
+            node.change(taken.withoutFirst(1));
+            kept.add(doomed);
+            kept.addAll(node.list().ledgers());
+            kept.addAll(list(another).ledgers());
+            Strays strays = new Strays(ledgers, node.origin(), node.list());
+            while (strays.step()) {
+                // it has more
+            }
+            assertFalse(isThere(ledgers, first), "it was made and not listed");
+            assertFalse(isThere(ledgers, second), "it was made and not listed");
+            for (long ledger : kept) {
+                assertTrue(isThere(ledgers, ledger), "ledger " + ledger + " is gone, of " + kept);
+            }
+        }
+        assertEquals(3000, replayed(another).next);
+    }
+
+    /// An opening of the log sees to it by itself.
+    @Test
+    void aStrayLedgerIsDeletedByTheNextOpening() throws Exception {
+        Place place = place();
+        replayed(place);
+        try (Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+            long stray = stray(ledgers, origin(place));
+            Told told = new Told();
+            try (Log log = new BookKeeperLog(place)) {
+                log.open(new Replayed(), told);
+                for (long next = 0; isThere(ledgers, stray); next++) {
+                    told.awaitAcknowledged(append(log, next, next + 1));
+                }
+            }
+        }
+    }
+
+    // ---- what is only read ------------------------------------------------------------------------------------------
+
+    private static Replayed read(Place place) throws Exception {
+        Replayed read = new Replayed();
+        new BookKeeperLogs().read(place, read);
+        return read;
+    }
+
+    /// Whoever has the log does not notice: its ledgers stay open, and its list is what it was.
+    @Test
+    void aLogIsReadWhileSomebodyHasIt() throws Exception {
+        Place place = place();
+        Told told = new Told();
+        try (Log log = new BookKeeperLog(place)) {
+            log.open(new Replayed(), told);
+            long appended = 0;
+            while (list(place).ledgers().size() < 2) {
+                told.awaitAcknowledged(append(log, appended, appended += 100)); // until a ledger is full
+            }
+            LedgerList before = list(place);
+            for (int count = 0; count < 10; count++) {
+                Replayed read = read(place);
+                assertEquals(0, read.first);
+                assertTrue(
+                        read.next >= appended - 1 && read.next <= appended, "up to " + read.next + " of " + appended);
+                told.awaitAcknowledged(append(log, appended, ++appended));
+            }
+            assertEquals(before, list(place));
+            assertFalse(told.hasFailed());
+        }
+        assertEquals(told.newest(), read(place).next);
+        assertEquals(told.newest(), replayed(place).next);
+    }
+
+    @Test
+    void aLogThatIsNotThereIsNotMade() throws Exception {
+        Place place = place();
+        assertThrows(IOException.class, () -> read(place));
+        try (CuratorFramework curator = curator(place)) {
+            assertFalse(new ListNode(curator, place.path()).exists());
         }
     }
 
@@ -205,7 +323,7 @@ class BookKeeperLogTest extends LogContract {
         Told told = new Told();
         long next = 0;
         try (Log log = new BookKeeperLog(place);
-                Ledgers others = new Ledgers(place.zooKeeper(), place.path())) {
+                Ledgers others = new Ledgers(place.zooKeeper())) {
             log.open(new Replayed(), told);
             for (int round = 0; round < 5; round++) {
                 long ledger = list(place).ledgers().getLast();
@@ -234,7 +352,7 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         Told told = new Told();
         try (Log log = new BookKeeperLog(place);
-                Ledgers others = new Ledgers(place.zooKeeper(), place.path())) {
+                Ledgers others = new Ledgers(place.zooKeeper())) {
             log.open(new Replayed(), told);
             for (int round = 0; round < 5; round++) {
                 append(log, round * 100, round * 100 + 50);
@@ -256,8 +374,8 @@ class BookKeeperLogTest extends LogContract {
         log.open(new Replayed(), told);
         told.awaitAcknowledged(append(log, 0, 100));
         try (CuratorFramework curator = curator(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
-            ListNode node = new ListNode(curator, place.path() + "/ledgers");
+                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+            ListNode node = new ListNode(curator, place.path());
             Replayed replayed = new Replayed();
             try (Follower follower = new Follower(ledgers, replayed)) {
                 follower.finish(node.take(5));
@@ -277,13 +395,13 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         Told told = new Told();
         try (CuratorFramework curator = curator(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.path())) {
-            ListNode node = new ListNode(curator, place.path() + "/ledgers");
+                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+            ListNode node = new ListNode(curator, place.path());
             node.take(5);
             Appender appender = new Appender(ledgers, node, List.of(), 0, 1000, told);
             long acknowledged = appender.append(new byte[10], 0, 10);
             told.awaitAcknowledged(acknowledged);
-            ListNode successor = new ListNode(curator, place.path() + "/ledgers");
+            ListNode successor = new ListNode(curator, place.path());
             LedgerList taken = successor.take(6);
             // The ledger is still open, and full now: what comes next has to go to another one.
             appender.append(new byte[2000], 0, 2000);

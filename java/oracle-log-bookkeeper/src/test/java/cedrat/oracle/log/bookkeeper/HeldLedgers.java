@@ -102,7 +102,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
     }
 
     @Override
-    public LedgerWriter create(long opening) throws IOException {
+    public LedgerWriter create(Origin origin) throws IOException {
         pass(Step.CREATE);
         synchronized (this) {
             Ledger made = new Ledger(this, ++newest);
@@ -130,6 +130,11 @@ final class HeldLedgers implements LedgerStore, OwnedList {
             deleted.add(ledger);
             notifyAll();
         }
+    }
+
+    @Override
+    public synchronized Origin origin() {
+        return new Origin("/held", 1, list.openings());
     }
 
     @Override

@@ -162,6 +162,7 @@ public final class EmbeddedLog implements Log {
             throw new IllegalStateException("the log is not open");
         }
         Objects.checkFromIndexSize(from, length, bytes.length);
+        Log.checkLength(length);
         long number = numbered + 1;
         if (failed) {
             numbered = number;

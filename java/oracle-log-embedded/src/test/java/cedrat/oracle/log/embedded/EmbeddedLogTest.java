@@ -87,7 +87,7 @@ class EmbeddedLogTest extends LogContract {
 
     @Test
     void longAndEmptyEntriesAreReplayed() throws Exception {
-        byte[] large = new byte[5 << 20];
+        byte[] large = new byte[Log.ENTRY_BYTES_MAX];
         Arrays.fill(large, 1000, large.length - 1000, (byte) 7);
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open((bytes, from, length) -> {}, new Told());

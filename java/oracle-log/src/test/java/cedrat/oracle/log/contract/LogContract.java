@@ -87,6 +87,18 @@ public abstract class LogContract {
         assertFalse(told.toldTooMuch());
     }
 
+    @Test
+    void anEntryMayBeFourMebibytesLongAndNoLonger() throws Exception {
+        byte[] tooLong = new byte[Log.ENTRY_BYTES_MAX + 1];
+        Told told = new Told();
+        try (Log log = fresh()) {
+            log.open(NOTHING, told);
+            assertThrows(IllegalArgumentException.class, () -> log.append(tooLong, 0, tooLong.length));
+            assertEquals(1, log.append(tooLong, 1, Log.ENTRY_BYTES_MAX));
+            told.awaitAcknowledged(1);
+        }
+    }
+
     private static void assertIncreasing(List<Long> numbers) {
         for (int at = 1; at < numbers.size(); at++) {
             assertTrue(numbers.get(at - 1) < numbers.get(at), numbers.get(at - 1) + " before " + numbers.get(at));

@@ -4,6 +4,7 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
 import java.net.InetSocketAddress;
+import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -27,8 +28,10 @@ public final class Main implements Callable<Integer> {
     @Option(
             names = "--oracle",
             paramLabel = "HOST:PORT",
-            description = "An oracle that serves; without it, one in this program.")
-    private String oracle;
+            split = ",",
+            description = "An oracle: its server, or all of its servers with commas between them, of which one serves."
+                    + " Without it, one in this program.")
+    private List<String> oracle;
 
     @Option(
             names = "--hbase",
@@ -96,21 +99,21 @@ public final class Main implements Callable<Integer> {
             if (oracle == null) {
                 throw new ParameterException(spec.commandLine(), "--hbase needs --oracle");
             }
-            Processes processes = new Processes(
-                    address(oracle), address(hbase), clients, transfers, accounts, seed, witness, program);
+            Processes processes =
+                    new Processes(servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {
-            return report(address(oracle));
+            return report(servers());
         }
         ServerOptions options = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0));
         try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
-            return report(server.address());
+            return report(List.of(server.address()));
         }
     }
 
-    private int report(InetSocketAddress server) throws InterruptedException {
-        return report(new Transfers(server, clients, transfers, accounts, seed).run());
+    private int report(List<InetSocketAddress> servers) throws InterruptedException {
+        return report(new Transfers(servers, clients, transfers, accounts, seed).run());
     }
 
     private int report(Transfers.Report report) {
@@ -126,6 +129,10 @@ public final class Main implements Callable<Integer> {
                         report.versions(),
                         2 * accounts);
         return report.wrong() == 0 ? 0 : 1;
+    }
+
+    private List<InetSocketAddress> servers() {
+        return oracle.stream().map(this::address).toList();
     }
 
     private InetSocketAddress address(String text) {

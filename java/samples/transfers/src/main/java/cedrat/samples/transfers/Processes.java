@@ -19,12 +19,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 
 /// The accounts in two tables of HBase, and the clients processes of their own.
 ///
-/// @param server where the oracle is
+/// @param servers where the oracle is
 /// @param zooKeeper where HBase is
 /// @param clients so many
 /// @param transfersEach so many transfers of each
@@ -33,7 +34,7 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 /// @param witness is told of what this process does
 /// @param program what a client runs: a class with a `main` that takes this command's arguments
 record Processes(
-        InetSocketAddress server,
+        List<InetSocketAddress> servers,
         InetSocketAddress zooKeeper,
         int clients,
         int transfersEach,
@@ -56,7 +57,7 @@ record Processes(
 
     Transfers.Report run() throws IOException, InterruptedException {
         List<Process> processes = new ArrayList<>();
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
                 HBaseTables tables = tables(oracle)) {
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
@@ -112,7 +113,7 @@ record Processes(
                 System.getProperty("java.class.path"),
                 program.getName(),
                 "--oracle",
-                address(server),
+                servers.stream().map(Processes::address).collect(Collectors.joining(",")),
                 "--hbase",
                 address(zooKeeper),
                 "--transfers",
@@ -153,7 +154,7 @@ record Processes(
     /// row is written, the other is not.
     int pay(boolean dies) {
         SplittableRandom random = new SplittableRandom(seed);
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
                 HBaseTables tables = tables(oracle)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             Accounts all = new Accounts(tables, accounts, witness);

@@ -36,7 +36,7 @@ final class Transfers {
     ///     for each of its columns
     record Report(long transfers, long totals, long wrong, long removed, long versions) {}
 
-    private final InetSocketAddress server;
+    private final List<InetSocketAddress> servers;
     private final int clients;
     private final int transfersEach;
     private final SplittableRandom seeds;
@@ -50,8 +50,8 @@ final class Transfers {
     /// The thread that is to die with its next write.
     private volatile Thread dying;
 
-    Transfers(InetSocketAddress server, int clients, int transfersEach, int accounts, long seed) {
-        this.server = server;
+    Transfers(List<InetSocketAddress> servers, int clients, int transfersEach, int accounts, long seed) {
+        this.servers = servers;
         this.clients = clients;
         this.transfersEach = transfersEach;
         seeds = new SplittableRandom(seed);
@@ -64,7 +64,7 @@ final class Transfers {
     // -------------------------------------------------------------------------------------------
 
     Report run() throws InterruptedException {
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server))) {
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)))) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             accounts.open(manager);
 
@@ -114,7 +114,7 @@ final class Transfers {
 
     /// A client with a session of its own. One of them dies half-way, and the others end only after it has.
     private void pay(SplittableRandom random, boolean dies, CountDownLatch dead) {
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server))) {
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)))) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             for (int count = 0; count < transfersEach; count++) {
                 if (dies && count == transfersEach / 2) {

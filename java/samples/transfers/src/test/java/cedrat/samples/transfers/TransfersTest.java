@@ -7,6 +7,7 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
 import java.net.InetSocketAddress;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class TransfersTest {
@@ -16,7 +17,7 @@ class TransfersTest {
     @Test
     void theTotalStays() throws Exception {
         try (OracleServer server = OracleServer.start(ANYWHERE, new VolatileLog())) {
-            Transfers.Report report = new Transfers(server.address(), 3, 100, 5, 1).run();
+            Transfers.Report report = new Transfers(List.of(server.address()), 3, 100, 5, 1).run();
             assertEquals(2 * 100 + 50, report.transfers());
             assertTrue(report.totals() > 2);
             assertEquals(0, report.wrong());

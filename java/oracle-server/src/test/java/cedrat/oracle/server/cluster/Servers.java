@@ -1,0 +1,126 @@
+package cedrat.oracle.server.cluster;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.services.Bookies;
+import cedrat.services.Command;
+import cedrat.services.FreePorts;
+import cedrat.services.Service;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/// The servers of one oracle over the same bookies, each a process of its own.
+///
+/// @param bookies what they stand on
+/// @param folder has a folder for each
+/// @param path the node of ZooKeeper that is the oracle's
+public record Servers(Bookies bookies, Path folder, String path) {
+    private static final int ZOOKEEPER_SESSION_MS = 2000;
+
+    /// So short that ledgers are rolled all the time.
+    private static final int LEDGER_BYTES = 8000;
+
+    /// A running `cedrat-oracle serve`.
+    ///
+    /// @param service its process
+    /// @param address where it listens when its turn has come
+    public record Server(Service service, InetSocketAddress address) implements AutoCloseable {
+        private static final int EXIT_LOG_FAILED = 3;
+
+        /// Returns when it takes connections.
+        public void awaitServing() throws IOException {
+            service.awaitReady(() -> {
+                new Socket(address.getAddress(), address.getPort()).close();
+                return true;
+            });
+        }
+
+        /// Whether its turn has come.
+        public boolean serves() throws IOException {
+            return has("listening on ");
+        }
+
+        /// Whether it has said this.
+        public boolean has(String text) throws IOException {
+            return Files.readString(service.log()).contains(text);
+        }
+
+        /// Returns when it has stopped because it may have been replaced.
+        public void awaitStopped() throws IOException {
+            int code = service.awaitEnd();
+            if (code != EXIT_LOG_FAILED) {
+                throw service.problem("has ended with exit code " + code);
+            }
+        }
+
+        @Override
+        public void close() {
+            service.close();
+        }
+    }
+
+    /// Options of `serve` and `log dump` that say where the log is.
+    public List<String> log() {
+        return List.of("--log", "bookkeeper", "--zookeeper", bookies.zooKeeper().address(), "--path", path);
+    }
+
+    /// Starts one, with one of the bugs that tests plant, or none (`NONE`), and with these variables of its
+    /// environment. Whether it serves or stands by is left to it.
+    public Server start(String name, String fault, Map<String, String> environment) throws IOException {
+        int port = FreePorts.next();
+        List<String> arguments = new ArrayList<>(List.of(fault, "serve"));
+        arguments.addAll(log());
+        arguments.addAll(List.of(
+                "--zookeeper-session-ms",
+                "" + ZOOKEEPER_SESSION_MS,
+                "--ledger-bytes-max",
+                "" + LEDGER_BYTES,
+                "--rows-log2",
+                "12",
+                "--session-timeout-ms",
+                "60000",
+                "--port",
+                "" + port));
+        Service service = Command.of(
+                        "the server " + name,
+                        folder.resolve(name),
+                        List.of(
+                                "-Xmx128m",
+                                "-XX:+UseSerialGC",
+                                "-XX:TieredStopAtLevel=1",
+                                "--enable-native-access=ALL-UNNAMED"),
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "cedrat.oracle.server.FaultyMain",
+                        arguments)
+                .start(environment);
+        return new Server(service, new InetSocketAddress("127.0.0.1", port));
+    }
+
+    /// The same; returns when it serves.
+    public Server startAndServe(String name, String fault) throws IOException {
+        Server server = start(name, fault, Map.of());
+        server.awaitServing();
+        return server;
+    }
+
+    /// Starts one while another serves; returns when it waits for its turn.
+    public Server startAndStandBy(String name) throws IOException {
+        Server server = start(name, "NONE", Map.of());
+        server.service().awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(path + "/election") == 2);
+        return server;
+    }
+
+    /// Clients of servers at these addresses, who are patient, and leave one that is silent for so long.
+    public static ClientOptions options(Duration silence, InetSocketAddress... servers) {
+        return ClientOptions.of(servers)
+                .withPatience(Duration.ofMinutes(4))
+                .withSilence(silence)
+                .withReconnect(Duration.ofMillis(5), Duration.ofMillis(100));
+    }
+}

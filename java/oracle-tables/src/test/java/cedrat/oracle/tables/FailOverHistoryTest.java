@@ -1,0 +1,115 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.server.cluster.Network;
+import cedrat.oracle.server.cluster.Servers;
+import cedrat.oracle.server.cluster.Servers.Server;
+import cedrat.services.Bookies;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Semaphore;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Writes histories for the black-box judge of clients that go on while the server is killed or sleeps, and
+/// another takes over, and the network loses frames and delivers them late and twice.
+@Tag("services")
+@Timeout(300)
+class FailOverHistoryTest {
+    private static final int CLIENTS = 4;
+    private static final int SOME_COMMITS = 120;
+    private static final int FOR_ALL_WHO_WAIT = 1 << 20;
+    private static final Duration SILENCE = Duration.ofMillis(200);
+    private static final List<String> ROWS = List.of("0", "1", "2", "3", "4", "5", "6", "7");
+
+    @TempDir
+    Path folder;
+
+    private final ListHistory history = new ListHistory();
+    private final Semaphore committed = new Semaphore(0);
+    private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
+    private volatile boolean isOver;
+
+    private void run(int number, ClientOptions options, Tables tables, Isolation isolation) {
+        List<Table> both = List.of(tables.table("rows"), tables.table("cells"));
+        ListClient client = new ListClient(history::add, number, isolation, both, KeyRange.ALL, ROWS);
+        try (OracleClient oracle = OracleClient.open(options)) {
+            TransactionManager manager = new TransactionManager(
+                    oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
+            while (!isOver) {
+                if (client.run(manager)) {
+                    committed.release();
+                }
+            }
+        } catch (Throwable problem) {
+            failures.add(problem);
+            committed.release(FOR_ALL_WHO_WAIT);
+        }
+    }
+
+    private void await(int commits) throws InterruptedException {
+        committed.acquire(commits);
+        assertEquals(List.of(), List.copyOf(failures));
+    }
+
+    private void failOver(Isolation isolation, boolean sleeps, String name, String expectation) throws Exception {
+        try (Bookies bookies = Bookies.start(folder.resolve("services"), 3);
+                TestStore store = TestStore.memory()) {
+            store.create("rows", Granularity.ROW, true);
+            store.create("cells", Granularity.CELL, true);
+            Servers servers = new Servers(bookies, folder, "/cedrat/" + name);
+            try (Server one = servers.startAndServe("one", "NONE");
+                    Server two = servers.startAndStandBy("two");
+                    Network network = new Network(name.hashCode())) {
+                ClientOptions options = Servers.options(SILENCE, network.to(one.address()), network.to(two.address()));
+                List<Thread> clients = new ArrayList<>();
+                for (int number = 0; number < CLIENTS; number++) {
+                    int client = number;
+                    clients.add(
+                            Thread.ofPlatform().daemon().start(() -> run(client, options, store.tables(), isolation)));
+                }
+                await(SOME_COMMITS);
+                if (sleeps) {
+                    one.service().pause();
+                } else {
+                    one.service().kill();
+                }
+                two.awaitServing();
+                await(SOME_COMMITS);
+                if (sleeps) {
+                    one.service().resume();
+                    one.awaitStopped();
+                    await(SOME_COMMITS);
+                }
+                network.calm();
+                isOver = true;
+                for (Thread client : clients) {
+                    client.join();
+                }
+                assertEquals(List.of(), List.copyOf(failures));
+                assertTrue(network.hasHad(3), network.toString());
+            }
+        }
+        history.check();
+        history.write(name, expectation);
+    }
+
+    @Test
+    void theServerIsKilled() throws Exception {
+        failOver(Isolation.SNAPSHOT, false, "fail-over-killed", "strong-snapshot-isolation");
+    }
+
+    @Test
+    void theServerSleeps() throws Exception {
+        failOver(Isolation.SERIALISABLE, true, "fail-over-slept", "strict-serializable");
+    }
+}
