@@ -48,7 +48,10 @@ pub struct EntryLogOptions {
 
 impl Default for EntryLogOptions {
     fn default() -> EntryLogOptions {
-        EntryLogOptions { create: true, log: LogOptions::default(), background: true }
+        // Entries are forced by who appends them, as a rule. A thread that writes the newest ones at short intervals is in the way:
+        // whoever forces what comes behind them waits for its write, and then for his own.
+        let log = LogOptions { flush_interval_ms: 100, ..LogOptions::default() };
+        EntryLogOptions { create: true, log, background: true }
     }
 }
 
