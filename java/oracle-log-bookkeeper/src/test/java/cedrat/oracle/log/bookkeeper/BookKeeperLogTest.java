@@ -290,7 +290,7 @@ class BookKeeperLogTest extends LogContract {
             while (list(place).ledgers().size() < 2) {
                 told.awaitAcknowledged(append(log, appended, appended += 100)); // until a ledger is full
             }
-            // An entry tells how far those before it were acknowledged when it was sent: one that is sent alone, of all.
+            // An entry tells how far those before it were acknowledged when it was sent.
             told.awaitAcknowledged(append(log, appended, ++appended));
             LedgerList before = list(place);
             for (int count = 0; count < 10; count++) {
