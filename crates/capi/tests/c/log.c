@@ -96,7 +96,7 @@ static void reads_again(const char *directory) {
   CHECK(count(log, first, NULL, NULL) == 2);
   CHECK(count(log, last, NULL, NULL) == 0);
 
-  append(log, "second");
+  OK(cedrat_log_force(log, append(log, "second")));
   OK(cedrat_log_truncate(log, last));
   CHECK(count(log, 0, text, NULL) == 1 && strcmp(text, "second") == 0);
   OK(cedrat_log_close(log));
