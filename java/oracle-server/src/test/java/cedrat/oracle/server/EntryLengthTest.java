@@ -97,6 +97,27 @@ class EntryLengthTest {
         }
     }
 
+    /// Behind a begin in the same batch: each entry says how far timestamps were given out.
+    @Test
+    void aSessionIsClosedWithManyTransactions() throws Exception {
+        HeldLog log = new HeldLog();
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                RawClient client = new RawClient(server, SESSION)) {
+            beginMany(client);
+            server.settle();
+            int before = log.everything().size();
+            client.out.plain(Protocol.BEGIN, client.id());
+            client.out.plain(Protocol.CLOSE, client.id());
+            client.send();
+            assertEquals(MANY + 1, client.receive().value());
+            assertEquals(Protocol.CLOSE, client.receive().request());
+            server.settle();
+            List<byte[]> all = log.everything();
+            assertInSeveral(all.subList(before, all.size()));
+            assertEquals(MANY + 1, replayed(all).halfAborted());
+        }
+    }
+
     /// The reply to one request whose decisions are in several entries comes with the last of them (O6).
     @Test
     void manyTransactionsAreCleanedUpByOneRequest() throws Exception {
