@@ -7,8 +7,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /// What the machine does, while a system is measured, to two threads that want next to nothing of it: one
-/// writes a synced block of 4 KiB now and then, the other only sleeps. When both were held up, nobody's
-/// replies can have come.
+/// writes a synced block of 4 KiB now and then, the other only sleeps. That they were held up does not say by
+/// whom: it may be the disk or the host, or the system itself, which shares both with them.
 ///
 /// **Threads:** two of its own; what they have seen is asked for when they have ended.
 final class Beside implements AutoCloseable {
