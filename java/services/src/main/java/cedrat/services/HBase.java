@@ -141,6 +141,11 @@ public final class HBase implements AutoCloseable {
                 // What changes several regions is sent to a region server together, if it comes within this time.
                 "hbase.procedure.remote.dispatcher.delay.msec",
                 "10",
+                // The log of a region server that has died is free at a heartbeat of HDFS: so often is it asked.
+                "hbase.lease.recovery.first.pause",
+                "100",
+                "hbase.lease.recovery.pause",
+                "100",
                 // Chunks of 2 MB for each family of each region are too much for heaps as small.
                 "hbase.hregion.memstore.mslab.enabled",
                 "false",

@@ -86,6 +86,9 @@ public final class Hdfs implements AutoCloseable {
                 "1",
                 "dfs.permissions.enabled",
                 "false",
+                // Seconds: what the NameNode wants of the DataNode, it says in answer to a heartbeat.
+                "dfs.heartbeat.interval",
+                "1",
                 "dfs.namenode.safemode.extension",
                 "0",
                 "dfs.namenode.name.dir",

@@ -25,14 +25,26 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.api.parallel.ResourceAccessMode;
+import org.junit.jupiter.api.parallel.ResourceLock;
+import org.junit.jupiter.api.parallel.ResourceLockTarget;
 
 /// Two servers, three bookies and a ZooKeeper, each a process of its own, of which some are killed or stopped
 /// while clients are at work.
+///
+/// What the tests do most is to wait: for sessions to end, for processes to begin. So they run side by side,
+/// each with an oracle of its own; but for those that break what all stand on.
 @Tag("services")
 @Timeout(300)
+@ResourceLock(value = FailOverTest.SERVICES, mode = ResourceAccessMode.READ, target = ResourceLockTarget.CHILDREN)
 class FailOverTest {
+    static final String SERVICES = "bookies and ZooKeeper";
+
     private static final int CLIENTS = 4;
     private static final int SOME_COMMITS = 150;
     private static final Duration SILENCE = Duration.ofMillis(500);
@@ -43,8 +55,8 @@ class FailOverTest {
     private static Path folder;
 
     private static Bookies bookies;
-    private static int tests;
 
+    private String name;
     private Servers servers;
 
     @BeforeAll
@@ -58,8 +70,12 @@ class FailOverTest {
     }
 
     @BeforeEach
-    void place() {
-        String name = "test-" + ++tests;
+    void place(TestInfo test) {
+        place(test.getTestMethod().orElseThrow().getName());
+    }
+
+    private void place(String name) {
+        this.name = name;
         servers = new Servers(bookies, folder.resolve(name), "/cedrat/" + name);
     }
 
@@ -76,8 +92,8 @@ class FailOverTest {
     /// Breaks the server that serves, or what it stands on, under load; then the other one serves, what was
     /// answered holds, and what was open may commit.
     private void failOver(Breaking breaking) throws Exception {
-        try (Server one = servers.startAndServe("one", "NONE");
-                Server two = servers.startAndStandBy("two");
+        try (Server one = servers.startFirst("one", "NONE");
+                Server two = servers.startSecond("two", one);
                 OracleClient oracle = OracleClient.open(options(one, two));
                 Load load = new Load(options(one, two), CLIENTS)) {
             load.await(SOME_COMMITS);
@@ -98,9 +114,9 @@ class FailOverTest {
     /// server that was replaced may wake, which has been sent what others answer meanwhile, and nobody hears
     /// the other one until it has had its say.
     private void failOverBadly(Fault fault, Breaking breaking, Breaking waking) throws Exception {
-        try (Server one = servers.startAndServe("one", fault.name());
-                Server two = servers.startAndStandBy("two");
-                Network network = new Network(tests);
+        try (Server one = servers.startFirst("one", fault.name());
+                Server two = servers.startSecond("two", one);
+                Network network = new Network(name.hashCode());
                 OracleClient oracle = OracleClient.open(options(one, two))) {
             ClientOptions badly = Servers.options(SHORT_SILENCE, network.to(one.address()), network.to(two.address()));
             try (OracleClient beginning = OracleClient.open(badly);
@@ -129,6 +145,7 @@ class FailOverTest {
 
     /// O3.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerIsKilledWhileTheNetworkIsBad() throws Exception {
         failOverBadly(Fault.NONE, (one, two) -> one.service().kill(), null);
     }
@@ -142,28 +159,33 @@ class FailOverTest {
 
     /// O3, O6.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerSleepsWhileTheNetworkIsBad() throws Exception {
         sleepAndWake(Fault.NONE);
     }
 
     /// By clients alone, who are told one transaction twice.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aZombieThatAnswersIsFoundByItsClients() {
         assertThrows(AssertionError.class, () -> sleepAndWake(Fault.REPLIES_BEFORE_THE_LOG));
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerIsKilled() throws Exception {
         failOver((one, two) -> one.service().kill());
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerEndsByASignal() throws Exception {
         failOver((one, two) -> one.service().stop());
     }
 
     /// With two bookies left, the second server makes ledgers on these.
     @Test
+    @ResourceLock(SERVICES)
     void aBookieIsKilledAndThenTheServer() throws Exception {
         try {
             failOver((one, two) -> {
@@ -178,6 +200,7 @@ class FailOverTest {
     /// Both servers lose their sessions: the one that serves stops before ZooKeeper is back, and the other
     /// takes over then.
     @Test
+    @ResourceLock(SERVICES)
     void theSessionsOfZooKeeperAreLost() throws Exception {
         failOver((one, two) -> {
             bookies.zooKeeper().service().pause();
@@ -192,6 +215,7 @@ class FailOverTest {
     /// O6: the server sleeps, perhaps while it rolls a ledger, and is replaced. When it wakes it answers
     /// nothing, and ends.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aServerThatWasReplacedWhileItSleptAnswersNothing() throws Exception {
         failOver((one, two) -> assertThrows(IOException.class, () -> askWhenItWakes(one, two)));
     }
@@ -199,13 +223,13 @@ class FailOverTest {
     /// The test before would have noticed: two servers that answer a begin at once, or by an append from
     /// before.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aZombieThatAnswersIsFound() throws Exception {
         for (Fault fault : List.of(Fault.STARTS_BEFORE_THE_LOG, Fault.REPLIES_BEFORE_THE_LOG)) {
-            place();
-            try (Server one = servers.startAndServe("one", fault.name())) {
-                try (Server two = servers.startAndStandBy("two")) {
-                    askWhenItWakes(one, two);
-                }
+            place(name + "-" + fault);
+            try (Server one = servers.startFirst("one", fault.name());
+                    Server two = servers.startSecond("two", one)) {
+                askWhenItWakes(one, two);
             }
         }
     }

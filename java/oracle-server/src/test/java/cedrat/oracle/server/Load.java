@@ -19,6 +19,7 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
@@ -30,6 +31,9 @@ import java.util.concurrent.TimeUnit;
 final class Load implements AutoCloseable {
     private static final int ROWS = 24;
     private static final int FOR_ALL_WHO_WAIT = 1 << 20;
+
+    /// So many outcomes are asked for at a time.
+    private static final int RESOLVED_TOGETHER = 1000;
 
     /// What a client takes for the outcome of a commit.
     enum Client {
@@ -150,7 +154,13 @@ final class Load implements AutoCloseable {
         end();
         assertEquals(List.of(), List.copyOf(failures));
         history.check();
-        outcomes.forEach((start, outcome) -> assertEquals(outcome, oracle.resolve(start), "O3: " + start));
+        List<StartTimestamp> starts = List.copyOf(outcomes.keySet());
+        for (int from = 0; from < starts.size(); from += RESOLVED_TOGETHER) {
+            Map<StartTimestamp, CompletableFuture<Outcome>> resolved = new HashMap<>();
+            starts.subList(from, Math.min(from + RESOLVED_TOGETHER, starts.size()))
+                    .forEach(start -> resolved.put(start, oracle.resolveAsync(start)));
+            resolved.forEach((start, outcome) -> assertEquals(outcomes.get(start), outcome.join(), "O3: " + start));
+        }
     }
 
     private void end() throws InterruptedException {

@@ -9,19 +9,26 @@ import cedrat.oracle.server.cluster.Network;
 import cedrat.oracle.server.cluster.Servers;
 import cedrat.oracle.server.cluster.Servers.Server;
 import cedrat.services.Bookies;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /// Writes histories for the black-box judge of clients that go on while the server is killed or sleeps, and
 /// another takes over, and the network loses frames and delivers them late and twice.
+///
+/// The tests wait most of their time, and run side by side, each with an oracle of its own.
 @Tag("services")
 @Timeout(300)
 class FailOverHistoryTest {
@@ -32,12 +39,24 @@ class FailOverHistoryTest {
     private static final List<String> ROWS = List.of("0", "1", "2", "3", "4", "5", "6", "7");
 
     @TempDir
-    Path folder;
+    private static Path folder;
+
+    private static Bookies bookies;
 
     private final ListHistory history = new ListHistory();
     private final Semaphore committed = new Semaphore(0);
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
     private volatile boolean isOver;
+
+    @BeforeAll
+    static void startBookies() throws IOException {
+        bookies = Bookies.start(folder.resolve("services"), 3);
+    }
+
+    @AfterAll
+    static void stopBookies() {
+        bookies.close();
+    }
 
     private void run(int number, ClientOptions options, Tables tables, Isolation isolation) {
         List<Table> both = List.of(tables.table("rows"), tables.table("cells"));
@@ -62,13 +81,12 @@ class FailOverHistoryTest {
     }
 
     private void failOver(Isolation isolation, boolean sleeps, String name, String expectation) throws Exception {
-        try (Bookies bookies = Bookies.start(folder.resolve("services"), 3);
-                TestStore store = TestStore.memory()) {
+        try (TestStore store = TestStore.memory()) {
             store.create("rows", Granularity.ROW, true);
             store.create("cells", Granularity.CELL, true);
-            Servers servers = new Servers(bookies, folder, "/cedrat/" + name);
-            try (Server one = servers.startAndServe("one", "NONE");
-                    Server two = servers.startAndStandBy("two");
+            Servers servers = new Servers(bookies, folder.resolve(name), "/cedrat/" + name);
+            try (Server one = servers.startFirst("one", "NONE");
+                    Server two = servers.startSecond("two", one);
                     Network network = new Network(name.hashCode())) {
                 ClientOptions options = Servers.options(SILENCE, network.to(one.address()), network.to(two.address()));
                 List<Thread> clients = new ArrayList<>();
@@ -104,11 +122,13 @@ class FailOverHistoryTest {
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerIsKilled() throws Exception {
         failOver(Isolation.SNAPSHOT, false, "fail-over-killed", "strong-snapshot-isolation");
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theServerSleeps() throws Exception {
         failOver(Isolation.SERIALISABLE, true, "fail-over-slept", "strict-serializable");
     }

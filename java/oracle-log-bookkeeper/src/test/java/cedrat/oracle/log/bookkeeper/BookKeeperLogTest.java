@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryOneTime;
@@ -32,18 +33,29 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.api.parallel.ResourceAccessMode;
+import org.junit.jupiter.api.parallel.ResourceLock;
+import org.junit.jupiter.api.parallel.ResourceLockTarget;
 
 /// With three bookies and a ZooKeeper, each a process of its own.
+///
+/// The tests wait for these most of their time. So they run side by side, each with a log of its own; but for
+/// the one that kills a bookie.
 @Tag("services")
 @Timeout(300)
+@ResourceLock(value = BookKeeperLogTest.BOOKIES, mode = ResourceAccessMode.READ, target = ResourceLockTarget.CHILDREN)
 class BookKeeperLogTest extends LogContract {
+    static final String BOOKIES = "bookies";
+
     private static final int LEDGER_BYTES = 200_000;
 
     @TempDir
     private static Path folder;
 
     private static Bookies bookies;
-    private static int logs;
+    private static final AtomicInteger LOGS = new AtomicInteger();
 
     @BeforeAll
     static void start() throws IOException {
@@ -58,7 +70,11 @@ class BookKeeperLogTest extends LogContract {
     private static Place place() {
         // Nothing of a test depends on the time; a session shall last, however busy the machine is.
         return new Place(
-                bookies.zooKeeper().address(), "/cedrat/log-" + ++logs, Duration.ofSeconds(60), LEDGER_BYTES, "test");
+                bookies.zooKeeper().address(),
+                "/cedrat/log-" + LOGS.incrementAndGet(),
+                Duration.ofSeconds(60),
+                LEDGER_BYTES,
+                "test");
     }
 
     @Override
@@ -127,6 +143,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// L2, over ledgers that are rolled and openings.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void whatWasAcknowledgedIsReplayedByEachLaterOpening() throws Exception {
         Place place = place();
         for (int opening = 0; opening < 3; opening++) {
@@ -148,6 +165,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// L5: ledgers leave the list, and are deleted.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void whatIsForgottenIsDeleted() throws Exception {
         Place place = place();
         LedgerList before;
@@ -181,6 +199,7 @@ class BookKeeperLogTest extends LogContract {
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void theLongestEntryIsReplayed() throws Exception {
         Place place = place();
         byte[] longest = new byte[Log.ENTRY_BYTES_MAX];
@@ -215,6 +234,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// Y1, Y2.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void strayLedgersOfAnEarlierOpeningAreDeletedAndNoOthers() throws Exception {
         Place place = place();
         Place another = place();
@@ -256,6 +276,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// An opening of the log sees to it by itself.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aStrayLedgerIsDeletedByTheNextOpening() throws Exception {
         Place place = place();
         replayed(place);
@@ -281,6 +302,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// Whoever has the log does not notice: its ledgers stay open, and its list is what it was.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aLogIsReadWhileSomebodyHasIt() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -308,6 +330,7 @@ class BookKeeperLogTest extends LogContract {
     }
 
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aLogThatIsNotThereIsNotMade() throws Exception {
         Place place = place();
         assertThrows(IOException.class, () -> read(place));
@@ -320,6 +343,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// K3. Whether the closed ledger holds entries that nobody was told of is chance.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aLedgerThatIsClosedWhileEntriesAreUnderWayIsReplaced() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -350,6 +374,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// A ledger that is closed under the log is followed by another, and nobody notices.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aLedgerThatSomebodyClosesIsReplaced() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -369,6 +394,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// L4: whoever has the log since, nothing that the one before appends is acknowledged.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedHasNothingAcknowledged() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -393,6 +419,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// The same where it was about to go on in another ledger: that one does not get into the list.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedWhileALedgerWasRolledHasNothingAcknowledged() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -416,6 +443,7 @@ class BookKeeperLogTest extends LogContract {
     /// Of two servers one waits; when the session of the first is lost it stops, and the other has all that
     /// it has.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void aServerThatWaitsTakesOverWhenTheSessionIsLost() throws Exception {
         Place place = place();
         Told told = new Told();
@@ -465,6 +493,7 @@ class BookKeeperLogTest extends LogContract {
 
     /// With one of three bookies gone, entries are acknowledged, ledgers are rolled, and the log is opened.
     @Test
+    @ResourceLock(BOOKIES)
     void aBookieMayDie() throws Exception {
         Place place = place();
         Told told = new Told();

@@ -102,18 +102,24 @@ public record Servers(Bookies bookies, Path folder, String path) {
         return new Server(service, new InetSocketAddress("127.0.0.1", port));
     }
 
-    /// The same; returns when it serves.
-    public Server startAndServe(String name, String fault) throws IOException {
+    /// Starts the one that is to serve; returns when it stands for election, before any other.
+    public Server startFirst(String name, String fault) throws IOException {
         Server server = start(name, fault, Map.of());
-        server.awaitServing();
+        awaitStanding(server, 1);
         return server;
     }
 
-    /// Starts one while another serves; returns when it waits for its turn.
-    public Server startAndStandBy(String name) throws IOException {
+    /// Starts one while another is about to serve, or serves; returns when that one takes connections, and
+    /// this one waits for its turn.
+    public Server startSecond(String name, Server first) throws IOException {
         Server server = start(name, "NONE", Map.of());
-        server.service().awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(path + "/election") == 2);
+        first.awaitServing();
+        awaitStanding(server, 2);
         return server;
+    }
+
+    private void awaitStanding(Server server, int count) throws IOException {
+        server.service().awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(path + "/election") == count);
     }
 
     /// Clients of servers at these addresses, who are patient, and leave one that is silent for so long.
