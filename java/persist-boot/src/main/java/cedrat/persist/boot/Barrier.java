@@ -1,0 +1,141 @@
+package cedrat.persist.boot;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/// The static methods that woven code calls before each store. It lies on the boot class path, because
+/// classes of `java.util` are woven too.
+///
+/// J2    The guard is read plainly and updated atomically. A thread that begins a transaction sees its own
+/// update; what other threads may miss for a moment is a lock that was taken just now, by which they would be
+/// refused a store outside of any transaction.
+///
+/// While no transaction lives each of these methods is a comparison of a static field with zero; the
+/// just-in-time compiler sees that field at each store, and tests it once where it can. A `volatile` field, a
+/// `ThreadLocal` or a `SwitchPoint` would cost more in loops.
+public final class Barrier {
+    private static final VarHandle LIVE;
+    /// How many top-level transactions live in this process.
+    private static int live;
+
+    private static volatile Handler handler;
+
+    static {
+        try {
+            LIVE = MethodHandles.lookup().findStaticVarHandle(Barrier.class, "live", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    private Barrier() {}
+
+    /// Installs the handler.
+    ///
+    /// @throws IllegalStateException if there is one: two would know nothing of each other's transactions
+    public static synchronized void install(Handler handler) {
+        if (Barrier.handler != null) {
+            throw new IllegalStateException("a handler is installed already: load the agent once");
+        }
+        Barrier.handler = handler;
+    }
+
+    /// A top-level transaction begins.
+    public static void opened() {
+        LIVE.getAndAdd(1);
+    }
+
+    /// A top-level transaction has ended.
+    public static void closed() {
+        LIVE.getAndAdd(-1);
+    }
+
+    /// Before a store to a field of type `boolean`, `byte`, `char`, `short` or `int`.
+    public static void beforeInt(Object base, int old, int field) {
+        if (live != 0) {
+            handler.beforeInt(base, old, field);
+        }
+    }
+
+    /// Before a store to a field of type `long`.
+    public static void beforeLong(Object base, long old, int field) {
+        if (live != 0) {
+            handler.beforeLong(base, old, field);
+        }
+    }
+
+    /// Before a store to a field of type `float`.
+    public static void beforeFloat(Object base, float old, int field) {
+        if (live != 0) {
+            handler.beforeFloat(base, old, field);
+        }
+    }
+
+    /// Before a store to a field of type `double`.
+    public static void beforeDouble(Object base, double old, int field) {
+        if (live != 0) {
+            handler.beforeDouble(base, old, field);
+        }
+    }
+
+    /// Before a store to a field that is a reference.
+    public static void beforeReference(Object base, Object old, int field) {
+        if (live != 0) {
+            handler.beforeReference(base, old, field);
+        }
+    }
+
+    /// Before a store to an array.
+    public static void beforeElement(Object array, int index) {
+        if (live != 0) {
+            handler.beforeElement(array, index);
+        }
+    }
+
+    /// In place of [System#arraycopy].
+    public static void arraycopy(Object from, int fromIndex, Object to, int toIndex, int length) {
+        if (live != 0) {
+            handler.beforeElements(to, toIndex, length);
+        }
+        System.arraycopy(from, fromIndex, to, toIndex, length);
+    }
+
+    /// Before a call that may change its argument.
+    public static void beforeArgument(Object argument) {
+        if (live != 0) {
+            handler.beforeArgument(argument);
+        }
+    }
+
+    /// Before a call that changes its receiver.
+    public static void beforeCall(Object receiver) {
+        if (live != 0) {
+            handler.beforeCall(receiver);
+        }
+    }
+
+    /// Before a store by [java.lang.reflect.Field].
+    public static void beforeReflection(Object field, Object receiver) {
+        if (live != 0) {
+            handler.beforeReflection(field, receiver);
+        }
+    }
+
+    /// After the making of an object or array.
+    public static void made(Object object) {
+        if (live != 0) {
+            handler.made(object);
+        }
+    }
+
+    /// Before a class is initialised, loaded or linked. Whether a transaction lives is not asked: one that
+    /// begins meanwhile must not make [#resume] resume what was not suspended.
+    public static void suspend() {
+        handler.suspend();
+    }
+
+    /// After a class was initialised, loaded or linked.
+    public static void resume() {
+        handler.resume();
+    }
+}

@@ -1,0 +1,58 @@
+package cedrat.persist.boot;
+
+/// What [Barrier] calls while a transaction lives. There is one, which the agent installs.
+///
+/// **Threads:** any. **Failure:** what these throw comes out of the woven code's store, which then has not
+/// happened.
+public interface Handler {
+    /// A field of type `boolean`, `byte`, `char`, `short` or `int` is about to be written.
+    ///
+    /// @param base  the object, or the class of a static field
+    /// @param old   the field's value
+    /// @param field the number that the weaver has given to the field
+    void beforeInt(Object base, int old, int field);
+
+    /// As [#beforeInt], of type `long`.
+    void beforeLong(Object base, long old, int field);
+
+    /// As [#beforeInt], of type `float`.
+    void beforeFloat(Object base, float old, int field);
+
+    /// As [#beforeInt], of type `double`.
+    void beforeDouble(Object base, double old, int field);
+
+    /// As [#beforeInt], of a reference.
+    void beforeReference(Object base, Object old, int field);
+
+    /// An element is about to be written. What is no element of an array is let pass: the store will throw.
+    void beforeElement(Object array, int index);
+
+    /// Elements are about to be written. What are no elements of an array is let pass, as above.
+    void beforeElements(Object array, int from, int length);
+
+    /// Code that has no barriers may change the argument, which is kept if it is an array or a builder of
+    /// strings.
+    void beforeArgument(Object argument);
+
+    /// A method that changes its receiver is about to be called. A builder of strings is kept.
+    ///
+    /// @throws UnsupportedOperationException in a transaction, if the receiver is of another class without
+    ///     barriers
+    void beforeCall(Object receiver);
+
+    /// A field is about to be written by reflection.
+    ///
+    /// @param field    a [java.lang.reflect.Field]
+    /// @param receiver the object, or anything if the field is static
+    void beforeReflection(Object field, Object receiver);
+
+    /// The object was made just now: nothing has to be remembered of it.
+    void made(Object object);
+
+    /// What this thread does from here on to [#resume] belongs to no transaction: it initialises, loads or
+    /// links a class, which is not done again after a rollback.
+    void suspend();
+
+    /// The end of what [#suspend] began.
+    void resume();
+}

@@ -1,0 +1,179 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Barrier;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.lang.classfile.ClassFile;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.lang.instrument.UnmodifiableClassException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.ProtectionDomain;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.jar.JarFile;
+import java.util.jar.JarOutputStream;
+import java.util.zip.ZipEntry;
+
+/// The Java agent: weaves write barriers into the classes of the application and the collections of
+/// `java.util`.
+///
+/// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.Agent` in the manifest of an executable
+/// jar. The argument `exclude=org.example:com.example.Generated` lists packages and classes that are not
+/// woven: their stores are not restored by a rollback, and transactions do not begin in them.
+public final class Agent {
+    private static final String[] BOOT_CLASSES = {"cedrat/persist/boot/Barrier", "cedrat/persist/boot/Handler"};
+
+    private Agent() {}
+
+    /// Called by the virtual machine before `main`.
+    public static void premain(String argument, Instrumentation instrumentation) {
+        agentmain(argument, instrumentation);
+    }
+
+    /// Called by the virtual machine when the agent is loaded later.
+    public static void agentmain(String argument, Instrumentation instrumentation) {
+        try {
+            appendBootClasses(instrumentation);
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot write the classes of the boot class path to a temporary file", e);
+        }
+        Started.start(new Classes(argument), instrumentation);
+    }
+
+    /// The boot class path takes files only.
+    private static void appendBootClasses(Instrumentation instrumentation) throws IOException {
+        Path file = Files.createTempFile("cedrat-boot", ".jar");
+        file.toFile().deleteOnExit();
+        try (OutputStream out = Files.newOutputStream(file);
+                JarOutputStream jar = new JarOutputStream(out)) {
+            for (String name : BOOT_CLASSES) {
+                jar.putNextEntry(new ZipEntry(name + ".class"));
+                try (InputStream in = Agent.class.getResourceAsStream("/" + name + ".class")) {
+                    if (in == null) {
+                        throw new IOException("the agent's jar lacks " + name + ".class");
+                    }
+                    in.transferTo(jar);
+                }
+                jar.closeEntry();
+            }
+        }
+        try (JarFile jar = new JarFile(file.toFile())) {
+            instrumentation.appendToBootstrapClassLoaderSearch(jar);
+        }
+    }
+
+    /// What may be loaded only when the boot class path is complete.
+    private static final class Started implements ClassFileTransformer {
+        private final Classes classes;
+        private final Recorder recorder;
+        private final Weaver weaver;
+
+        private Started(Classes classes, Recorder recorder, Weaver weaver) {
+            this.classes = classes;
+            this.recorder = recorder;
+            this.weaver = weaver;
+        }
+
+        static void start(Classes classes, Instrumentation instrumentation) {
+            Fields fields = new Fields(declaring -> open(instrumentation, declaring));
+            Recorder recorder = new Recorder(fields);
+            Started started = new Started(classes, recorder, new Weaver(fields));
+            recorder.install();
+            // So that the transformer itself needs no class that is loaded when it is called first.
+            ClassFile.of().parse(bytes(Agent.class));
+            instrumentation.redefineModule(
+                    Object.class.getModule(),
+                    Set.of(Barrier.class.getModule()),
+                    Map.of(),
+                    Map.of(),
+                    Set.of(),
+                    Map.of());
+            instrumentation.addTransformer(started, true);
+            started.retransform(instrumentation);
+        }
+
+        private static byte[] bytes(Class<?> type) {
+            try (InputStream in = type.getResourceAsStream(type.getSimpleName() + ".class")) {
+                return in.readAllBytes();
+            } catch (IOException e) {
+                throw new UncheckedIOException("cannot read " + type, e);
+            }
+        }
+
+        /// Lets a rollback write a package's private fields.
+        private static void open(Instrumentation instrumentation, Class<?> declaring) {
+            Module own = Agent.class.getModule();
+            Module module = declaring.getModule();
+            if (!module.isOpen(declaring.getPackageName(), own)) {
+                instrumentation.redefineModule(
+                        module,
+                        Set.of(),
+                        Map.of(),
+                        Map.of(declaring.getPackageName(), Set.of(own)),
+                        Set.of(),
+                        Map.of());
+            }
+        }
+
+        /// Weaves what was loaded before.
+        private void retransform(Instrumentation instrumentation) {
+            List<Class<?>> loaded = new ArrayList<>();
+            for (Class<?> type : instrumentation.getAllLoadedClasses()) {
+                if (type.isArray() || type.isHidden() || kind(type) == null) {
+                    continue;
+                }
+                if (instrumentation.isModifiableClass(type)) {
+                    loaded.add(type);
+                } else {
+                    recorder.fail(type + " was loaded before the agent and cannot be woven any more");
+                }
+            }
+            try {
+                instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
+            } catch (UnmodifiableClassException | LinkageError e) {
+                recorder.fail("classes that were loaded before the agent cannot be woven any more: " + e);
+            }
+        }
+
+        private Weaver.Kind kind(Class<?> type) {
+            return classes.kind(type.getClassLoader(), type.getName().replace('.', '/'));
+        }
+
+        @Override
+        public byte[] transform(
+                Module module,
+                ClassLoader loader,
+                String name,
+                Class<?> redefined,
+                ProtectionDomain domain,
+                byte[] original) {
+            Weaver.Kind kind = name == null ? null : classes.kind(loader, name);
+            if (kind == null) {
+                return null;
+            }
+            // The thread may be in a transaction, of which weaving is no part.
+            recorder.suspend();
+            try {
+                return weaver.weave(original, kind, loader);
+            } catch (UnstructuredException e) {
+                if (redefined != null) {
+                    recorder.fail(e.getMessage());
+                    return null;
+                }
+                return weaver.refusing(original, e.getMessage());
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                // Thrown from here it would be dropped; transactions say it when they begin.
+                recorder.fail("the class " + name.replace('/', '.') + " cannot be woven: " + e);
+                return null;
+            } finally {
+                recorder.resume();
+            }
+        }
+    }
+}

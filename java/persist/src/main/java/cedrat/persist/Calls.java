@@ -1,0 +1,75 @@
+package cedrat.persist;
+
+import java.lang.classfile.CodeBuilder;
+import java.lang.classfile.TypeKind;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+
+/// Calls of [cedrat.persist.boot.Barrier] as instructions.
+final class Calls {
+    private static final ClassDesc BARRIER = ClassDesc.of("cedrat.persist.boot", "Barrier");
+    private static final ClassDesc OBJECT = ConstantDescs.CD_Object;
+    private static final ClassDesc INT = ConstantDescs.CD_int;
+
+    private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(ConstantDescs.CD_void);
+    private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
+    private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
+    private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
+    private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
+
+    private Calls() {}
+
+    /// … base, old value → …
+    static void beforeField(CodeBuilder builder, ClassDesc type, int number) {
+        TypeKind kind = TypeKind.from(type).asLoadable();
+        String name =
+                switch (kind) {
+                    case INT -> "beforeInt";
+                    case LONG -> "beforeLong";
+                    case FLOAT -> "beforeFloat";
+                    case DOUBLE -> "beforeDouble";
+                    default -> "beforeReference";
+                };
+        builder.loadConstant(number)
+                .invokestatic(BARRIER, name, MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, kind.upperBound(), INT));
+    }
+
+    /// … array, index → …
+    static void beforeElement(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeElement", ELEMENT);
+    }
+
+    /// … argument → …
+    static void beforeArgument(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeArgument", ONE_OBJECT);
+    }
+
+    /// … receiver → …
+    static void beforeCall(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeCall", ONE_OBJECT);
+    }
+
+    /// … field, receiver → …
+    static void beforeReflection(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeReflection", TWO_OBJECTS);
+    }
+
+    /// … object → …
+    static void made(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "made", ONE_OBJECT);
+    }
+
+    /// As [System#arraycopy].
+    static void arraycopy(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "arraycopy", COPY);
+    }
+
+    static void suspend(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "suspend", NOTHING);
+    }
+
+    static void resume(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "resume", NOTHING);
+    }
+}

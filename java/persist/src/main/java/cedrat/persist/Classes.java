@@ -1,0 +1,103 @@
+package cedrat.persist;
+
+/// Which classes are woven, and for what.
+final class Classes {
+    /// Of `java.util`, but no collections: sorting is kept where it is called, and the others are the JDK's
+    /// own business.
+    private static final String[] NO_COLLECTIONS = {
+        "Arrays",
+        "ArraysParallelSortHelpers",
+        "ArrayPrefixHelpers",
+        "ComparableTimSort",
+        "Currency",
+        "DualPivotQuicksort",
+        "Formatter",
+        "Locale",
+        "LocaleISOData",
+        "Properties",
+        "PropertyResourceBundle",
+        "ResourceBundle",
+        "ServiceLoader",
+        "SplittableRandom",
+        "TimSort",
+        "TimeZone",
+        "Timer",
+        "TimerTask",
+        "TimerThread",
+        "TaskQueue",
+        "UUID"
+    };
+
+    private final String[] excluded;
+
+    /// @param argument the agent's, may be null
+    /// @throws IllegalArgumentException if it is none that the agent takes
+    Classes(String argument) {
+        if (argument == null || argument.isEmpty()) {
+            excluded = new String[0];
+        } else if (argument.startsWith("exclude=")) {
+            excluded = argument.substring("exclude=".length()).replace('.', '/').split(":");
+        } else {
+            throw new IllegalArgumentException(
+                    "the agent's argument is `" + argument + "`: say exclude=PACKAGE:PACKAGE…, or nothing");
+        }
+    }
+
+    /// @return null if it is left as it is
+    Weaver.Kind kind(ClassLoader loader, String internalName) {
+        if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
+            return Suspensions.contains(internalName)
+                    ? Weaver.Kind.SUSPENDING
+                    : isCollection(internalName) ? Weaver.Kind.COLLECTION : null;
+        }
+        return isOwn(internalName) || isOfJdk(internalName) || isExcluded(internalName)
+                ? null
+                : Weaver.Kind.APPLICATION;
+    }
+
+    /// This package and the one on the boot class path.
+    private static boolean isOwn(String internalName) {
+        String own = "cedrat/persist/";
+        return internalName.startsWith(own)
+                && (internalName.indexOf('/', own.length()) < 0 || internalName.startsWith("cedrat/persist/boot/"));
+    }
+
+    /// Tools of the JDK are loaded by the application's class loader.
+    private static boolean isOfJdk(String internalName) {
+        return internalName.startsWith("jdk/")
+                || internalName.startsWith("com/sun/tools/")
+                || internalName.startsWith("sun/");
+    }
+
+    private boolean isExcluded(String internalName) {
+        for (String prefix : excluded) {
+            if (internalName.startsWith(prefix)
+                    && (internalName.length() == prefix.length()
+                            || internalName.charAt(prefix.length()) == '/'
+                            || internalName.charAt(prefix.length()) == '$')) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean isCollection(String internalName) {
+        String util = "java/util/";
+        if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
+            return false;
+        }
+        for (String name : NO_COLLECTIONS) {
+            // Arrays.asList makes a collection.
+            if (isOrIsIn(internalName, util.length(), name) && !internalName.equals("java/util/Arrays$ArrayList")) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static boolean isOrIsIn(String internalName, int from, String outer) {
+        int end = from + outer.length();
+        return internalName.startsWith(outer, from)
+                && (internalName.length() == end || internalName.charAt(end) == '$');
+    }
+}

@@ -1,0 +1,13 @@
+package cedrat.persist;
+
+/// What a thread does.
+///
+/// **Threads:** its own.
+final class Context {
+    /// The innermost transaction that it is in, or null.
+    Transaction innermost;
+    /// How many classes it initialises, loads or links just now, one within the other.
+    int suspended;
+    /// It is in the recorder's own code, which uses classes that are woven.
+    boolean isRecording;
+}

@@ -1,0 +1,101 @@
+package cedrat.persist;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.Arrays;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// The fields that woven code stores to, by the numbers that the weaver has put into it.
+///
+/// A number belongs to one woven class, so its symbols mean one field only; which one is looked up at the
+/// first store in a transaction, when the classes are there for certain.
+///
+/// **Threads:** any.
+final class Fields {
+    private record Symbol(String owner, String name, boolean isStatic) {}
+
+    /// Makes a package's private fields accessible.
+    interface Opener {
+        void open(Class<?> declaring);
+    }
+
+    private final Opener opener;
+    private volatile Symbol[] symbols = new Symbol[256];
+    private volatile Slot.Field[] slots = new Slot.Field[256];
+    private int count;
+
+    /// One slot for each field, whichever classes store to it: an undo log compares slots (J027).
+    private final ClassValue<ConcurrentHashMap<String, Slot.Field>> known = new ClassValue<>() {
+        @Override
+        protected ConcurrentHashMap<String, Slot.Field> computeValue(Class<?> declaring) {
+            return new ConcurrentHashMap<>();
+        }
+    };
+
+    Fields(Opener opener) {
+        this.opener = opener;
+    }
+
+    /// A new number.
+    ///
+    /// @param owner the binary name of the class that the instruction names
+    synchronized int add(String owner, String name, boolean isStatic) {
+        if (count == symbols.length) {
+            symbols = Arrays.copyOf(symbols, 2 * count);
+            slots = Arrays.copyOf(slots, 2 * count);
+        }
+        symbols[count] = new Symbol(owner, name, isStatic);
+        return count++;
+    }
+
+    /// The slot of a field.
+    ///
+    /// @param base the object, or the class that the instruction names
+    Slot.Field slot(int number, Object base) {
+        Slot.Field slot = slots[number];
+        return slot != null ? slot : find(number, base);
+    }
+
+    private Slot.Field find(int number, Object base) {
+        Symbol symbol = symbols[number];
+        Class<?> owner = symbol.isStatic ? (Class<?>) base : base.getClass();
+        while (!owner.getName().equals(symbol.owner)) {
+            owner = owner.getSuperclass();
+        }
+        Slot.Field slot = slot(declared(owner, symbol.name));
+        synchronized (this) {
+            slots[number] = slot;
+        }
+        return slot;
+    }
+
+    private static Field declared(Class<?> owner, String name) {
+        for (Class<?> declaring = owner; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (field.getName().equals(name)) {
+                    return field;
+                }
+            }
+        }
+        throw new AssertionError(owner.getName() + "." + name + " was stored to and is not there");
+    }
+
+    /// The slot of a field.
+    Slot.Field slot(Field field) {
+        Class<?> declaring = field.getDeclaringClass();
+        return known.get(declaring).computeIfAbsent(field.getName(), name -> make(field, declaring));
+    }
+
+    private Slot.Field make(Field field, Class<?> declaring) {
+        opener.open(declaring);
+        boolean isStatic = Modifier.isStatic(field.getModifiers());
+        try {
+            MethodHandles.Lookup lookup = MethodHandles.privateLookupIn(declaring, MethodHandles.lookup());
+            return new Slot.Field(lookup.unreflectVarHandle(field), isStatic ? declaring : null);
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(
+                    "the field " + field + " cannot be restored by a rollback: open its package to this module", e);
+        }
+    }
+}

@@ -1,0 +1,458 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Barrier;
+import cedrat.persist.boot.Handler;
+import java.lang.reflect.Array;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// What happens at a store while a transaction lives, and at the end of one.
+///
+/// - J3  The first store of a transaction to an object takes its write lock, and holds it to the end of the
+///       top-level transaction. Otherwise a rollback would restore over what another transaction has written.
+///
+/// A thread that is in no transaction may not store to what is locked: there is nobody to wait for who would
+/// let it in between. It is told so by an exception.
+///
+/// **Threads:** any.
+final class Recorder implements Handler {
+    private static volatile Recorder installed;
+
+    private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
+    private final Locks locks = new Locks();
+    private final AtomicLong births = new AtomicLong();
+    private final Fields fields;
+    /// What could not be woven, or null.
+    private volatile String failure;
+
+    Recorder(Fields fields) {
+        this.fields = fields;
+    }
+
+    /// Makes it that of the process.
+    void install() {
+        Barrier.install(this);
+        installed = this;
+    }
+
+    /// @throws IllegalStateException if the agent is not loaded
+    static Recorder get() {
+        Recorder recorder = installed;
+        if (recorder == null) {
+            throw notLoaded();
+        }
+        return recorder;
+    }
+
+    private static IllegalStateException notLoaded() {
+        return new IllegalStateException("stores are not remembered, because the agent is not loaded: start Java with "
+                + "-javaagent:persist.jar, or say Launcher-Agent-Class in the manifest of your own jar");
+    }
+
+    static IllegalStateException notWoven() {
+        if (installed == null) {
+            return notLoaded();
+        }
+        return new IllegalStateException(
+                "the calling class has no write barriers, so a rollback would miss its stores: "
+                        + "it is excluded from weaving, is a hidden class, or calls by reflection or by a method reference");
+    }
+
+    /// A class could not be woven: no transaction begins any more.
+    void fail(String what) {
+        failure = what;
+    }
+
+    // ---- begin and end
+
+    /// The age of a new top-level transaction.
+    long birth() {
+        return births.incrementAndGet();
+    }
+
+    /// @param birth the age of the transaction, if it is a top-level one
+    Transaction begin(long birth) {
+        if (failure != null) {
+            throw new IllegalStateException("stores of a class would not be remembered: " + failure);
+        }
+        Context context = contexts.get();
+        Transaction outer = context.innermost;
+        if (outer == null) {
+            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context), null);
+            Barrier.opened();
+            return context.innermost;
+        }
+        if (outer.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        if (context.suspended != 0) {
+            throw new IllegalStateException("a class that is initialised, loaded or linked within a transaction "
+                    + "cannot begin one: initialise it before");
+        }
+        context.innermost = new Transaction(outer.top, outer);
+        return context.innermost;
+    }
+
+    boolean isInTransaction() {
+        return contexts.get().innermost != null;
+    }
+
+    /// @throws IllegalStateException if this thread may not use the transaction now
+    void check(Transaction transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        Context owner = transaction.top.context;
+        if (owner != context) {
+            throw new IllegalStateException(
+                    owner == null
+                            ? "the transaction is detached: attach it to this thread first"
+                            : "the transaction belongs to another thread: let it detach it, and attach it here");
+        }
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        if (context.innermost != transaction) {
+            throw new IllegalStateException("a transaction that is nested in this one is open: end it first");
+        }
+    }
+
+    void end(Transaction transaction, Transaction.Action action) {
+        check(transaction);
+        Context context = contexts.get();
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            if (action == Transaction.Action.ROLLBACK) {
+                restore(transaction);
+            } else if (transaction.outer != null) {
+                transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
+            }
+            leave(transaction, action);
+        } finally {
+            context.isRecording = wasRecording;
+        }
+    }
+
+    private static void restore(Transaction transaction) {
+        transaction.top.log.restore(transaction.logMark);
+        transaction.top.made.truncate(transaction.madeMark);
+    }
+
+    private void leave(Transaction transaction, Transaction.Action action) {
+        transaction.ended(action);
+        contexts.get().innermost = transaction.outer;
+        if (transaction.outer == null) {
+            locks.releaseAll(transaction.top.owner);
+            Barrier.closed();
+        }
+    }
+
+    void close(Transaction transaction) {
+        if (transaction.hasEnded()) {
+            return;
+        }
+        Context context = contexts.get();
+        if (transaction.top.context != context) {
+            check(transaction);
+        }
+        if (transaction.top.isDoomed) {
+            leave(transaction, Transaction.Action.ROLLBACK);
+            return;
+        }
+        end(transaction, transaction.defaultAction());
+    }
+
+    void detach(Transaction transaction) {
+        check(transaction);
+        if (transaction.outer != null) {
+            throw new IllegalStateException(
+                    "a nested transaction stays on its thread: end it, and detach the outermost");
+        }
+        contexts.get().innermost = null;
+        transaction.top.context = null;
+    }
+
+    void attach(Transaction transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        if (context.innermost != null) {
+            throw new IllegalStateException("this thread is in a transaction: end or detach it first");
+        }
+        synchronized (transaction.top) {
+            if (transaction.top.context != null) {
+                throw new IllegalStateException("the transaction is attached to a thread: let it detach it first");
+            }
+            transaction.top.context = context;
+        }
+        context.innermost = transaction;
+    }
+
+    // ---- locks
+
+    void acquire(Object object, boolean toWrite) {
+        Objects.requireNonNull(object);
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
+        }
+        context.isRecording = true;
+        try {
+            lock(transaction, object, toWrite);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    private void lock(Transaction transaction, Object object, boolean toWrite) {
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        if (locks.acquire(transaction.top.owner, object, toWrite)) {
+            return;
+        }
+        transaction.top.log.restore(0);
+        transaction.top.made.truncate(0);
+        transaction.top.isDoomed = true;
+        locks.releaseAll(transaction.top.owner);
+        throw new DeadlockException();
+    }
+
+    // ---- stores
+
+    /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
+    /// remembered. In a transaction the thread is recording until it says otherwise.
+    private Transaction storing(Context context, Object base) {
+        if (context.isRecording || context.suspended != 0) {
+            return null;
+        }
+        Transaction transaction = context.innermost;
+        if (transaction == null) {
+            if (locks.isLocked(base)) {
+                throw new IllegalStateException("an object of " + base.getClass()
+                        + " is locked by a transaction: store " + "to it inside of one, which waits");
+            }
+            return null;
+        }
+        TopLevel top = transaction.top;
+        return top.made.has(top.isDoomed ? 0 : transaction.madeMark, base) ? null : transaction;
+    }
+
+    private void keep(Transaction transaction, Object base, Slot slot, int index, long bits, Object value) {
+        TopLevel top = transaction.top;
+        if (!top.log.has(transaction.logMark, base, slot, index)) {
+            lock(transaction, base, true);
+            top.log.add(base, slot, index, bits, value);
+        }
+    }
+
+    private void keepField(Object base, int field, long bits, Object value) {
+        Context context = contexts.get();
+        // A static field may be stored to by way of a subclass, and what is locked is the class that declares
+        // it.
+        Object home = base instanceof Class && !context.isRecording
+                ? slot(context, field, base).home(base)
+                : base;
+        Transaction transaction = storing(context, home);
+        if (transaction == null) {
+            return;
+        }
+        Slot.Field slot = slot(context, field, base);
+        context.isRecording = true;
+        try {
+            keep(transaction, home, slot, 0, bits, value);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    private Slot.Field slot(Context context, int field, Object base) {
+        context.isRecording = true;
+        try {
+            return fields.slot(field, base);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    @Override
+    public void beforeInt(Object base, int old, int field) {
+        keepField(base, field, old, null);
+    }
+
+    @Override
+    public void beforeLong(Object base, long old, int field) {
+        keepField(base, field, old, null);
+    }
+
+    @Override
+    public void beforeFloat(Object base, float old, int field) {
+        keepField(base, field, Float.floatToRawIntBits(old), null);
+    }
+
+    @Override
+    public void beforeDouble(Object base, double old, int field) {
+        keepField(base, field, Double.doubleToRawLongBits(old), null);
+    }
+
+    @Override
+    public void beforeReference(Object base, Object old, int field) {
+        keepField(base, field, 0, old);
+    }
+
+    @Override
+    public void beforeElement(Object array, int index) {
+        if (array == null) {
+            return;
+        }
+        Context context = contexts.get();
+        Transaction transaction = storing(context, array);
+        if (transaction == null || index < 0 || index >= Array.getLength(array)) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            Object value = array instanceof Object[] references ? references[index] : null;
+            keep(transaction, array, Slot.ELEMENT, index, bits(array, index), value);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    private static long bits(Object array, int index) {
+        return switch (array) {
+            case int[] ints -> ints[index];
+            case long[] longs -> longs[index];
+            case byte[] bytes -> bytes[index];
+            case char[] chars -> chars[index];
+            case double[] doubles -> Double.doubleToRawLongBits(doubles[index]);
+            case boolean[] booleans -> booleans[index] ? 1 : 0;
+            case short[] shorts -> shorts[index];
+            case float[] floats -> Float.floatToRawIntBits(floats[index]);
+            default -> 0;
+        };
+    }
+
+    @Override
+    public void beforeElements(Object array, int from, int length) {
+        if (array == null || !array.getClass().isArray() || length <= 0) {
+            return;
+        }
+        Context context = contexts.get();
+        Transaction transaction = storing(context, array);
+        if (transaction == null || from < 0 || from > Array.getLength(array) - length) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            keepElements(transaction, array, from, length);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    private void keepElements(Transaction transaction, Object array, int from, int length) {
+        UndoLog log = transaction.top.log;
+        if (!log.hasElements(transaction.logMark, array, from, length)) {
+            lock(transaction, array, true);
+            Object old = Array.newInstance(array.getClass().getComponentType(), length);
+            System.arraycopy(array, from, old, 0, length);
+            log.add(array, Slot.ELEMENTS, from, length, old);
+        }
+    }
+
+    @Override
+    public void beforeArgument(Object argument) {
+        if (argument instanceof StringBuilder || argument instanceof StringBuffer) {
+            keepText(argument);
+        } else if (argument != null && argument.getClass().isArray()) {
+            beforeElements(argument, 0, Array.getLength(argument));
+        }
+    }
+
+    private void keepText(Object builder) {
+        Context context = contexts.get();
+        Transaction transaction = storing(context, builder);
+        if (transaction == null) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            if (!transaction.top.log.has(transaction.logMark, builder, Slot.TEXT, 0)) {
+                lock(transaction, builder, true);
+                transaction.top.log.add(builder, Slot.TEXT, 0, 0, builder.toString());
+            }
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    @Override
+    public void beforeCall(Object receiver) {
+        if (receiver instanceof StringBuilder || receiver instanceof StringBuffer) {
+            keepText(receiver);
+            return;
+        }
+        Context context = contexts.get();
+        if (receiver == null || context.innermost == null || context.suspended != 0 || context.isRecording) {
+            return;
+        }
+        Class<?> refused = Refused.ancestor(receiver.getClass());
+        if (refused != null) {
+            throw new UnsupportedOperationException("a rollback could not undo a change of "
+                    + receiver.getClass().getName() + ", because " + refused.getName()
+                    + " has no write barriers: change it outside of transactions");
+        }
+    }
+
+    @Override
+    public void beforeReflection(Object field, Object receiver) {
+        Context context = contexts.get();
+        if (!(field instanceof Field reflected) || context.isRecording) {
+            return;
+        }
+        boolean isStatic = Modifier.isStatic(reflected.getModifiers());
+        // Such a store will throw.
+        if (!isStatic && !reflected.getDeclaringClass().isInstance(receiver)) {
+            return;
+        }
+        Object home = isStatic ? reflected.getDeclaringClass() : receiver;
+        Transaction transaction = storing(context, home);
+        if (transaction == null) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            Slot.Field slot = fields.slot(reflected);
+            Object old = slot.read(home);
+            keep(transaction, home, slot, 0, Slot.bits(old), slot.isReference() ? old : null);
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    @Override
+    public void made(Object object) {
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction != null && !context.isRecording && context.suspended == 0) {
+            transaction.top.made.add(object);
+        }
+    }
+
+    @Override
+    public void suspend() {
+        contexts.get().suspended++;
+    }
+
+    @Override
+    public void resume() {
+        contexts.get().suspended--;
+    }
+}

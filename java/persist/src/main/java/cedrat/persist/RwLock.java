@@ -1,0 +1,29 @@
+package cedrat.persist;
+
+/// Reader/writer locks on any object (Transactions for Java, §2.1: `RW_Lock`).
+///
+/// A lock belongs to the top-level transaction of the calling thread and is held to its end, whatever becomes
+/// of a nested one in which it was acquired. Readers share an object, a writer is alone with it; who reads
+/// may write later, when the other readers are gone. A store takes the write lock by itself; a read takes
+/// none.
+///
+/// **Threads:** any. **Again:** acquiring what is held does nothing.
+public final class RwLock {
+    private RwLock() {}
+
+    /// Waits until no other transaction may write the object.
+    ///
+    /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
+    /// @throws IllegalStateException if this thread is in no transaction
+    public static void acquireRead(Object object) {
+        Recorder.get().acquire(object, false);
+    }
+
+    /// Waits until no other transaction may read or write the object.
+    ///
+    /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
+    /// @throws IllegalStateException if this thread is in no transaction
+    public static void acquireWrite(Object object) {
+        Recorder.get().acquire(object, true);
+    }
+}

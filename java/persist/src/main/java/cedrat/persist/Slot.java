@@ -1,0 +1,138 @@
+package cedrat.persist;
+
+import java.lang.invoke.VarHandle;
+
+/// A kind of place whose old value an [UndoLog] keeps, and how the value is put back.
+///
+/// Values of primitive types are kept as bits, so that keeping one allocates nothing.
+abstract class Slot {
+    /// Puts an old value back.
+    ///
+    /// @param base  the object, array or class
+    /// @param index the element of an array
+    /// @param bits  a primitive value
+    /// @param value a reference, or several values
+    abstract void restore(Object base, int index, long bits, Object value);
+
+    /// The bits of a boxed primitive value.
+    static long bits(Object boxed) {
+        return switch (boxed) {
+            case Boolean value -> value ? 1 : 0;
+            case Character value -> value;
+            case Float value -> Float.floatToRawIntBits(value);
+            case Double value -> Double.doubleToRawLongBits(value);
+            case Number value -> value.longValue();
+            case null, default -> 0;
+        };
+    }
+
+    /// An element of an array.
+    static final Slot ELEMENT = new Slot() {
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            switch (base) {
+                case Object[] array -> array[index] = value;
+                case int[] array -> array[index] = (int) bits;
+                case long[] array -> array[index] = bits;
+                case byte[] array -> array[index] = (byte) bits;
+                case char[] array -> array[index] = (char) bits;
+                case double[] array -> array[index] = Double.longBitsToDouble(bits);
+                case boolean[] array -> array[index] = bits != 0;
+                case short[] array -> array[index] = (short) bits;
+                case float[] array -> array[index] = Float.intBitsToFloat((int) bits);
+                default -> throw new AssertionError("no array: " + base.getClass());
+            }
+        }
+    };
+
+    /// Elements of an array from an index on, as many as the array of their old values has.
+    static final Slot ELEMENTS = new Slot() {
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            System.arraycopy(value, 0, base, index, (int) bits);
+        }
+    };
+
+    /// What a builder of strings has in it.
+    static final Slot TEXT = new Slot() {
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            if (base instanceof StringBuilder builder) {
+                builder.setLength(0);
+                builder.append((String) value);
+            } else {
+                StringBuffer buffer = (StringBuffer) base;
+                buffer.setLength(0);
+                buffer.append((String) value);
+            }
+        }
+    };
+
+    /// A field, of an object or a class.
+    static final class Field extends Slot {
+        private final VarHandle handle;
+        /// The class that declares a static field, otherwise null.
+        private final Class<?> owner;
+        private final char kind;
+
+        Field(VarHandle handle, Class<?> owner) {
+            this.handle = handle;
+            this.owner = owner;
+            kind = handle.varType().isPrimitive()
+                    ? handle.varType().descriptorString().charAt(0)
+                    : 'L';
+        }
+
+        /// Where the field lies: stores to static fields may come by way of a subclass.
+        Object home(Object base) {
+            return owner == null ? base : owner;
+        }
+
+        boolean isReference() {
+            return kind == 'L';
+        }
+
+        /// The field's value, boxed.
+        Object read(Object base) {
+            return owner == null ? handle.getVolatile(base) : handle.getVolatile();
+        }
+
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            // The mode of access fits volatile fields, and does no harm to others.
+            if (owner == null) {
+                restoreField(base, bits, value);
+            } else {
+                restoreStatic(bits, value);
+            }
+        }
+
+        private void restoreField(Object base, long bits, Object value) {
+            switch (kind) {
+                case 'L' -> handle.setVolatile(base, value);
+                case 'I' -> handle.setVolatile(base, (int) bits);
+                case 'J' -> handle.setVolatile(base, bits);
+                case 'Z' -> handle.setVolatile(base, bits != 0);
+                case 'B' -> handle.setVolatile(base, (byte) bits);
+                case 'C' -> handle.setVolatile(base, (char) bits);
+                case 'S' -> handle.setVolatile(base, (short) bits);
+                case 'F' -> handle.setVolatile(base, Float.intBitsToFloat((int) bits));
+                default -> handle.setVolatile(base, Double.longBitsToDouble(bits));
+            }
+        }
+
+        private void restoreStatic(long bits, Object value) {
+            switch (kind) {
+                case 'L' -> handle.setVolatile(value);
+                case 'I' -> handle.setVolatile((int) bits);
+                case 'J' -> handle.setVolatile(bits);
+                case 'Z' -> handle.setVolatile(bits != 0);
+                case 'B' -> handle.setVolatile((byte) bits);
+                case 'C' -> handle.setVolatile((char) bits);
+                case 'S' -> handle.setVolatile((short) bits);
+                case 'F' -> handle.setVolatile(Float.intBitsToFloat((int) bits));
+                default -> handle.setVolatile(Double.longBitsToDouble(bits));
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+package cedrat.persist;
+
+import java.lang.classfile.Attributes;
+import java.lang.classfile.ClassModel;
+import java.lang.classfile.CodeBuilder;
+import java.lang.classfile.CodeElement;
+import java.lang.classfile.CodeModel;
+import java.lang.classfile.CodeTransform;
+import java.lang.classfile.Instruction;
+import java.lang.classfile.MethodModel;
+import java.lang.classfile.Opcode;
+import java.lang.classfile.TypeKind;
+import java.lang.classfile.instruction.ArrayStoreInstruction;
+import java.lang.classfile.instruction.FieldInstruction;
+import java.lang.classfile.instruction.InvokeInstruction;
+import java.lang.classfile.instruction.NewMultiArrayInstruction;
+import java.lang.classfile.instruction.NewObjectInstruction;
+import java.lang.classfile.instruction.NewPrimitiveArrayInstruction;
+import java.lang.classfile.instruction.NewReferenceArrayInstruction;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+import java.lang.reflect.AccessFlag;
+import java.util.Arrays;
+
+/// Puts barriers into one method: before stores to fields and arrays, before calls of the JDK that store
+/// behind the barriers' back, and after the making of objects and arrays.
+///
+/// Barriers are calls without branches, see [Weaver]. A store's barrier reads the old value by the class's
+/// own instructions, which have the right to; where no transaction lives nobody looks at it, and the
+/// just-in-time compiler reads nothing.
+final class StoreWeaver implements CodeTransform {
+    private static final int ENDED = -1;
+
+    private final Fields fields;
+    private final ClassModel type;
+    private final CodeModel code;
+    private final boolean isApplication;
+    private final Spill spill = new Spill();
+
+    /// How many objects are made in a constructor's prologue and not initialised yet, or ENDED behind it.
+    private int prologueDepth;
+
+    private Prologue prologue;
+    /// The number of the next instruction.
+    private int at;
+
+    StoreWeaver(Fields fields, ClassModel type, MethodModel method, CodeModel code, Weaver.Kind kind) {
+        this.fields = fields;
+        this.type = type;
+        this.code = code;
+        isApplication = kind == Weaver.Kind.APPLICATION;
+        boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
+        prologueDepth = isConstructor ? 0 : ENDED;
+    }
+
+    @Override
+    public void atStart(CodeBuilder builder) {
+        code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+    }
+
+    @Override
+    public void accept(CodeBuilder builder, CodeElement element) {
+        weave(builder, element);
+        if (element instanceof Instruction) {
+            at++;
+        }
+    }
+
+    private void weave(CodeBuilder builder, CodeElement element) {
+        switch (element) {
+            case FieldInstruction field -> field(builder, field);
+            case ArrayStoreInstruction store -> {
+                element(builder, store.typeKind());
+                builder.with(store);
+            }
+            case InvokeInstruction call -> call(builder, call);
+            case NewObjectInstruction made -> {
+                if (prologueDepth != ENDED) {
+                    prologueDepth++;
+                }
+                builder.with(made);
+            }
+            case NewPrimitiveArrayInstruction made -> made(builder, made);
+            case NewReferenceArrayInstruction made -> made(builder, made);
+            case NewMultiArrayInstruction made -> made(builder, made);
+            default -> builder.with(element);
+        }
+    }
+
+    private static void made(CodeBuilder builder, CodeElement making) {
+        builder.with(making).dup();
+        Calls.made(builder);
+    }
+
+    // ---- fields
+
+    private void field(CodeBuilder builder, FieldInstruction field) {
+        if (field.opcode() == Opcode.PUTFIELD && !isExempt(field)) {
+            if (TypeKind.from(field.typeSymbol()).slotSize() == 2) {
+                builder.dup2_x1().pop2().dup_x2(); // base, value → base, value, base
+            } else {
+                builder.dup2().pop();
+            }
+            builder.dup().getfield(field.field());
+            Calls.beforeField(builder, field.typeSymbol(), number(field, false));
+        } else if (field.opcode() == Opcode.PUTSTATIC) {
+            builder.loadConstant(field.owner().asSymbol()).getstatic(field.field());
+            Calls.beforeField(builder, field.typeSymbol(), number(field, true));
+        }
+        builder.with(field);
+    }
+
+    /// Final fields are written once. In its constructor's prologue an object is not one yet, and nobody else
+    /// has it.
+    private boolean isExempt(FieldInstruction field) {
+        if (!field.owner().asInternalName().equals(type.thisClass().asInternalName())) {
+            return false;
+        }
+        return prologueDepth != ENDED && isSelf(field)
+                || type.fields().stream()
+                        .anyMatch(own -> own.fieldName()
+                                        .equalsString(field.name().stringValue())
+                                && own.fieldType().equalsString(field.type().stringValue())
+                                && own.flags().has(AccessFlag.FINAL));
+    }
+
+    private boolean isSelf(FieldInstruction field) {
+        if (prologue == null) {
+            prologue = new Prologue(code);
+        }
+        return prologue.isSelf(at, Steps.words(field.typeSymbol()));
+    }
+
+    private int number(FieldInstruction field, boolean isStatic) {
+        return fields.add(
+                field.owner().asInternalName().replace('/', '.'), field.name().stringValue(), isStatic);
+    }
+
+    // ---- arrays
+
+    private static void element(CodeBuilder builder, TypeKind kind) {
+        if (kind.slotSize() == 2) {
+            builder.dup2_x2().pop2().dup2_x2(); // array, index, value → array, index, value, array, index
+        } else {
+            builder.dup_x2().pop().dup2_x1();
+        }
+        Calls.beforeElement(builder);
+    }
+
+    // ---- calls
+
+    private void call(CodeBuilder builder, InvokeInstruction call) {
+        String owner = call.owner().asInternalName();
+        String name = call.name().stringValue();
+        if (name.equals(ConstantDescs.INIT_NAME)) {
+            construct(builder, call);
+            return;
+        }
+        if (call.opcode() == Opcode.INVOKESTATIC && owner.equals("java/lang/System") && name.equals("arraycopy")) {
+            Calls.arraycopy(builder);
+            return;
+        }
+        if (call.opcode() == Opcode.INVOKESTATIC && WovenMethods.replaces(owner, name)) {
+            builder.invokestatic(WovenMethods.REPLACEMENT, name, call.typeSymbol());
+            return;
+        }
+        prepare(builder, call, owner, name);
+        builder.with(call);
+        if (WovenMethods.makesArray(owner, name)) {
+            builder.dup();
+            Calls.made(builder);
+        }
+    }
+
+    private void construct(CodeBuilder builder, InvokeInstruction call) {
+        prepareArguments(builder, call, call.owner().asInternalName(), ConstantDescs.INIT_NAME);
+        builder.with(call);
+        if (prologueDepth == ENDED) {
+            return;
+        }
+        if (prologueDepth > 0) {
+            prologueDepth--;
+            return;
+        }
+        prologueDepth = ENDED;
+        boolean isSuper = !call.owner().asInternalName().equals(type.thisClass().asInternalName());
+        if (isSuper && hasVariables()) {
+            builder.aload(0);
+            Calls.made(builder);
+        }
+    }
+
+    /// Whether an object of the class has anything of its own to restore.
+    private boolean hasVariables() {
+        return type.fields().stream()
+                .anyMatch(field ->
+                        !field.flags().has(AccessFlag.STATIC) && !field.flags().has(AccessFlag.FINAL));
+    }
+
+    private void prepare(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
+        if (isApplication && call.opcode() != Opcode.INVOKESTATIC) {
+            if (owner.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name)) {
+                spill.store(builder, call.typeSymbol());
+                builder.dup();
+                spill.load(builder, 0);
+                Calls.beforeReflection(builder);
+                spill.loadAll(builder);
+                return;
+            }
+            if (WovenMethods.changesReceiver(owner, name)) {
+                spill.store(builder, call.typeSymbol());
+                builder.dup();
+                Calls.beforeCall(builder);
+                spill.loadAll(builder);
+            }
+        }
+        prepareArguments(builder, call, owner, name);
+    }
+
+    private void prepareArguments(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
+        MethodTypeDesc descriptor = call.typeSymbol();
+        if (!WovenMethods.mayChangeArguments(owner, name, isApplication) || !changesAny(descriptor, owner)) {
+            return;
+        }
+        spill.store(builder, descriptor);
+        for (int i = 0; i < descriptor.parameterCount(); i++) {
+            if (isChanged(descriptor.parameterType(i), owner)) {
+                spill.load(builder, i);
+                Calls.beforeArgument(builder);
+            }
+        }
+        spill.loadAll(builder);
+    }
+
+    private static boolean changesAny(MethodTypeDesc descriptor, String owner) {
+        for (int i = 0; i < descriptor.parameterCount(); i++) {
+            if (isChanged(descriptor.parameterType(i), owner)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether a parameter may be something that is kept. Those of `java.lang.reflect.Array` are objects.
+    private static boolean isChanged(ClassDesc parameter, String owner) {
+        return parameter.isArray()
+                || WovenMethods.isText(parameter.descriptorString())
+                || owner.equals("java/lang/reflect/Array") && parameter.equals(ConstantDescs.CD_Object);
+    }
+
+    /// Takes the arguments of a call off the stack and puts them back, by locals of their own.
+    private static final class Spill {
+        /// By kind and by how many of the kind the call has had: locals that are used again.
+        private final int[][] slots = new int[TypeKind.values().length][];
+        private int[] taken = new int[0];
+        private TypeKind[] kinds = new TypeKind[0];
+
+        /// … arguments → …
+        void store(CodeBuilder builder, MethodTypeDesc descriptor) {
+            int count = descriptor.parameterCount();
+            taken = new int[count];
+            kinds = new TypeKind[count];
+            int[] used = new int[slots.length];
+            for (int i = count - 1; i >= 0; i--) {
+                kinds[i] = TypeKind.from(descriptor.parameterType(i)).asLoadable();
+                int kind = kinds[i].ordinal();
+                taken[i] = slot(builder, kinds[i], used[kind]++);
+                builder.storeLocal(kinds[i], taken[i]);
+            }
+        }
+
+        private int slot(CodeBuilder builder, TypeKind kind, int number) {
+            int[] known = slots[kind.ordinal()];
+            if (known == null || number >= known.length) {
+                int length = known == null ? 0 : known.length;
+                known = known == null ? new int[number + 1] : Arrays.copyOf(known, number + 1);
+                for (int i = length; i <= number; i++) {
+                    known[i] = builder.allocateLocal(kind);
+                }
+                slots[kind.ordinal()] = known;
+            }
+            return known[number];
+        }
+
+        /// … → …, argument
+        void load(CodeBuilder builder, int argument) {
+            builder.loadLocal(kinds[argument], taken[argument]);
+        }
+
+        /// … → …, arguments
+        void loadAll(CodeBuilder builder) {
+            for (int i = 0; i < taken.length; i++) {
+                load(builder, i);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+package cedrat.persist;
+
+import java.util.Objects;
+
+/// A transaction over ordinary objects in memory (Transactions for Java, §2.1).
+///
+/// ```java
+/// try (var transaction = Transaction.begin()) {
+///     from.balance -= amount;
+///     to.balance += amount;
+///     if (from.balance >= 0) {
+///         transaction.commit();
+///     }
+/// } // not committed: both balances are as they were
+/// ```
+///
+/// A rollback restores fields, static fields, elements of arrays, collections of `java.util`, and the locals
+/// and parameters that the scope has assigned.
+///
+/// ```text
+/// Open ──commit, or close with that action────▶ Committed
+///  │ └───rollback, or close with that action──▶ Rolled back
+///  └─────victim of a deadlock──▶ Doomed ──close──▶ Rolled back
+/// ```
+///
+/// - Open         stores are remembered, and what they change is locked
+/// - Doomed       all is restored and unlocked; a store or a call of this throws [DeadlockException]
+/// - Committed    a nested one's changes belong to the one around it; a top-level one's stay
+/// - Rolled back  all is as it was when the transaction began
+///
+/// A transaction that begins while its thread is in another one is nested: its rollback leaves the outer
+/// one's earlier changes, its locks are held to the end of the outermost. What it does in class initialisers,
+/// and while classes are loaded and linked, belongs to no transaction: a class is initialised once.
+///
+/// **Threads:** one, platform or virtual, that which began it; [#detach] and [#attach] hand a top-level one
+/// over. Any number of threads may be in transactions at a time, and are isolated from each other by
+/// [RwLock].
+///
+/// **Failure:** methods throw [IllegalStateException] on another thread, after the end, and while a nested
+/// transaction is open.
+public final class Transaction implements AutoCloseable {
+    /// What happens to a transaction that is still open at its end.
+    public enum Action {
+        /// Its changes stay.
+        COMMIT,
+        /// Its changes are undone.
+        ROLLBACK
+    }
+
+    /// What runs in a transaction.
+    @FunctionalInterface
+    public interface Work<E extends Exception> {
+        /// Runs.
+        void run(Transaction transaction) throws E;
+    }
+
+    /// What runs in a transaction, without asking for it.
+    @FunctionalInterface
+    public interface PlainWork<E extends Exception> {
+        /// Runs.
+        void run() throws E;
+    }
+
+    /// What runs in a transaction and returns something.
+    @FunctionalInterface
+    public interface Call<T, E extends Exception> {
+        /// Runs.
+        T call(Transaction transaction) throws E;
+    }
+
+    /// What runs in a transaction and returns something, without asking for it.
+    @FunctionalInterface
+    public interface PlainCall<T, E extends Exception> {
+        /// Runs.
+        T call() throws E;
+    }
+
+    private enum State {
+        OPEN,
+        COMMITTED,
+        ROLLED_BACK
+    }
+
+    /// What the levels of a transaction have in common.
+    final TopLevel top;
+    /// The one around it, or null.
+    final Transaction outer;
+    /// How long the log of old values, and the list of objects made, were when it began.
+    final int logMark;
+
+    final int madeMark;
+
+    private State state = State.OPEN;
+    private Action defaultAction = Action.ROLLBACK;
+    private boolean leavesLocals;
+
+    Transaction(TopLevel top, Transaction outer) {
+        this.top = top;
+        this.outer = outer;
+        logMark = top.log.size();
+        madeMark = top.made.size();
+    }
+
+    // ---- ways to begin one: the weaver sends calls of these to WovenCode
+
+    /// Begins a transaction, to be closed in the same method by `try (var t = Transaction.begin()) { … }`.
+    ///
+    /// @throws IllegalStateException if the calling class has no write barriers: the agent is not loaded, or
+    ///     it could not weave the class. A transaction that misses stores would restore half of what it
+    ///     should
+    public static Transaction begin() {
+        throw Recorder.notWoven();
+    }
+
+    /// Runs `work` in a transaction, which commits when `work` returns, and rolls back when it throws, if
+    /// `work` has not ended it before.
+    ///
+    /// **Again:** a top-level one that is rolled back to end a deadlock is run again, until it is not.
+    ///
+    /// @throws IllegalStateException as [#begin]
+    public static <E extends Exception> void run(Work<E> work) throws E {
+        throw Recorder.notWoven();
+    }
+
+    /// As [#run(Work)].
+    public static <E extends Exception> void run(PlainWork<E> work) throws E {
+        throw Recorder.notWoven();
+    }
+
+    /// As [#run(Work)], and returns what `work` returns.
+    public static <T, E extends Exception> T call(Call<T, E> work) throws E {
+        throw Recorder.notWoven();
+    }
+
+    /// As [#run(Work)], and returns what `work` returns.
+    public static <T, E extends Exception> T call(PlainCall<T, E> work) throws E {
+        throw Recorder.notWoven();
+    }
+
+    // ---- ways to end it
+
+    /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it.
+    public void commit() {
+        Recorder.get().end(this, Action.COMMIT);
+    }
+
+    /// Restores what was changed.
+    public void rollback() {
+        Recorder.get().end(this, Action.ROLLBACK);
+    }
+
+    /// Takes the default action, unless the transaction has ended. May be called again.
+    @Override
+    public void close() {
+        Recorder.get().close(this);
+    }
+
+    /// What [#close] does to a transaction that is still open.
+    public Action defaultAction() {
+        return defaultAction;
+    }
+
+    /// Sets what [#close] does to a transaction that is still open: by default, [Action#ROLLBACK]. It is the
+    /// same at the end of the scope and when an exception leaves it.
+    public void defaultAction(Action action) {
+        Recorder.get().check(this);
+        defaultAction = Objects.requireNonNull(action);
+    }
+
+    /// Whether it has neither committed nor rolled back. On any thread; on others than its own, it was a
+    /// moment ago.
+    public boolean isOpen() {
+        return state == State.OPEN && !top.isDoomed;
+    }
+
+    /// How many places' old values are kept, those of the transactions around it included: each place once
+    /// for each level at most.
+    public int undoSize() {
+        return top.log.size();
+    }
+
+    // ---- hand-over
+
+    /// Takes a top-level transaction off this thread, which is in none afterwards. Until it is attached
+    /// again, nothing is stored in it; what it has locked stays locked.
+    public void detach() {
+        Recorder.get().detach(this);
+    }
+
+    /// Puts a detached transaction on this thread, which must be in none.
+    public void attach() {
+        Recorder.get().attach(this);
+    }
+
+    boolean hasEnded() {
+        return state != State.OPEN;
+    }
+
+    void ended(Action action) {
+        state = action == Action.COMMIT ? State.COMMITTED : State.ROLLED_BACK;
+        leavesLocals = action == Action.ROLLBACK;
+    }
+
+    /// Whether it was rolled back, and the locals of its scope are not restored yet; who asks restores them.
+    boolean takeLocals() {
+        boolean leaves = leavesLocals;
+        leavesLocals = false;
+        return leaves;
+    }
+}

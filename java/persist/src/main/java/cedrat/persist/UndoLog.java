@@ -1,0 +1,143 @@
+package cedrat.persist;
+
+import java.util.Arrays;
+
+/// What a transaction has overwritten, oldest first: places and their old values (Transactions for Java,
+/// §3.3).
+///
+/// A place is kept once for each level of nesting, however often it is stored to (J027): what was there when
+/// the level began is all that its rollback needs. Entries are in parallel arrays and found by chains from a
+/// table of hashes; an entry is always the first of its chain when it is added, so that entries can be taken
+/// off the end again without searching.
+///
+/// **Threads:** one at a time.
+final class UndoLog {
+    private static final int CAPACITY = 64;
+
+    private Object[] bases = new Object[CAPACITY];
+    private Slot[] slots = new Slot[CAPACITY];
+    private int[] indexes = new int[CAPACITY];
+    private long[] bits = new long[CAPACITY];
+    private Object[] values = new Object[CAPACITY];
+    /// The next older entry with the same hash, or -1.
+    private int[] older = new int[CAPACITY];
+    /// The newest entry of each hash, or -1; as many as a power of two.
+    private int[] newest = new int[CAPACITY];
+
+    private int size;
+
+    UndoLog() {
+        Arrays.fill(newest, -1);
+    }
+
+    /// How many old values are kept.
+    int size() {
+        return size;
+    }
+
+    /// Whether a place was kept since the log had `mark` entries.
+    boolean has(int mark, Object base, Slot slot, int index) {
+        return find(mark, base, slot, index) >= 0;
+    }
+
+    /// Whether these elements of an array were kept at once since the log had `mark` entries.
+    boolean hasElements(int mark, Object array, int from, int length) {
+        int entry = find(mark, array, Slot.ELEMENTS, from);
+        return entry >= 0 && bits[entry] >= length;
+    }
+
+    private int find(int mark, Object base, Slot slot, int index) {
+        int entry = newest[hash(base, slot, index)];
+        while (entry >= mark) {
+            if (bases[entry] == base && slots[entry] == slot && indexes[entry] == index) {
+                return entry;
+            }
+            entry = older[entry];
+        }
+        return -1;
+    }
+
+    private int hash(Object base, Slot slot, int index) {
+        int hash = (System.identityHashCode(base) * 31 + System.identityHashCode(slot)) * 31 + index;
+        return (hash ^ hash >>> 15) & (newest.length - 1);
+    }
+
+    /// Keeps the old value of a place.
+    void add(Object base, Slot slot, int index, long oldBits, Object oldValue) {
+        if (size == bases.length) {
+            grow();
+        }
+        bases[size] = base;
+        slots[size] = slot;
+        indexes[size] = index;
+        bits[size] = oldBits;
+        values[size] = oldValue;
+        link(size++);
+    }
+
+    private void link(int entry) {
+        int hash = hash(bases[entry], slots[entry], indexes[entry]);
+        older[entry] = newest[hash];
+        newest[hash] = entry;
+    }
+
+    private void unlink(int entry) {
+        newest[hash(bases[entry], slots[entry], indexes[entry])] = older[entry];
+    }
+
+    private void grow() {
+        int capacity = 2 * size;
+        bases = Arrays.copyOf(bases, capacity);
+        slots = Arrays.copyOf(slots, capacity);
+        indexes = Arrays.copyOf(indexes, capacity);
+        bits = Arrays.copyOf(bits, capacity);
+        values = Arrays.copyOf(values, capacity);
+        older = new int[capacity];
+        newest = new int[capacity];
+        Arrays.fill(newest, -1);
+        for (int entry = 0; entry < size; entry++) {
+            link(entry);
+        }
+    }
+
+    /// Puts back, newest first, what was overwritten since the log had `mark` entries, and forgets it.
+    void restore(int mark) {
+        while (size > mark) {
+            int entry = size - 1;
+            unlink(entry);
+            slots[entry].restore(bases[entry], indexes[entry], bits[entry], values[entry]);
+            forget(entry);
+            size = entry;
+        }
+    }
+
+    /// A nested transaction that began with `mark` entries becomes a part of the one around it, which began
+    /// with `outerMark`: of a place that both have written the older value is enough.
+    void merge(int outerMark, int mark) {
+        int end = size;
+        for (int entry = end - 1; entry >= mark; entry--) {
+            unlink(entry);
+        }
+        size = mark;
+        for (int entry = mark; entry < end; entry++) {
+            Object base = bases[entry];
+            Slot slot = slots[entry];
+            int index = indexes[entry];
+            boolean isKnown = slot == Slot.ELEMENTS
+                    ? hasElements(outerMark, base, index, (int) bits[entry])
+                    : has(outerMark, base, slot, index);
+            if (!isKnown) {
+                add(base, slot, index, bits[entry], values[entry]);
+            }
+        }
+        for (int entry = size; entry < end; entry++) {
+            forget(entry);
+        }
+    }
+
+    private void forget(int entry) {
+        bases[entry] = null;
+        slots[entry] = null;
+        values[entry] = null;
+    }
+}

@@ -1,0 +1,211 @@
+package cedrat.persist;
+
+import java.lang.classfile.Attributes;
+import java.lang.classfile.ClassFile;
+import java.lang.classfile.ClassHierarchyResolver;
+import java.lang.classfile.ClassModel;
+import java.lang.classfile.ClassTransform;
+import java.lang.classfile.CodeBuilder;
+import java.lang.classfile.CodeElement;
+import java.lang.classfile.CodeModel;
+import java.lang.classfile.CodeTransform;
+import java.lang.classfile.Label;
+import java.lang.classfile.MethodBuilder;
+import java.lang.classfile.MethodElement;
+import java.lang.classfile.MethodModel;
+import java.lang.classfile.MethodTransform;
+import java.lang.classfile.attribute.StackMapFrameInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.ObjectVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapTableAttribute;
+import java.lang.classfile.constantpool.ClassEntry;
+import java.lang.classfile.constantpool.PoolEntry;
+import java.lang.classfile.instruction.ReturnInstruction;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/// Puts write barriers into classes.
+///
+/// Nothing that it inserts branches, but where locals are restored: guards are tested inside of the called
+/// methods, which the just-in-time compiler inlines. So the frames by which a class is verified stay those of
+/// its compiler, no other class has to be looked at, and what is woven is as good as what was compiled.
+///
+/// **Threads:** any.
+final class Weaver {
+    /// What a class is woven for.
+    enum Kind {
+        /// A class of the application: stores, and calls of the JDK that store.
+        APPLICATION,
+        /// A collection of the JDK's: stores.
+        COLLECTION,
+        /// Of the JDK, and no transaction's business: some of its methods are suspensions.
+        SUSPENDING
+    }
+
+    private static final ClassDesc ERROR = ClassDesc.of("java.lang", "VerifyError");
+    private static final MethodTypeDesc ERROR_OF = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
+    private static final ClassFile CLASS_FILE = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
+
+    private final Fields fields;
+
+    Weaver(Fields fields) {
+        this.fields = fields;
+    }
+
+    /// The woven class.
+    ///
+    /// @param loader its class loader, by whose resources the types of locals are compared
+    /// @throws UnstructuredException    if it begins a transaction that it does not close
+    /// @throws IllegalArgumentException if the class is not well-formed
+    byte[] weave(byte[] original, Kind kind, ClassLoader loader) throws UnstructuredException {
+        ClassModel type = CLASS_FILE.parse(original);
+        MethodReferences references = new MethodReferences(CLASS_FILE, type);
+        if (kind == Kind.APPLICATION && references.areThere()) {
+            type = CLASS_FILE.parse(references.replaced());
+        }
+        if (kind == Kind.APPLICATION && mentionsTransactions(type)) {
+            type = withScopes(type, loader);
+        }
+        return withStores(type, kind);
+    }
+
+    private static boolean mentionsTransactions(ClassModel type) {
+        for (PoolEntry entry : type.constantPool()) {
+            if (entry instanceof ClassEntry named && named.asInternalName().equals("cedrat/persist/Transaction")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Methods that restore locals branch, so their frames are made anew.
+    private static ClassModel withScopes(ClassModel type, ClassLoader loader) throws UnstructuredException {
+        Map<MethodModel, Scopes> restoring = new IdentityHashMap<>();
+        for (MethodModel method : type.methods()) {
+            if (method.code().isPresent()) {
+                Scopes scopes = new Scopes(type, method, method.code().get());
+                if (scopes.hasLocals()) {
+                    restoring.put(method, scopes);
+                }
+            }
+        }
+        if (restoring.isEmpty()) {
+            return type;
+        }
+        ClassHierarchyResolver hierarchy = ClassHierarchyResolver.ofResourceParsing(loader);
+        ClassFile withFrames = ClassFile.of(
+                ClassFile.StackMapsOption.GENERATE_STACK_MAPS, ClassFile.ClassHierarchyResolverOption.of(hierarchy));
+        byte[] woven = withFrames.transformClass(type, (builder, element) -> {
+            if (element instanceof MethodModel method && restoring.containsKey(method)) {
+                builder.transformMethod(
+                        method,
+                        MethodTransform.transformingCode(
+                                CodeTransform.ofStateful(() -> new ScopeWeaver(restoring.get(method)))));
+            } else {
+                builder.with(element);
+            }
+        });
+        return CLASS_FILE.parse(woven);
+    }
+
+    /// The class, whose initialisation throws: what a transformer throws itself is dropped by the virtual
+    /// machine.
+    byte[] refusing(byte[] original, String message) {
+        ClassTransform dropping =
+                ClassTransform.dropping(element -> element instanceof MethodModel method && isInitializer(method));
+        ClassTransform throwing = ClassTransform.endHandler(builder -> builder.withMethodBody(
+                ConstantDescs.CLASS_INIT_NAME, ConstantDescs.MTD_void, ClassFile.ACC_STATIC, code -> code.new_(ERROR)
+                        .dup()
+                        .loadConstant(message)
+                        .invokespecial(ERROR, ConstantDescs.INIT_NAME, ERROR_OF)
+                        .athrow()));
+        return CLASS_FILE.transformClass(CLASS_FILE.parse(original), dropping.andThen(throwing));
+    }
+
+    private static boolean isInitializer(MethodModel method) {
+        return method.methodName().equalsString(ConstantDescs.CLASS_INIT_NAME);
+    }
+
+    private byte[] withStores(ClassModel type, Kind kind) {
+        return CLASS_FILE.transformClass(type, (builder, element) -> {
+            if (element instanceof MethodModel method && method.code().isPresent()) {
+                builder.transformMethod(method, method(type, method, kind));
+            } else {
+                builder.with(element);
+            }
+        });
+    }
+
+    private MethodTransform method(ClassModel type, MethodModel method, Kind kind) {
+        return (builder, element) -> {
+            if (element instanceof CodeModel code) {
+                weave(builder, type, method, code, kind);
+            } else {
+                builder.with(element);
+            }
+        };
+    }
+
+    private void weave(MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind) {
+        boolean isInitializer = isInitializer(method);
+        if (kind == Kind.SUSPENDING ? Suspensions.contains(type, method) : isInitializer && kind == Kind.APPLICATION) {
+            builder.transformCode(code, suspended(code));
+        } else if (kind != Kind.SUSPENDING && !isInitializer) {
+            // Code that turns out to be long is built a second time.
+            builder.transformCode(
+                    code, CodeTransform.ofStateful(() -> new StoreWeaver(fields, type, method, code, kind)));
+        } else {
+            builder.with((MethodElement) code);
+        }
+    }
+
+    /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume].
+    private static CodeTransform suspended(CodeModel code) {
+        return CodeTransform.ofStateful(() -> new CodeTransform() {
+            private Label start;
+            private Label end;
+            private Label handler;
+
+            @Override
+            public void atStart(CodeBuilder builder) {
+                Calls.suspend(builder);
+                start = builder.newBoundLabel();
+                end = builder.newLabel();
+                handler = builder.newLabel();
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                if (element instanceof ReturnInstruction) {
+                    Calls.resume(builder);
+                }
+                builder.with(element);
+            }
+
+            @Override
+            public void atEnd(CodeBuilder builder) {
+                // Behind those of the method itself, so that it comes last in their table.
+                builder.labelBinding(end).labelBinding(handler);
+                Calls.resume(builder);
+                builder.athrow();
+                builder.exceptionCatchAll(start, end, handler);
+                builder.with(withHandler(code, handler));
+            }
+        });
+    }
+
+    /// The frames of the code, and one of a handler that knows no locals.
+    private static StackMapTableAttribute withHandler(CodeModel code, Label handler) {
+        List<StackMapFrameInfo> frames = new ArrayList<>();
+        Optional<StackMapTableAttribute> own = code.findAttribute(Attributes.stackMapTable());
+        own.ifPresent(attribute -> frames.addAll(attribute.entries()));
+        frames.add(StackMapFrameInfo.of(
+                handler, List.of(), List.of(ObjectVerificationTypeInfo.of(ConstantDescs.CD_Throwable))));
+        return StackMapTableAttribute.of(frames);
+    }
+}

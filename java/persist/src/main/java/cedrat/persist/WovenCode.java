@@ -1,0 +1,72 @@
+package cedrat.persist;
+
+/// What woven code calls in place of the methods of [Transaction]. Only the weaver writes calls of these: a
+/// class that calls them itself has no write barriers.
+///
+/// **Threads:** as [Transaction].
+public final class WovenCode {
+    private WovenCode() {}
+
+    /// In place of [Transaction#begin()].
+    public static Transaction begin() {
+        Recorder recorder = Recorder.get();
+        return recorder.begin(recorder.birth());
+    }
+
+    /// In place of [Transaction#close()], where the scope has locals to restore.
+    ///
+    /// @return whether they are to be restored
+    public static boolean close(Transaction transaction) {
+        transaction.close();
+        return transaction.takeLocals();
+    }
+
+    /// In place of [Transaction#rollback()], where locals are restored.
+    public static void rollback(Transaction transaction) {
+        transaction.rollback();
+        transaction.takeLocals();
+    }
+
+    /// In place of [Transaction#run(Transaction.Work)].
+    public static <E extends Exception> void run(Transaction.Work<E> work) throws E {
+        WovenCode.<Void, E>call(transaction -> {
+            work.run(transaction);
+            return null;
+        });
+    }
+
+    /// In place of [Transaction#run(Transaction.PlainWork)].
+    public static <E extends Exception> void run(Transaction.PlainWork<E> work) throws E {
+        WovenCode.<Void, E>call(transaction -> {
+            work.run();
+            return null;
+        });
+    }
+
+    /// In place of [Transaction#call(Transaction.PlainCall)].
+    public static <T, E extends Exception> T call(Transaction.PlainCall<T, E> work) throws E {
+        return WovenCode.<T, E>call(transaction -> work.call());
+    }
+
+    /// In place of [Transaction#call(Transaction.Call)].
+    public static <T, E extends Exception> T call(Transaction.Call<T, E> work) throws E {
+        Recorder recorder = Recorder.get();
+        boolean isNested = recorder.isInTransaction();
+        // It keeps its age when it is run again, so that it is not the youngest in every deadlock.
+        long birth = recorder.birth();
+        while (true) {
+            Transaction transaction = recorder.begin(birth);
+            try (transaction) {
+                T result = work.call(transaction);
+                if (!transaction.hasEnded()) {
+                    transaction.commit();
+                }
+                return result;
+            } catch (DeadlockException e) {
+                if (isNested || !transaction.top.isDoomed) {
+                    throw e;
+                }
+            }
+        }
+    }
+}

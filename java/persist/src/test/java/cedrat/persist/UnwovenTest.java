@@ -1,0 +1,36 @@
+package cedrat.persist;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+/// J12: this package is not woven, as code is that the agent has not seen.
+class UnwovenTest {
+    @Test
+    void noTransactionBeginsInCodeWithoutBarriers() {
+        var thrown = assertThrows(IllegalStateException.class, Transaction::begin);
+        assertTrue(thrown.getMessage().contains("no write barriers"), thrown.getMessage());
+        assertThrows(IllegalStateException.class, () -> Transaction.run(() -> {}));
+        assertThrows(IllegalStateException.class, () -> Transaction.run(transaction -> {}));
+        assertThrows(IllegalStateException.class, () -> Transaction.call(() -> 1));
+        assertThrows(IllegalStateException.class, () -> Transaction.call(transaction -> 1));
+    }
+
+    @Test
+    void theAgentSaysWhichArgumentsItTakes() {
+        assertThrows(IllegalArgumentException.class, () -> new Classes("include=a"));
+        Classes classes = new Classes("exclude=org.example:com.example.One");
+        ClassLoader loader = UnwovenTest.class.getClassLoader();
+        assertEquals(null, classes.kind(loader, "org/example/Two"));
+        assertEquals(null, classes.kind(loader, "com/example/One$Inner"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/example/OneMore"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "org/examples/Two"));
+        assertEquals(null, classes.kind(loader, "cedrat/persist/Transaction"));
+        assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/HashMap$Node"));
+        assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/Arrays$ArrayList"));
+        assertEquals(null, classes.kind(null, "java/util/Arrays"));
+        assertEquals(null, classes.kind(null, "java/util/concurrent/ConcurrentHashMap"));
+    }
+}
