@@ -10,8 +10,8 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, hurry, thread};
 use std::time::Duration;
 
-use crate::PartitionId;
 use crate::log::Shared;
+use crate::{LogOptions, PartitionId};
 
 /// So many threads write, at most; the partitions are dealt out among them.
 const WRITERS_MAX: u16 = 8;
@@ -122,6 +122,13 @@ impl WriterState {
         }
     }
 
+    /// How long a thread that writes waits to be asked before it writes what there is.
+    fn patience(&self, options: &LogOptions) -> Duration {
+        let interval = Duration::from_millis(options.flush_interval_ms.max(1));
+        // An idle thread is woken by the next append; looking once in a while makes up for a lost word.
+        if self.idle.load(Ordering::Relaxed) { interval * 100 } else { interval }
+    }
+
     fn all(&self) -> impl Iterator<Item = &Call> {
         self.write.iter().chain([&self.begin, &self.make])
     }
@@ -190,14 +197,11 @@ fn begin(shared: &Shared) {
 /// Writes the partitions of one thread. The first one looks after the rest as well.
 fn write(shared: &Shared, number: usize) {
     hurry();
-    let interval = Duration::from_millis(shared.options.flush_interval_ms.max(1));
     let writer = &shared.writer;
     let own = || shared.partitions.iter().skip(number).step_by(writer.write.len());
     let mut before = shared.clock.newest();
     loop {
-        // An idle thread is woken by the next append; looking once in a while makes up for a lost word.
-        let patience = || if writer.idle.load(Ordering::Relaxed) { interval * 100 } else { interval };
-        let quit = writer.write[number].hear(|| Some(patience()));
+        let quit = writer.write[number].hear(|| Some(writer.patience(&shared.options)));
         let newest = shared.clock.newest();
         let written = match quit {
             true => shared.force(newest).map(drop),
@@ -233,7 +237,7 @@ fn write(shared: &Shared, number: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteLen, Kind, Log, LogOptions, Lsn, RecordHead, TxnId};
+    use crate::{ByteLen, EntryLog, EntryLogOptions, Kind, Log, Lsn, RecordHead, TxnId};
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::explore;
     use std::future::Future;
@@ -272,6 +276,27 @@ mod tests {
             assert_eq!(asked(), [false, true, true, false]);
             assert!(poll(written).is_ready());
             assert_eq!(asked(), [false; 4], "nothing is late");
+            writer.running.store(false, Ordering::SeqCst);
+        });
+    }
+
+    /// Who appends to a log alone forces it soon. A writer that has begun with a part of it by then keeps him waiting.
+    #[test]
+    fn the_writer_of_a_log_alone_leaves_new_entries_to_who_forces_them() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = EntryLogOptions { background: false, ..EntryLogOptions::default() };
+            let log = EntryLog::open(&media, &options).expect("it opens");
+            let shared = log.log().shared();
+            let writer = &shared.writer;
+            // As if its thread were there, and waited.
+            writer.running.store(true, Ordering::SeqCst);
+            for _ in 0..100 {
+                log.append(&[7; 1000]).expect("there is room");
+                assert!(!writer.write[0].asked.lock().something, "an append rouses it");
+                assert_eq!(writer.patience(&shared.options), Duration::from_millis(100));
+            }
+            assert_eq!(log.durable_lsn(), Lsn::ZERO);
             writer.running.store(false, Ordering::SeqCst);
         });
     }
