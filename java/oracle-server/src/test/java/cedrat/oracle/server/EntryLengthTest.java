@@ -7,11 +7,16 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
+import cedrat.oracle.log.SnapshotRule;
+import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
+import io.netty.channel.DefaultEventLoop;
+import io.netty.channel.EventLoop;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.List;
@@ -134,8 +139,8 @@ class EntryLengthTest {
                 long[] starts = LongStream.rangeClosed(1, MANY).toArray();
                 client.out.starts(Protocol.CLEANED, 0, client.id(), starts, 0, MANY);
                 client.send();
-                log.awaitAppends(before + 2);
-                server.settle();
+                log.awaitAppends(before + 1);
+                server.settle(); // all of the request is decided
                 List<byte[]> entries = log.all();
                 entries = entries.subList(entries.size() - (int) (log.appends() - before), entries.size());
                 assertInSeveral(entries);
@@ -147,6 +152,30 @@ class EntryLengthTest {
             }
         }
         assertEquals(0, replayed(log.everything()).halfAborted());
+    }
+
+    /// So many bytes, and at most the last decision beyond them.
+    @Test
+    void aBatchIsFull() {
+        EntryWriter entry = new EntryWriter();
+        StatusOracle oracle = new StatusOracle(ROWS_LOG2, entry);
+        EventLoop loop = new DefaultEventLoop();
+        try {
+            SnapshotRule rule = new SnapshotRule(oracle.window(), Long.MAX_VALUE);
+            Persister persister = new Persister(loop, oracle, entry, new VolatileLog(), rule, cause -> {}, Fault.NONE);
+            persister.begin(() -> {});
+            int before = 0;
+            while (!persister.isFull()) {
+                before = entry.length();
+                Rows rows = new Rows();
+                LongStream.range(0, 1000).forEach(rows::add);
+                oracle.commit(oracle.begin(1), rows, new Rows());
+            }
+            assertTrue(before < Persister.BATCH_BYTES_MAX, before + " bytes, and not full");
+            assertTrue(entry.length() >= Persister.BATCH_BYTES_MAX, entry.length() + " bytes, and full");
+        } finally {
+            loop.shutdownGracefully();
+        }
     }
 
     private static byte[] frame(FrameWriter out) {

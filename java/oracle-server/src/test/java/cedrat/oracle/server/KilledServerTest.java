@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.ClientOptions;
@@ -42,7 +43,8 @@ class KilledServerTest {
 
     /// A running `cedrat-oracle serve`.
     private record Server(Process process, InetSocketAddress address) {
-        static Server start(Path data, int port) throws IOException {
+        /// Starts one, which may be refused.
+        static Process spawn(Path data, int port) throws IOException {
             List<String> command = List.of(
                     Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                     "-Xmx128m",
@@ -62,9 +64,14 @@ class KilledServerTest {
                     "12",
                     "--port",
                     "" + port);
-            Process process = new ProcessBuilder(command)
+            return new ProcessBuilder(command)
                     .redirectError(ProcessBuilder.Redirect.INHERIT)
                     .start();
+        }
+
+        /// Starts one, and returns when it serves.
+        static Server start(Path data, int port) throws IOException {
+            Process process = spawn(data, port);
             BufferedReader said = process.inputReader(StandardCharsets.UTF_8);
             String line = said.readLine();
             assertTrue(line != null && line.startsWith("listening on "), line);
@@ -188,13 +195,18 @@ class KilledServerTest {
         }
     }
 
+    /// L4: the second one ends before it has said that it listens.
     @Test
     void twoServersDoNotShareALog() throws Exception {
         Server server = Server.start(folder, 0);
         try {
-            assertEquals(
-                    Main.EXIT_CANNOT_START,
-                    Main.run("serve", "--log", "embedded", "--data", folder.toString(), "--port", "0"));
+            Process second = Server.spawn(folder, 0);
+            try {
+                assertNull(second.inputReader(StandardCharsets.UTF_8).readLine());
+                assertEquals(Main.EXIT_CANNOT_START, second.waitFor());
+            } finally {
+                second.destroyForcibly();
+            }
             server.end();
         } finally {
             server.process().destroyForcibly();

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -14,6 +16,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
+import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -71,6 +74,41 @@ class ScratchFileTest {
             Arrays.fill(other, (byte) 1);
             assertEquals(first, file.put(other, 599));
             assertThrows(UncheckedIOException.class, () -> file.get(first, bytes, 600));
+        }
+    }
+
+    /// A block of the file, as [ScratchFile] draws it.
+    private static byte[] block(byte[] bytes, int checksum) {
+        return ByteBuffer.allocate(2 * Integer.BYTES + bytes.length)
+                .order(ByteOrder.LITTLE_ENDIAN)
+                .putInt(bytes.length)
+                .putInt(checksum)
+                .put(bytes)
+                .array();
+    }
+
+    /// Damage is found: bytes that are not those of the checksum, and a whole block that lies elsewhere than
+    /// where it was put.
+    @Test
+    void whatIsDamagedOrLiesElsewhereIsAnError() throws IOException {
+        byte[] bytes = new byte[200];
+        new SplittableRandom(1).nextBytes(bytes);
+        CRC32C sum = new CRC32C();
+        sum.update(bytes);
+        int checksum = (int) sum.getValue();
+        int least = 1 << 9;
+        int header = 2 * Integer.BYTES;
+        // Three more blocks in the midst of one that is put: a block begins where a multiple of its length does.
+        ByteBuffer blocks = ByteBuffer.allocate(4 * least - header);
+        blocks.put(least - header, block(bytes, checksum ^ least));
+        blocks.put(2 * least - header, block(bytes, checksum ^ 2 * least ^ 1));
+        blocks.put(3 * least - header, block(bytes, checksum));
+        try (ScratchFile file = new ScratchFile(folder)) {
+            assertEquals(0, file.put(blocks.array(), blocks.capacity()));
+            assertThere(file, new Put(least, bytes));
+            byte[] found = new byte[bytes.length];
+            assertThrows(UncheckedIOException.class, () -> file.get(2 * least, found, found.length));
+            assertThrows(UncheckedIOException.class, () -> file.get(3 * least, found, found.length));
         }
     }
 

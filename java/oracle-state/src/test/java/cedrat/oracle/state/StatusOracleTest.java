@@ -658,6 +658,33 @@ class StatusOracleTest {
         }
     }
 
+    /// The same where pages were spilled since a part that ended within one: the next part joins it.
+    @Test
+    void whatIsOldIsRestoredIntoPagesThatWereSpilled() {
+        Pages pages = new Pages();
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions(), pages.tiny(), Fault.NONE);
+        long newest = 100;
+        Remembered restored = oracle.restore(newest, 0, 0);
+        for (long start = 1; start <= newest; start++) {
+            restored.committed(start, 1000 + start);
+            if (start % 11 == 0) { // the end of a part; then comes what was decided before the next one
+                oracle.restored(start + 1);
+                for (int count = 0; count < 30; count++) {
+                    oracle.replay().aborted(oracle.newest() + 1);
+                }
+                assertTrue(oracle.spilledOutcomes() > 0);
+            }
+        }
+        oracle.restored(newest + 1);
+        assertEquals(newest, oracle.halfCommitted());
+        assertEquals(oracle.newest() - newest, oracle.halfAborted());
+        for (long start = 1; start <= oracle.newest(); start++) {
+            assertEquals(start <= newest ? 1000 + start : StatusOracle.ABORTED, oracle.status(start));
+            oracle.cleaned(start);
+        }
+        assertEquals(Map.of(), pages.all);
+    }
+
     private static Remembered remembering(List<String> told) {
         return new Remembered() {
             @Override
