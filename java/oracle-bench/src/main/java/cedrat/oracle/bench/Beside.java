@@ -31,7 +31,7 @@ final class Beside implements AutoCloseable {
         final List<Delay> delays = new ArrayList<>();
         long longest;
 
-        private void add(long from, long to) {
+        void add(long from, long to) {
             times.add(to - from);
             longest = Math.max(longest, to - from);
             if (to - from > KEPT_NS) {

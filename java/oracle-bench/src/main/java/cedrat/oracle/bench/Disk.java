@@ -10,8 +10,8 @@ import java.nio.file.StandardOpenOption;
 /// What the disk below a log takes at least: one synced write of 4 KiB after the other, into a file that has
 /// all its blocks.
 final class Disk {
-    private static final int BLOCK_BYTES = 4096;
-    private static final int BLOCKS = 1024;
+    static final int BLOCK_BYTES = 4096;
+    static final int BLOCKS = 1024;
     private static final int WRITES = 4 * BLOCKS;
 
     private Disk() {}
