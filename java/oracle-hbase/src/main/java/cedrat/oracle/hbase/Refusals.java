@@ -4,7 +4,6 @@ import cedrat.oracle.tables.TableException;
 import java.net.ConnectException;
 import java.util.Set;
 import org.apache.hadoop.hbase.CallDroppedException;
-import org.apache.hadoop.hbase.CallQueueTooBigException;
 import org.apache.hadoop.hbase.NotServingRegionException;
 import org.apache.hadoop.hbase.RegionTooBusyException;
 import org.apache.hadoop.hbase.TableNotEnabledException;
@@ -31,8 +30,7 @@ final class Refusals {
             NotServingRegionException.class,
             WrongRegionException.class,
             RegionTooBusyException.class,
-            CallQueueTooBigException.class,
-            CallDroppedException.class,
+            CallDroppedException.class, // a queue that is full is one
             RpcThrottlingException.class);
 
     /// It was looked at, and will not be taken the next time either.
