@@ -1,5 +1,6 @@
 package cedrat.oracle.server;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -15,7 +16,9 @@ import cedrat.oracle.server.cluster.Network;
 import cedrat.oracle.server.cluster.Servers;
 import cedrat.oracle.server.cluster.Servers.Server;
 import cedrat.services.Bookies;
+import cedrat.services.Service;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -210,6 +213,28 @@ class FailOverTest {
                 bookies.zooKeeper().service().resume();
             }
         });
+    }
+
+    /// While it serves; and nothing is said of what BookKeeper, ZooKeeper and Netty have to say.
+    @Test
+    @Execution(ExecutionMode.CONCURRENT)
+    void aDumpShowsTheLogAndNothingElse() throws Exception {
+        try (Server one = servers.startFirst("one", "NONE");
+                OracleClient oracle = OracleClient.open(ClientOptions.of(one.address()))) {
+            one.awaitServing();
+            for (int row = 1; row < 100; row++) {
+                assertInstanceOf(Committed.class, oracle.commit(oracle.begin(), row));
+            }
+            try (Service dump = servers.startDump("--json")) {
+                int code = dump.awaitEnd();
+                List<String> lines = Files.readAllLines(dump.log());
+                assertEquals(0, code, () -> String.join("\n", lines));
+                assertTrue(lines.size() > 90, lines.size() + " entries");
+                for (String line : lines) {
+                    assertTrue(line.startsWith("{\"entry\":"), line);
+                }
+            }
+        }
     }
 
     /// O6: the server sleeps, perhaps while it rolls a ledger, and is replaced. When it wakes it answers

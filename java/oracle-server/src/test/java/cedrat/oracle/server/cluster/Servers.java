@@ -122,6 +122,28 @@ public record Servers(Bookies bookies, Path folder, String path) {
         server.service().awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(path + "/election") == count);
     }
 
+    /// Starts `cedrat-oracle log dump` as it is shipped: with its own records, not those of tests. What it says
+    /// on its standard output and on its standard error is in its log.
+    public Service startDump(String... options) throws IOException {
+        List<String> arguments = new ArrayList<>(List.of("log", "dump"));
+        arguments.addAll(log());
+        arguments.addAll(List.of(options));
+        return Command.of(
+                        "the dump",
+                        folder.resolve("dump"),
+                        List.of(
+                                "-Xmx128m",
+                                "-XX:+UseSerialGC",
+                                "-XX:TieredStopAtLevel=1",
+                                "--enable-native-access=ALL-UNNAMED",
+                                "--sun-misc-unsafe-memory-access=allow",
+                                "-Dlogback.configurationFile=logback.xml"),
+                        System.getProperty("surefire.test.class.path", System.getProperty("java.class.path")),
+                        "cedrat.oracle.server.Main",
+                        arguments)
+                .start();
+    }
+
     /// Clients of servers at these addresses, who are patient, and leave one that is silent for so long.
     public static ClientOptions options(Duration silence, InetSocketAddress... servers) {
         return ClientOptions.of(servers)
