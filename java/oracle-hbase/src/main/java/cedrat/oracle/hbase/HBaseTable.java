@@ -205,14 +205,14 @@ final class HBaseTable implements Table {
         } catch (IOException impossible) {
             throw new IllegalArgumentException("no timestamp: " + below, impossible);
         }
-        return isEmpty(range) ? ScannedRows.none() : new ScannedRows(this, again.getScanner(scan), false);
+        return new ScannedRows(this, again.getScanner(scan), false);
     }
 
     /// Looks for markers only, and then reads the rows that have one.
     @Override
     public StoredRows marked(KeyRange range) {
         Scan scan = scan(range).addFamily(Cells.PENDING);
-        return isEmpty(range) ? ScannedRows.none() : new ScannedRows(this, again.getScanner(scan), true);
+        return new ScannedRows(this, again.getScanner(scan), true);
     }
 
     private static Scan scan(KeyRange range) {
@@ -220,10 +220,6 @@ final class HBaseTable implements Table {
                 .withStartRow(range.from().toArray())
                 .withStopRow(range.to().toArray())
                 .setCaching(SCAN_ROWS);
-    }
-
-    private static boolean isEmpty(KeyRange range) {
-        return range.to().length() > 0 && range.from().equals(range.to());
     }
 
     /// A timestamp of the table from this one on, also of what was removed; 0 if there is none. Files that

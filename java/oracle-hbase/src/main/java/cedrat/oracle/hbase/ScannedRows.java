@@ -24,25 +24,6 @@ final class ScannedRows implements StoredRows {
         this.isReadAgain = isReadAgain;
     }
 
-    static StoredRows none() {
-        return new StoredRows() {
-            @Override
-            public boolean hasNext() {
-                return false;
-            }
-
-            @Override
-            public StoredRow next() {
-                throw new NoSuchElementException();
-            }
-
-            @Override
-            public void close() {
-                // holds nothing
-            }
-        };
-    }
-
     @Override
     public boolean hasNext() {
         if (next == null && !isOver) {

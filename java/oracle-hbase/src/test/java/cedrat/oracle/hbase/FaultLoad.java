@@ -36,19 +36,20 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /// Clients of two tables, and what they have seen: some move money between accounts, one of them between many
-/// at a time, one slowly; one adds all balances up; others read lists and append to them, under snapshot
-/// isolation and serialisable. There are more accounts than the oracle remembers rows: T_max moves all the
-/// time, and passes the slow one.
+/// at a time, two slowly, one of which others overtake; one adds all balances up; others read lists and append
+/// to them, under snapshot isolation and serialisable. There are more accounts than the oracle remembers rows:
+/// T_max moves all the time, and passes the slow ones.
 final class FaultLoad {
     /// The oracle is to remember so many rows: fewer than there are accounts.
     static final int ROWS_LOG2 = 8;
 
     /// In each table. Transfers between many are between the first of them, then come those of the payers,
-    /// then those of the slow one: they meet those of their own kind.
+    /// then those of the slow one and of the overtaken one: they meet those of their own kind.
     private static final int ACCOUNTS = 200;
 
     private static final int OF_MANY = 140;
     private static final int OF_THE_SLOW = 180;
+    private static final int OF_THE_OVERTAKEN = 190;
 
     private static final int PAYERS = 2;
     private static final long BALANCE = 1000;
@@ -85,6 +86,8 @@ final class FaultLoad {
     private long committed;
     /// Guarded by this.
     private long committedByMany;
+    /// How often T_max has passed somebody who was overtaken. Guarded by this.
+    private long overtaken;
 
     /// Opens all accounts.
     FaultLoad(OracleClient oracle, Tables tables) {
@@ -182,18 +185,45 @@ final class FaultLoad {
         note(transfer(manager, both.get(turn % 2), accounts, accounts, () -> {}), true);
     }
 
+    /// Slowly, between accounts between which others move something meanwhile. When it is to commit the oracle
+    /// has forgotten their rows: T_max alone says that somebody has written what was read.
+    private void transferOvertaken(TransactionManager manager, SplittableRandom random) {
+        Table from = both.get(random.nextInt(2));
+        List<Integer> account = List.of(random.nextInt(OF_THE_OVERTAKEN, ACCOUNTS));
+        boolean hasCommitted = transfer(manager, from, account, account, () -> {
+            boolean isOvertaken = transfer(manager, from, account, account, () -> {});
+            note(isOvertaken, false);
+            boolean isPassed = awaitMany();
+            noteOvertaken(isOvertaken && isPassed);
+        });
+        note(hasCommitted, false);
+    }
+
+    private synchronized void noteOvertaken(boolean isSo) {
+        overtaken += isSo ? 1 : 0;
+        notifyAll();
+    }
+
+    private synchronized void awaitOvertaken() throws InterruptedException {
+        while (overtaken == 0 && failures.isEmpty()) {
+            wait();
+        }
+    }
+
     private synchronized void note(boolean hasCommitted, boolean ofMany) {
         committed += hasCommitted ? 1 : 0;
         committedByMany += hasCommitted && ofMany ? 1 : 0;
         notifyAll();
     }
 
-    private synchronized void awaitMany() {
+    /// Returns whether so many have committed; not if all is over before.
+    private synchronized boolean awaitMany() {
         long until = committedByMany + SLOWNESS;
         try {
             while (committedByMany < until && !isOver && failures.isEmpty()) {
                 wait();
             }
+            return committedByMany >= until;
         } catch (InterruptedException nobodyDoes) {
             throw new AssertionError(nobodyDoes);
         }
@@ -239,7 +269,9 @@ final class FaultLoad {
             start(() -> transferSome(manager, random, OF_MANY, OF_THE_SLOW, () -> {}));
         }
         SplittableRandom slowly = new SplittableRandom(PAYERS);
-        start(() -> transferSome(manager, slowly, OF_THE_SLOW, ACCOUNTS, this::awaitMany));
+        start(() -> transferSome(manager, slowly, OF_THE_SLOW, OF_THE_OVERTAKEN, this::awaitMany));
+        SplittableRandom more = new SplittableRandom(PAYERS + 1);
+        start(() -> transferOvertaken(manager, more));
         int[] turn = new int[1];
         start(() -> transferMany(manager, turn[0]++));
         start(() -> readTotal(manager));
@@ -289,6 +321,7 @@ final class FaultLoad {
 
     /// Judges what they have seen, and leaves what the black-box judge is to look at under this name.
     void judge(String name) throws Exception {
+        awaitOvertaken();
         end();
         assertEquals(List.of(), List.copyOf(failures));
         lists.values().forEach(seen -> seen.resolve(oracle));

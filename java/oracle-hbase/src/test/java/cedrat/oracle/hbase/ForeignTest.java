@@ -146,7 +146,8 @@ class ForeignTest {
         });
         try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
             KeyRange empty = new KeyRange(Bytes.of("a"), Bytes.of("a"));
-            assertTrue(!reader.scan(table, Scan.ALL.withRange(empty)).hasNext());
+            assertFalse(reader.scan(table, Scan.ALL.withRange(empty)).hasNext());
+            assertFalse(table.marked(empty).hasNext());
             assertTrue(reader.scan(table, Scan.ALL).hasNext());
         }
     }

@@ -6,6 +6,7 @@ import cedrat.oracle.log.SharedLogs.Place;
 import java.io.IOException;
 import java.security.SecureRandom;
 import java.util.Objects;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -210,6 +211,11 @@ public final class BookKeeperLog implements Log {
     /// For tests, which break it.
     CuratorFramework zooKeeper() {
         return zooKeeper;
+    }
+
+    /// For tests: waits until what is done behind its back was done so far.
+    void settle() throws InterruptedException, ExecutionException {
+        appender.settle();
     }
 
     private void checkOpen() {

@@ -14,7 +14,8 @@ import java.util.Set;
 /// It asks for one ledger after the other of all that the bookies have, also those of others; so it goes in
 /// steps, between which its caller does what is more urgent. For one thread at a time.
 final class Strays {
-    private static final int STEP_LEDGERS = 32;
+    /// So many at a time.
+    static final int STEP_LEDGERS = 32;
 
     private final Ledgers ledgers;
     private final Origin now;
