@@ -31,7 +31,10 @@ import org.junit.jupiter.api.io.TempDir;
 class WallClockTest {
     private static final int CLIENTS = 2;
     private static final int SOME_COMMITS = 100;
-    private static final Duration SESSION_TIMEOUT = Duration.ofSeconds(10);
+    private static final Duration SESSION_TIMEOUT = Duration.ofSeconds(5);
+
+    /// More than the clients write in that time: T_max does not pass the transaction that is open.
+    private static final int ROWS_LOG2 = 20;
 
     @TempDir
     Path folder;
@@ -135,7 +138,7 @@ class WallClockTest {
                 "--data",
                 folder.resolve("data").toString(),
                 "--rows-log2",
-                "12",
+                "" + ROWS_LOG2,
                 "--session-timeout-ms",
                 "" + SESSION_TIMEOUT.toMillis(),
                 "--port",

@@ -39,7 +39,11 @@ public final class WallClock {
                 "FAKETIME_CACHE_DURATION",
                 "1",
                 "FAKETIME_DONT_FAKE_MONOTONIC",
-                "1");
+                "1",
+                // Threads wait by the machine's clock. Otherwise the library takes the end of a wait for one by
+                // the wall clock: it is long past, and no wait lasts.
+                "FAKETIME_FORCE_MONOTONIC_FIX",
+                "0");
     }
 
     /// Sets it to the present time and so much more, or less. Processes see it within a second.
