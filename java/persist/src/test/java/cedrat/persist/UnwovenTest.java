@@ -19,6 +19,14 @@ class UnwovenTest {
     }
 
     @Test
+    void noTransactionBeginsWhenAClassCouldNotBeWoven() {
+        Recorder recorder = new Recorder(new Fields(declaring -> {}));
+        recorder.fail("the class Strange cannot be woven");
+        var thrown = assertThrows(IllegalStateException.class, () -> recorder.begin(recorder.birth()));
+        assertTrue(thrown.getMessage().contains("Strange"), thrown.getMessage());
+    }
+
+    @Test
     void theAgentSaysWhichArgumentsItTakes() {
         assertThrows(IllegalArgumentException.class, () -> new Classes("include=a"));
         Classes classes = new Classes("exclude=org.example:com.example.One");

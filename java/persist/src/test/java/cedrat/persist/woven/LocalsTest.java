@@ -180,8 +180,10 @@ class LocalsTest {
     @Test
     void whatLiesInALocalThatWasUsedBeforeIsNotMixedUp() {
         {
-            int before = 5;
-            assertEquals(5, before);
+            String before = "before";
+            String beforeToo = "before, too";
+            assertEquals(6, before.length());
+            assertEquals(11, beforeToo.length());
         }
         String kept;
         try (var transaction = Transaction.begin()) {

@@ -74,6 +74,14 @@ class NestedTest {
                 second.rollback();
             }
             assertEquals(1, cell.value);
+            try (var second = Transaction.begin()) {
+                try (var third = Transaction.begin()) {
+                    cell.value = 5;
+                    third.commit();
+                }
+                second.rollback();
+            }
+            assertEquals(1, cell.value);
             first.commit();
         }
         assertEquals(1, cell.value);
@@ -100,7 +108,8 @@ class NestedTest {
         try (var transaction = Transaction.begin()) {
             transaction.commit();
             assertFalse(transaction.isOpen());
-            assertThrows(IllegalStateException.class, transaction::rollback);
+            var thrown = assertThrows(IllegalStateException.class, transaction::rollback);
+            assertTrue(thrown.getMessage().contains("has ended"), thrown.getMessage());
             assertThrows(IllegalStateException.class, transaction::commit);
             transaction.close();
             ended = transaction;
@@ -130,12 +139,13 @@ class NestedTest {
     @Test
     void aTransactionBelongsToItsThread() throws Exception {
         try (var transaction = Transaction.begin()) {
-            assertThrows(
+            var thrown = assertThrows(
                     IllegalStateException.class,
                     () -> elsewhere(() -> {
                         transaction.commit();
                         return null;
                     }));
+            assertTrue(thrown.getMessage().contains("another thread"), thrown.getMessage());
             assertThrows(
                     IllegalStateException.class,
                     () -> elsewhere(() -> {

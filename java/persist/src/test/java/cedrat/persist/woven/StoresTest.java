@@ -232,6 +232,7 @@ class StoresTest {
     @Test
     void buildersOfStringsAreRestored() {
         StringBuilder builder = new StringBuilder("old");
+        StringBuilder passed = new StringBuilder("old");
         StringBuffer buffer = new StringBuffer("old");
         Appendable appendable = new StringBuilder("old");
         try (var transaction = Transaction.begin()) {
@@ -242,12 +243,13 @@ class StoresTest {
             java.util.regex.Matcher matcher =
                     java.util.regex.Pattern.compile("x").matcher("axb");
             matcher.find();
-            matcher.appendReplacement(builder, "y");
+            matcher.appendReplacement(passed, "y");
             transaction.rollback();
         } catch (java.io.IOException e) {
             throw new AssertionError(e);
         }
         assertEquals("old", builder.toString());
+        assertEquals("old", passed.toString());
         assertEquals("old", buffer.toString());
         assertEquals("old", appendable.toString());
     }

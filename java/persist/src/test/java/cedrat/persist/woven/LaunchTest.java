@@ -1,0 +1,88 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.jar.Attributes;
+import java.util.jar.JarOutputStream;
+import java.util.jar.Manifest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// The ways to start a program with the agent, and one without it.
+class LaunchTest {
+    private static final String RESTORED = "count 0, local 0, list []";
+
+    private record Ended(int status, String said) {}
+
+    private static final Path AGENT = Path.of(System.getProperty("cedrat.agent"));
+    private static final Path CLASSES = Path.of("target", "test-classes").toAbsolutePath();
+
+    @TempDir
+    Path folder;
+
+    private Ended java(String... arguments) throws IOException, InterruptedException {
+        List<String> line = new ArrayList<>();
+        line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        line.addAll(List.of(arguments));
+        Path said = folder.resolve("said");
+        Process process = new ProcessBuilder(line)
+                .redirectErrorStream(true)
+                .redirectOutput(said.toFile())
+                .start();
+        int status = process.waitFor();
+        return new Ended(status, Files.readString(said));
+    }
+
+    @Test
+    void withTheAgentOnTheCommandLine() throws Exception {
+        Ended ended = java("-javaagent:" + AGENT, "-cp", CLASSES.toString(), Launched.class.getName());
+        assertTrue(ended.said.contains(RESTORED), ended.said);
+        assertEquals(0, ended.status);
+    }
+
+    @Test
+    void withTheAgentInTheManifest() throws Exception {
+        Manifest manifest = new Manifest();
+        Attributes attributes = manifest.getMainAttributes();
+        attributes.put(Attributes.Name.MANIFEST_VERSION, "1.0");
+        attributes.put(Attributes.Name.MAIN_CLASS, Launched.class.getName());
+        attributes.put(Attributes.Name.CLASS_PATH, CLASSES.toUri() + " " + AGENT.toUri());
+        attributes.putValue("Launcher-Agent-Class", "cedrat.persist.Agent");
+        attributes.putValue("Can-Retransform-Classes", "true");
+        Path jar = folder.resolve("program.jar");
+        try (OutputStream out = Files.newOutputStream(jar)) {
+            new JarOutputStream(out, manifest).close();
+        }
+        Ended ended = java("-jar", jar.toString());
+        assertTrue(ended.said.contains(RESTORED), ended.said);
+        assertEquals(0, ended.status);
+    }
+
+    /// J12
+    @Test
+    void withoutTheAgentNothingBegins() throws Exception {
+        Ended ended = java("-cp", CLASSES + java.io.File.pathSeparator + AGENT, Launched.class.getName());
+        assertTrue(ended.said.contains("the agent is not loaded"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+
+    /// J12
+    @Test
+    void inAnExcludedClassNothingBegins() throws Exception {
+        Ended ended = java(
+                "-javaagent:" + AGENT + "=exclude=cedrat.persist.woven.Launched",
+                "-cp",
+                CLASSES.toString(),
+                Launched.class.getName());
+        assertTrue(ended.said.contains("the calling class has no write barriers"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+}
