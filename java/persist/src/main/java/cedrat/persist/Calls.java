@@ -16,6 +16,8 @@ final class Calls {
     private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
     private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
     private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
+    private static final MethodTypeDesc STORE =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
     private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
 
     private Calls() {}
@@ -35,9 +37,19 @@ final class Calls {
                 .invokestatic(BARRIER, name, MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, kind.upperBound(), INT));
     }
 
+    /// … base → …
+    static void beforeFields(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeFields", ONE_OBJECT);
+    }
+
     /// … array, index → …
     static void beforeElement(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "beforeElement", ELEMENT);
+    }
+
+    /// … array, index, value → …
+    static void store(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "store", STORE);
     }
 
     /// … argument → …

@@ -3,7 +3,9 @@ package cedrat.persist;
 import java.lang.invoke.MethodHandles;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 
 /// The fields that woven code stores to, by the numbers that the weaver has put into it.
@@ -33,6 +35,13 @@ final class Fields {
         }
     };
 
+    private final ClassValue<Slot.Fields> ofClasses = new ClassValue<>() {
+        @Override
+        protected Slot.Fields computeValue(Class<?> type) {
+            return find(type);
+        }
+    };
+
     Fields(Opener opener) {
         this.opener = opener;
     }
@@ -55,6 +64,23 @@ final class Fields {
     Slot.Field slot(int number, Object base) {
         Slot.Field slot = slots[number];
         return slot != null ? slot : find(number, base);
+    }
+
+    /// The slot of all fields of a class that may change, those that it inherits included.
+    Slot.Fields slot(Class<?> type) {
+        return ofClasses.get(type);
+    }
+
+    private Slot.Fields find(Class<?> type) {
+        List<Slot.Field> found = new ArrayList<>();
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (!Modifier.isStatic(field.getModifiers()) && !Modifier.isFinal(field.getModifiers())) {
+                    found.add(slot(field));
+                }
+            }
+        }
+        return new Slot.Fields(found.toArray(Slot.Field[]::new));
     }
 
     private Slot.Field find(int number, Object base) {

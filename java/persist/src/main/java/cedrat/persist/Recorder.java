@@ -272,6 +272,25 @@ final class Recorder implements Handler {
         }
     }
 
+    @Override
+    public void beforeFields(Object base) {
+        Context context = contexts.get();
+        Transaction transaction = storing(context, base);
+        if (transaction == null) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            Slot.Fields slot = fields.slot(base.getClass());
+            if (!transaction.top.log.has(transaction.logMark, base, slot, 0)) {
+                lock(transaction, base, true);
+                transaction.top.log.add(base, slot, 0, 0, slot.read(base));
+            }
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
     private Slot.Field slot(Context context, int field, Object base) {
         context.isRecording = true;
         try {

@@ -68,6 +68,32 @@ abstract class Slot {
         }
     };
 
+    /// The fields of an object that may change, all at once.
+    static final class Fields extends Slot {
+        private final Field[] fields;
+
+        Fields(Field[] fields) {
+            this.fields = fields;
+        }
+
+        /// Their values, boxed.
+        Object[] read(Object base) {
+            Object[] values = new Object[fields.length];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = fields[i].read(base);
+            }
+            return values;
+        }
+
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            Object[] values = (Object[]) value;
+            for (int i = 0; i < values.length; i++) {
+                fields[i].restore(base, 0, bits(values[i]), values[i]);
+            }
+        }
+    }
+
     /// A field, of an object or a class.
     static final class Field extends Slot {
         private final VarHandle handle;

@@ -26,6 +26,10 @@ import java.util.Arrays;
 /// Puts barriers into one method: before stores to fields and arrays, before calls of the JDK that store
 /// behind the barriers' back, and after the making of objects and arrays.
 ///
+/// In the collections of the JDK all fields of an object are kept at its first store, by a call that takes
+/// five bytes: were `HashMap.putVal` longer than what the just-in-time compiler inlines, each `put` would
+/// cost twice as much.
+///
 /// Barriers are calls without branches, see [Weaver]. A store's barrier reads the old value by the class's
 /// own instructions, which have the right to; where no transaction lives nobody looks at it, and the
 /// just-in-time compiler reads nothing.
@@ -70,10 +74,7 @@ final class StoreWeaver implements CodeTransform {
     private void weave(CodeBuilder builder, CodeElement element) {
         switch (element) {
             case FieldInstruction field -> field(builder, field);
-            case ArrayStoreInstruction store -> {
-                element(builder, store.typeKind());
-                builder.with(store);
-            }
+            case ArrayStoreInstruction store -> element(builder, store);
             case InvokeInstruction call -> call(builder, call);
             case NewObjectInstruction made -> {
                 if (prologueDepth != ENDED) {
@@ -102,8 +103,12 @@ final class StoreWeaver implements CodeTransform {
             } else {
                 builder.dup2().pop();
             }
-            builder.dup().getfield(field.field());
-            Calls.beforeField(builder, field.typeSymbol(), number(field, false));
+            if (isApplication) {
+                builder.dup().getfield(field.field());
+                Calls.beforeField(builder, field.typeSymbol(), number(field, false));
+            } else {
+                Calls.beforeFields(builder);
+            }
         } else if (field.opcode() == Opcode.PUTSTATIC) {
             builder.loadConstant(field.owner().asSymbol()).getstatic(field.field());
             Calls.beforeField(builder, field.typeSymbol(), number(field, true));
@@ -139,13 +144,18 @@ final class StoreWeaver implements CodeTransform {
 
     // ---- arrays
 
-    private static void element(CodeBuilder builder, TypeKind kind) {
-        if (kind.slotSize() == 2) {
+    private void element(CodeBuilder builder, ArrayStoreInstruction store) {
+        if (!isApplication && store.typeKind() == TypeKind.REFERENCE) {
+            Calls.store(builder);
+            return;
+        }
+        if (store.typeKind().slotSize() == 2) {
             builder.dup2_x2().pop2().dup2_x2(); // array, index, value → array, index, value, array, index
         } else {
             builder.dup_x2().pop().dup2_x1();
         }
         Calls.beforeElement(builder);
+        builder.with(store);
     }
 
     // ---- calls

@@ -85,11 +85,26 @@ public final class Barrier {
         }
     }
 
+    /// Before a store to a field of the JDK, whichever it is: five bytes, see the weaver.
+    public static void beforeFields(Object base) {
+        if (live != 0) {
+            handler.beforeFields(base);
+        }
+    }
+
     /// Before a store to an array.
     public static void beforeElement(Object array, int index) {
         if (live != 0) {
             handler.beforeElement(array, index);
         }
+    }
+
+    /// In place of a store to an array of references, in classes of the JDK.
+    public static void store(Object[] array, int index, Object value) {
+        if (live != 0) {
+            handler.beforeElement(array, index);
+        }
+        array[index] = value;
     }
 
     /// In place of [System#arraycopy].

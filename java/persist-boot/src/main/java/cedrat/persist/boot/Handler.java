@@ -24,6 +24,9 @@ public interface Handler {
     /// As [#beforeInt], of a reference.
     void beforeReference(Object base, Object old, int field);
 
+    /// Fields of an object of the JDK are about to be written.
+    void beforeFields(Object base);
+
     /// An element is about to be written. What is no element of an array is let pass: the store will throw.
     void beforeElement(Object array, int index);
 
