@@ -46,14 +46,15 @@ impl Exclusive<'_> {
 
     /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page (E3.3).
     ///
-    /// `recovery_lsn` is one more than the newest LSN drawn, read now; or in redo the record's own LSN. An older one
-    /// that is already published stays.
+    /// `recovery_lsn` is one more than the newest LSN drawn, read now; in redo the record's own LSN; of a record that
+    /// is flushed the oldest change that the page may not have. An older one that is already published stays.
     pub fn will_change(&mut self, recovery_lsn: Lsn) {
         assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
         if self.is_announced_late() {
             return;
         }
-        if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+        let published = self.recovery_lsn.load(Ordering::Relaxed);
+        if published == 0 || published > recovery_lsn.get() {
             // Before the draw, which every reader of the clock sees together with what came before it.
             self.recovery_lsn.store(recovery_lsn.get(), Ordering::SeqCst);
         }
@@ -73,6 +74,22 @@ impl Exclusive<'_> {
     /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
+        self.change_and_stamp(lsn, lsn, change)
+    }
+
+    /// Changes one versioned record to what it was after the change `version`, out of the order of the page's other
+    /// changes (E19.3): the page's LSN becomes `newest` if that is newer, and never goes back.
+    ///
+    /// `newest` is not older than `version`, and drawn: the page goes home only after the log is durable up to it.
+    ///
+    /// A panic inside stops the store, as in [`change`](Exclusive::change).
+    pub fn change_record<R>(&mut self, version: Lsn, newest: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        assert!(version <= newest, "E19.3: the log may end before change {version}, which the page would have");
+        let stamp = self.page_ref().lsn().max(newest);
+        self.change_and_stamp(version, stamp, change)
+    }
+
+    fn change_and_stamp<R>(&mut self, lsn: Lsn, stamp: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         if self.is_announced_late() {
             if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
                 self.recovery_lsn.store(lsn.next().get(), Ordering::SeqCst);
@@ -85,7 +102,7 @@ impl Exclusive<'_> {
         self.latch.will_change();
         self.fresh = None;
         let unfinished = StopOnPanic(self.pool, self.latch.page());
-        let mut page = PageMut::under(self.words, &mut self.latch, lsn);
+        let mut page = PageMut::under(self.words, &mut self.latch, lsn, stamp);
         let result = change(&mut page);
         page.stamp();
         std::mem::forget(unfinished);

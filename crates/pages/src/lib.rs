@@ -7,6 +7,7 @@
 //! |---|---|
 //! | read a page | [`Pool::read`] → [`LatchedPage`], a [`PageRef`], or [`Pool::optimistic`] → [`OptimisticPage`] |
 //! | change a page | [`Pool::exclusive`] → [`Exclusive`], whose [`Exclusive::change`] lends a [`PageMut`] |
+//! | bring one versioned record up to date | [`Exclusive::change_record`] |
 //! | protect the shape of a structure | [`StructureLatch`] |
 //! | give bytes a meaning | [`layout`] |
 //! | bound recovery | [`Pool::write_back`], [`Pool::redo_point`] |

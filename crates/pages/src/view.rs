@@ -139,16 +139,18 @@ pub struct PageMut<'a> {
     words: &'a PageWords,
     id: PageId,
     lsn: Lsn,
+    /// The page's LSN when the change has ended.
+    stamp: Lsn,
 }
 
 impl<'a> PageMut<'a> {
-    pub(crate) fn under(words: &'a PageWords, latch: &'a mut ExclusiveLatch<'_>, lsn: Lsn) -> PageMut<'a> {
-        PageMut { words, id: latch.page(), lsn }
+    pub(crate) fn under(words: &'a PageWords, latch: &'a mut ExclusiveLatch<'_>, lsn: Lsn, stamp: Lsn) -> PageMut<'a> {
+        PageMut { words, id: latch.page(), lsn, stamp }
     }
 
     /// Ends the change.
     pub(crate) fn stamp(self) {
-        self.words.store(at::LSN, &self.lsn.get().to_le_bytes());
+        self.words.store(at::LSN, &self.stamp.get().to_le_bytes());
     }
 
     /// The number of the page.
@@ -156,7 +158,8 @@ impl<'a> PageMut<'a> {
         self.id
     }
 
-    /// The LSN of the record that is being redone; the page will carry it afterwards.
+    /// The LSN of the record that is being redone; the page will carry it afterwards, unless it has a newer one and
+    /// only one of its records is brought up to date ([`crate::Exclusive::change_record`]).
     pub fn changing_at(&self) -> Lsn {
         self.lsn
     }
@@ -445,7 +448,7 @@ impl PageBuf {
 
     /// Changes the page as redo of record `lsn` would.
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        let mut page = PageMut { words: &self.words, id: self.id, lsn };
+        let mut page = PageMut { words: &self.words, id: self.id, lsn, stamp: lsn };
         let result = change(&mut page);
         page.stamp();
         result

@@ -134,6 +134,32 @@ fn the_redo_point_is_the_oldest_change_not_yet_home() {
     assert_eq!(yard.pool.redo_point(), Lsn::new(12));
 }
 
+/// E19.3: one record is brought up to date out of order.
+#[test]
+fn a_page_that_gets_an_older_change_stays_as_new_as_it_was() {
+    let (_disk, yard) = Yard::simulated(options(8), 8);
+    let old = yard.append(page(2), 0, 1);
+    yard.set(page(2), 1, 1).unwrap();
+    let newest = yard.pool.read(page(2)).unwrap().lsn();
+    assert!(old < newest);
+    let mut exclusive = yard.pool.exclusive(page(2)).unwrap();
+    exclusive.will_change(old);
+    exclusive.change_record(old, old, |page| {
+        assert_eq!(page.changing_at(), old);
+        page.put_u8(0, 1).unwrap();
+    });
+    assert_eq!(exclusive.page_ref().lsn(), newest);
+    assert_eq!(exclusive.page_ref().body()[..2], [1, 1]);
+    drop(exclusive);
+    assert_eq!(yard.pool.redo_point(), old, "redo must not begin behind what was announced before");
+    // A commit that is newer than the page has to be durable before the page goes home.
+    let commit = yard.append(page(2), 2, 0);
+    let mut exclusive = yard.pool.exclusive(page(2)).unwrap();
+    exclusive.will_change(old);
+    exclusive.change_record(old, commit, |_| ());
+    assert_eq!(exclusive.page_ref().lsn(), commit);
+}
+
 #[test]
 fn what_was_announced_counts_before_it_happens() {
     let (_disk, yard) = Yard::simulated(options(8), 8);

@@ -47,7 +47,7 @@ impl<'v> Versioned<'v> {
     }
 
     /// The version of a slot: of its record, or of the last thing that was done to it if it is vacant (E19.1).
-    /// [`Lsn::ZERO`] for a slot that was never used.
+    /// [`Lsn::ZERO`] for a slot that was never used, or that an undo has given back.
     ///
     /// # Errors
     /// The page makes no sense.
@@ -150,7 +150,8 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
 
     /// Takes out a record whose slot its insertion had made: the page has `slots` slots again, as it had before. For the
     /// undo of that insertion only, which must give back the slot's own bytes too: another undo may need them. A slot
-    /// that never held anything else has no version to remember (E19.1).
+    /// that never held anything else has no version to remember (E19.1): that it is gone is said by the page's LSN
+    /// (E19.3).
     ///
     /// # Errors
     /// There is none.
