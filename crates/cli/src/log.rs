@@ -31,6 +31,9 @@ struct Line {
     /// How it is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     undo: Option<String>,
+    /// What else there is to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
     partition: u16,
     file: String,
     /// Where its frame begins in that file.
@@ -56,6 +59,7 @@ impl Line {
             name: explained.name,
             arguments: explained.arguments,
             undo: explained.undo,
+            note: explained.note,
             partition: record.position.partition.0,
             file,
             file_offset,
@@ -76,6 +80,9 @@ impl Line {
         }
         if let Some(undo) = &self.undo {
             text += &format!("  (undo: {undo})");
+        }
+        if let Some(note) = &self.note {
+            text += &format!("  ({note})");
         }
         text.trim_end().to_string()
     }

@@ -12,7 +12,9 @@
 //! ```
 //!
 //! Numbers are varints. *Undo next* is a place in the transaction's partition plus one, 0 for none. The *shape* says
-//! which parts are there: its low three bits are the kind of undo, the next one that the slot is 0 and left out.
+//! which parts are there: its low three bits are the kind of undo, the next one that the slot is 0 and left out; one
+//! more says of an update that it counts only if its transaction commits, and of a nested end that such updates behind
+//! *undo next* do not count any more.
 
 use cedrat_heap::HEAP_PART;
 use cedrat_pages::{PageId, Slot};
@@ -23,6 +25,8 @@ use crate::operation::RecordId;
 
 const SLOT_ZERO: u8 = 0x08;
 const UNDO_MASK: u8 = 0x07;
+/// In an update: it counts only if its transaction commits. In a nested end: those since *undo next* count no more.
+const COMMITTED_ONLY: u8 = 0x10;
 
 /// Which undo a record carries. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +86,35 @@ pub(crate) struct Redo<'a> {
 /// A record's body, understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'a> {
-    Update { redo: Redo<'a>, undo: LoggedUndo<'a> },
-    Compensation { redo: Redo<'a>, undo_next: Option<LogOffset> },
-    NestedEnd { undo_next: Option<LogOffset>, undo: LoggedUndo<'a> },
-    UndoOnly { undo: LoggedUndo<'a> },
-    User { number: u32, bytes: &'a [u8] },
-    Commit { heap: &'a [u8] },
-    HeapPart { heap: &'a [u8] },
+    Update {
+        redo: Redo<'a>,
+        undo: LoggedUndo<'a>,
+        /// E19.5.
+        committed_only: bool,
+    },
+    Compensation {
+        redo: Redo<'a>,
+        undo_next: Option<LogOffset>,
+    },
+    NestedEnd {
+        undo_next: Option<LogOffset>,
+        undo: LoggedUndo<'a>,
+        /// Whether changes since `undo_next` that count only if committed do not count any more.
+        goes_back: bool,
+    },
+    UndoOnly {
+        undo: LoggedUndo<'a>,
+    },
+    User {
+        number: u32,
+        bytes: &'a [u8],
+    },
+    Commit {
+        heap: &'a [u8],
+    },
+    HeapPart {
+        heap: &'a [u8],
+    },
     RollbackEnd,
     Void,
 }
@@ -106,13 +132,14 @@ impl<'a> Body<'a> {
         let rest = &mut bytes;
         Ok(match kind {
             Kind::UPDATE => {
-                let shape = byte(rest)?;
+                let shape = shape(rest, SLOT_ZERO | COMMITTED_ONLY)?;
+                let committed_only = shape & COMMITTED_ONLY != 0;
                 let operation = number(rest)?;
                 let at = place(rest, shape)?;
                 let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Senseless("no such undo"))?;
                 if matches!(undo_shape, UndoShape::None | UndoShape::Derived) {
                     let undo = if undo_shape == UndoShape::None { LoggedUndo::None } else { LoggedUndo::Derived };
-                    Body::Update { redo: Redo { operation, at, arguments: rest }, undo }
+                    Body::Update { redo: Redo { operation, at, arguments: rest }, undo, committed_only }
                 } else {
                     let undo_number = number(rest)?;
                     let slot = (undo_shape == UndoShape::OperationAt).then(|| slot(rest)).transpose()?;
@@ -120,23 +147,24 @@ impl<'a> Body<'a> {
                     let len = usize::try_from(len).ok().filter(|&len| len <= rest.len()).ok_or(CUT)?;
                     let (arguments, undo_arguments) = rest.split_at(len);
                     let undo = logged(undo_shape, undo_number, slot, undo_arguments);
-                    Body::Update { redo: Redo { operation, at, arguments }, undo }
+                    Body::Update { redo: Redo { operation, at, arguments }, undo, committed_only }
                 }
             }
             Kind::COMPENSATION => {
-                let shape = byte(rest)?;
+                let shape = shape(rest, SLOT_ZERO)?;
                 let undo_next = undo_next(rest)?;
                 let operation = number(rest)?;
                 let at = place(rest, shape)?;
                 Body::Compensation { redo: Redo { operation, at, arguments: rest }, undo_next }
             }
             Kind::NESTED_END => {
-                let shape = byte(rest)?;
+                let shape = shape(rest, COMMITTED_ONLY)?;
+                let goes_back = shape & COMMITTED_ONLY != 0;
                 let undo_next = undo_next(rest)?;
-                Body::NestedEnd { undo_next, undo: undo_alone(shape, rest)? }
+                Body::NestedEnd { undo_next, undo: undo_alone(shape, rest)?, goes_back }
             }
             Kind::UNDO_ONLY => {
-                let shape = byte(rest)?;
+                let shape = shape(rest, 0)?;
                 Body::UndoOnly { undo: undo_alone(shape, rest)? }
             }
             Kind::USER => {
@@ -182,11 +210,15 @@ fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Sens
     }
 }
 
+/// The shape, in which besides the kind of undo only the bits of `known` may be set.
 #[inline]
-fn byte(rest: &mut &[u8]) -> Result<u8, Senseless> {
-    let (&first, others) = rest.split_first().ok_or(CUT)?;
+fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Senseless> {
+    let (&shape, others) = rest.split_first().ok_or(CUT)?;
     *rest = others;
-    Ok(first)
+    if shape & !(UNDO_MASK | known) != 0 {
+        return Err(Senseless("no such shape; it may be of a newer version"));
+    }
+    Ok(shape)
 }
 
 #[inline]
@@ -242,6 +274,13 @@ impl Head<'_> {
         }
     }
 
+    /// Of an update that counts only if its transaction commits. It has no undo.
+    pub(crate) fn committed_only(self, operation: u32, at: RecordId) {
+        let bytes = self.0;
+        Head(bytes).update(operation, at, UndoShape::None, None, 0);
+        bytes[0] |= COMMITTED_ONLY;
+    }
+
     /// Of a compensation.
     pub(crate) fn compensation(self, operation: u32, at: RecordId, undo_next: Option<LogOffset>) {
         let bytes = self.0;
@@ -261,6 +300,13 @@ impl Head<'_> {
         if let Some(number) = number {
             varint::put(bytes, u64::from(number));
         }
+    }
+
+    /// Of a return to `undo_next`: updates since then that count only if committed do not count any more.
+    pub(crate) fn goes_back(self, undo_next: Option<LogOffset>) {
+        let bytes = self.0;
+        Head(bytes).nested_end(undo_next, UndoShape::None, None);
+        bytes[0] |= COMMITTED_ONLY;
     }
 
     /// Of an undo without redo.
@@ -334,7 +380,38 @@ mod tests {
             prop_assert!(record_len_bound(ByteLen(bytes.len() as u64)).0 <= room_for(all));
             let redo = Redo { operation, at, arguments: &arguments };
             let undo = logged(shape, number, undo_slot, &undo_arguments);
-            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Update { redo, undo }));
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Update { redo, undo, committed_only: false }));
+        }
+
+        /// E19.5.
+        #[test]
+        fn what_counts_only_if_committed_comes_back(
+            operation: u32, page: u64, slot: u16, next: Option<u32>, arguments: Vec<u8>,
+        ) {
+            let at = RecordId::new(PageId::new(page), Slot(slot));
+            let mut head = Vec::new();
+            Head(&mut head).committed_only(operation, at);
+            let (bytes, kind) = parse(Kind::UPDATE, &[&head, &arguments]);
+            let redo = Redo { operation, at, arguments: &arguments };
+            let expected = Body::Update { redo, undo: LoggedUndo::None, committed_only: true };
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(expected));
+
+            let undo_next = next.map(|next| LogOffset::new(next.into()));
+            Head(&mut head).goes_back(undo_next);
+            let expected = Body::NestedEnd { undo_next, undo: LoggedUndo::None, goes_back: true };
+            prop_assert_eq!(Body::parse(Kind::NESTED_END, &head), Ok(expected));
+        }
+
+        #[test]
+        fn a_shape_that_nobody_writes_is_refused(bits in 1u8..8, rest: Vec<u8>) {
+            let body = [&[bits << 5], rest.as_slice()].concat();
+            for kind in [Kind::UPDATE, Kind::COMPENSATION, Kind::NESTED_END, Kind::UNDO_ONLY] {
+                prop_assert!(Body::parse(kind, &body).is_err(), "{kind:?}");
+            }
+            for kind in [Kind::COMPENSATION, Kind::UNDO_ONLY] {
+                let body = [&[COMMITTED_ONLY], rest.as_slice()].concat();
+                prop_assert!(Body::parse(kind, &body).is_err(), "{kind:?}");
+            }
         }
 
         #[test]
@@ -350,13 +427,21 @@ mod tests {
             Head(&mut head).nested_end(undo_next, UndoShape::Logical, Some(operation));
             let (bytes, kind) = parse(Kind::NESTED_END, &[&head, &arguments]);
             let undo = LoggedUndo::Logical { number: operation, arguments: &arguments };
-            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::NestedEnd { undo_next, undo }));
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::NestedEnd { undo_next, undo, goes_back: false }));
         }
 
         #[test]
         fn garbage_never_panics(kind in 1u8..=63, bytes: Vec<u8>) {
             let _ = Body::parse(Kind::new(kind).unwrap(), &bytes);
         }
+    }
+
+    /// The example of docs/formats/records.md.
+    #[test]
+    fn a_deferred_change_is_as_drawn() {
+        let mut head = Vec::new();
+        Head(&mut head).committed_only(21, RecordId::new(PageId::new(300), Slot(3)));
+        assert_eq!(head, [0x10, 0x15, 0xac, 0x02, 0x03]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A checkpoint is *fuzzy*: transactions go on while pages are written home. It leaves no record. Its result is two
 //! numbers in the control file:
 //!
-//! - the *redo point*: every change by an older record is at home;
+//! - the *redo point*: every change by an older record is at home, those of records that are kept elsewhere included
+//!   (E19.4);
 //! - the *scan point*: the smallest of the redo point, the first LSN of the oldest transaction that had not ended,
 //!   whose records its undo may need, and what the checkpoints of heaps still need.
 //!
@@ -13,8 +14,9 @@ use cedrat_pages::WriteBack;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle};
 use cedrat_sync::{Arc, Condvar, Mutex};
-use cedrat_wal::Checkpoint;
+use cedrat_wal::{Checkpoint, Lsn};
 
+use crate::deferred::ToPages;
 use crate::error::{Error, Result};
 use crate::store::Inner;
 
@@ -29,6 +31,8 @@ pub(crate) struct Checkpoints {
     /// At this many a checkpoint is due.
     due_at: AtomicU64,
     every: AtomicU64,
+    /// The clock when the last one was taken.
+    last: AtomicU64,
     wish: Arc<Wish>,
 }
 
@@ -106,16 +110,25 @@ impl Inner {
     /// Writes pages home, then moves redo point and scan point.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
-        self.take_checkpoint()
+        self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)))
     }
 
-    fn take_checkpoint(&self) -> Result<()> {
+    /// As [`checkpoint`](Inner::checkpoint), and nothing is left for the next one.
+    pub(crate) fn last_checkpoint(&self) -> Result<()> {
+        let _alone = self.checkpoints.one_at_a_time.lock();
+        self.take_checkpoint(self.log.current_lsn().next())
+    }
+
+    /// Records that are kept elsewhere, with changes older than `flush_before`, go to their pages first.
+    fn take_checkpoint(&self, flush_before: Lsn) -> Result<()> {
         self.alive()?;
         let written = self.checkpoints.begins();
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
+        self.keepers.flush(flush_before, &ToPages(self))?;
         self.pool.write_back(WriteBack::Below(now))?;
         self.note_where_recovery_begins()?;
+        self.checkpoints.last.store(now.get(), Ordering::Relaxed);
         self.checkpoints.has_come_to_its_end(written);
         Ok(())
     }
@@ -123,7 +136,10 @@ impl Inner {
     fn note_where_recovery_begins(&self) -> Result<()> {
         // The clock before the table, the table before the force: see `Table`.
         let clock = self.log.current_lsn().next();
-        let redo_lsn = self.pool.redo_point();
+        // Changes go from transactions and keepers to pages: who is asked earlier vouches for what leaves him meanwhile
+        // (E19.4).
+        let deferred = self.oldest_deferred().unwrap_or(clock);
+        let redo_lsn = self.pool.redo_point().min(deferred).min(clock);
         let oldest = self.table.oldest().map_or(clock, |entry| entry.first);
         let of_heaps = self.memory.redo_from().next();
         let scan_lsn = redo_lsn.min(oldest).min(of_heaps).min(clock);
@@ -142,7 +158,7 @@ impl Inner {
         let _alone = self.checkpoints.one_at_a_time.lock();
         // Whoever waited here while somebody else took one has what he waited for.
         if self.checkpoints.taken.load(Ordering::Acquire) == taken {
-            let _ = self.take_checkpoint();
+            let _ = self.take_checkpoint(self.log.current_lsn().next());
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Explained {
     /// Of a compensation or of the end of a nested top action: the place in the transaction's partition where undo
     /// would go on; `None` at the transaction's beginning.
     pub undo_next: Option<LogOffset>,
+    /// What else there is to know: whether it counts.
+    pub note: Option<&'static str>,
 }
 
 impl Explainer {
@@ -52,11 +54,16 @@ impl Explainer {
             explained.arguments = Some(self.arguments(redo.operation, redo.arguments));
         }
         match body {
-            Body::Update { undo, .. } | Body::UndoOnly { undo } => explained.undo = self.undo(&undo),
+            Body::Update { undo, committed_only, .. } => {
+                explained.undo = self.undo(&undo);
+                explained.note = committed_only.then_some("counts only if its transaction commits");
+            }
+            Body::UndoOnly { undo } => explained.undo = self.undo(&undo),
             Body::Compensation { undo_next, .. } => explained.undo_next = undo_next,
-            Body::NestedEnd { undo_next, undo } => {
+            Body::NestedEnd { undo_next, undo, goes_back } => {
                 explained.undo_next = undo_next;
                 explained.undo = self.undo(&undo);
+                explained.note = goes_back.then_some("changes since that count only if committed count no more");
             }
             Body::User { number, bytes } => {
                 explained.name = Some(self.name(number));

@@ -9,6 +9,7 @@
 //! | open a store, which recovers it | [`Store::open`] |
 //! | change pages | [`Store::transact`], [`Store::begin`] → [`Txn`] |
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
+//! | change records that you keep in memory, and pages later | [`Delta`], [`Txn::defer`], [`Store::flush_record`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
 //! A record's walk through these rooms is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
@@ -19,6 +20,7 @@ mod body;
 mod builtin;
 mod check;
 mod checkpoint;
+mod deferred;
 mod encode;
 mod error;
 mod explain;
@@ -44,6 +46,7 @@ pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
     SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw,
 };
+pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};
 pub use locks::{Deadlock, LockManager, LockMode, NoLocks, PageLocks, Resource};

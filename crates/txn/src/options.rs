@@ -62,6 +62,12 @@ pub struct Options {
 pub enum Fault {
     /// A compensation record names the record it compensates as the next to undo (against E5.4).
     CompensationChainWrong,
+    /// Checkpoints do not ask for what was deferred and is in no page (against E19.4).
+    KeepersNotAsked,
+    /// Deferred changes are redone by the LSN of their page (against E19.2).
+    RedoneByPageLsn,
+    /// What counts only if committed is redone whether it was or not (against E19.5).
+    UncommittedCounts,
 }
 
 impl Default for Options {

@@ -11,8 +11,9 @@ use cedrat_sync::Arc;
 
 use crate::builtin;
 use crate::check::SpaceMapLayout;
+use crate::deferred::{Delta, apply_to_page};
 use crate::error::{Error, Result};
-use crate::operation::{Finish, LogicalUndo, Operation, RecordId};
+use crate::operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 use crate::transaction::Txn;
 use crate::undo::Undo;
 
@@ -51,6 +52,8 @@ pub(crate) struct OperationTable {
     pub(crate) describe: fn(&[u8]) -> Option<String>,
     /// [`Operation::FORMATS`].
     pub(crate) formats: bool,
+    /// Whether the version of its record says if it was redone, not the LSN of its page: a [`Delta`] (E19.2).
+    pub(crate) by_version: bool,
 }
 
 /// A logical undo, or a finish, without its type.
@@ -67,6 +70,8 @@ pub(crate) enum Misfit {
     Arguments,
     /// They are, but the page is not.
     Page(Damaged),
+    /// They are those of a delta, which declined its record.
+    Record(Refused),
 }
 
 #[derive(Debug)]
@@ -102,8 +107,25 @@ impl Registry {
             },
             describe: |arguments| decode::<O>(arguments).map(|operation| format!("{operation:?}")),
             formats: O::FORMATS,
+            by_version: false,
         };
         self.add(O::NAME, Some(TypeId::of::<O>()), Does::Operation(table))
+    }
+
+    /// Adds a change of one versioned record, to be deferred ([`Txn::defer`]).
+    #[must_use]
+    pub fn delta<D: Delta>(self) -> Registry {
+        let table = OperationTable {
+            redo: |arguments, page, at| {
+                let delta: D = decode(arguments).ok_or(Misfit::Arguments)?;
+                apply_to_page(&delta, page, at)
+            },
+            derive: |_, _| Ok(Undo::none()),
+            describe: |arguments| decode::<D>(arguments).map(|delta| format!("{delta:?}")),
+            formats: false,
+            by_version: true,
+        };
+        self.add(D::NAME, Some(TypeId::of::<D>()), Does::Operation(table))
     }
 
     /// Adds a logical undo.

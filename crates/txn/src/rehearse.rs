@@ -47,6 +47,7 @@ impl Undo {
             Ok(()) => Ok(Rehearsal::Undone),
             Err(Misfit::Arguments) => Ok(Rehearsal::BadArguments(call.name)),
             Err(Misfit::Page(damaged)) => Err(damaged),
+            Err(Misfit::Record(_)) => Ok(Rehearsal::NotOnOnePage), // a delta, which no operation's undo is
         }
     }
 }

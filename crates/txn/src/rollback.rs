@@ -2,11 +2,12 @@
 //!
 //! | record | what is done | next to undo |
 //! |---|---|---|
+//! | update, deferred in this run | its keeper is told; an inverse is logged, and not done (E19.6) | the record before |
 //! | update, with the inverse of its page | compensation on the page | the record before |
 //! | update, with a logical undo | the call, as a nested top action (E5) | the record before, once its end is logged |
 //! | update, redo-only; user's own; heap words | nothing: heaps hold only what was committed | the record before |
 //! | compensation | nothing: never undone (E5.4) | what it says |
-//! | nested end, without undo | nothing | what it says |
+//! | nested end, without undo; return to a savepoint | nothing | what it says |
 //! | nested end, with undo | the call, as a nested top action | what it says, once its end is logged |
 //! | undo only | the call: finishes what was begun | the record before, once its end is logged |
 
@@ -75,7 +76,35 @@ impl Chain {
     }
 }
 
+/// A change that was deferred.
+pub(crate) struct DeferredChange<'a> {
+    pub(crate) at: RecordId,
+    /// The inverse's number, and its arguments.
+    pub(crate) inverse: Option<(u32, &'a [u8])>,
+    pub(crate) committed_only: bool,
+}
+
 impl ChainRecord {
+    pub(crate) fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// The update, as one that was deferred.
+    pub(crate) fn deferred(&self) -> Result<DeferredChange<'_>> {
+        let Body::Update { redo, undo, committed_only } = self.parse()? else {
+            return Err(Error::bad_record(self.lsn, "it is no update"));
+        };
+        let inverse = match undo {
+            LoggedUndo::Operation { number, arguments, .. } => Some((number, arguments)),
+            _ => None,
+        };
+        Ok(DeferredChange { at: redo.at, inverse, committed_only })
+    }
+
+    fn is_committed_only(&self) -> Result<bool> {
+        Ok(matches!(self.parse()?, Body::Update { committed_only: true, .. }))
+    }
+
     fn parse(&self) -> Result<Body<'_>> {
         Body::parse(self.kind, &self.body).map_err(|bad| Error::bad_record(self.lsn, bad.0))
     }
@@ -156,17 +185,28 @@ impl Txn {
         }
     }
 
-    /// Undoes every record after `back_to`, newest first. Afterwards `owed` is what undoing the rest takes.
+    /// Undoes every record after `back_to`, newest first, and the transaction goes on. Afterwards `owed` is what
+    /// undoing the rest takes.
     ///
     /// A failure stops the store: what cannot be undone cannot be left either.
     pub(crate) fn undo_back_to(&mut self, back_to: Option<LogOffset>, owed: u64) -> Result<()> {
+        self.undo_since(back_to, owed, true)
+    }
+
+    /// Undoes every record; the transaction ends.
+    pub(crate) fn undo_everything(&mut self) -> Result<()> {
+        self.undo_since(None, END_ROOM, false)
+    }
+
+    fn undo_since(&mut self, back_to: Option<LogOffset>, owed: u64, goes_on: bool) -> Result<()> {
         if self.last <= back_to {
             return Ok(());
         }
         self.inner().alive()?;
         let before = (self.undoing, self.how);
         self.undoing = true;
-        let undone = self.walk_back_to(back_to);
+        let undone = self.walk_back_to(back_to, goes_on);
+        self.deferred.back_to(back_to);
         (self.undoing, self.how) = before;
         self.owed = owed.max(END_ROOM);
         if let Err(error) = &undone {
@@ -175,21 +215,25 @@ impl Txn {
         undone
     }
 
-    fn walk_back_to(&mut self, back_to: Option<LogOffset>) -> Result<()> {
+    fn walk_back_to(&mut self, back_to: Option<LogOffset>, goes_on: bool) -> Result<()> {
         let mut chain = self.chain();
         let mut more = chain.advance(self.last)?;
+        let mut some_would_count = false;
         while more.is_some() && Some(chain.record.offset) > back_to {
+            some_would_count |= self.deferred.is_any() && chain.record.is_committed_only()?;
             self.undo_record(&chain.record)?;
             more = chain.step_back()?;
         }
-        Ok(())
+        // Of a transaction that commits after all.
+        if some_would_count && goes_on { self.log_return_to(back_to) } else { Ok(()) }
     }
 
     /// Undoes one record, if it wants undo: says whether it did.
     pub(crate) fn undo_record(&mut self, record: &ChainRecord) -> Result<bool> {
         let lsn = record.lsn;
         let (undo, redo) = match record.parse()? {
-            Body::Update { redo, undo } => (undo, Some(redo)),
+            Body::Update { redo, .. } if self.has_deferred(&redo) => return self.take_back_deferred(record),
+            Body::Update { redo, undo, .. } => (undo, Some(redo)),
             Body::NestedEnd { undo, .. } | Body::UndoOnly { undo } => (undo, None),
             _ => (LoggedUndo::None, None),
         };
@@ -204,6 +248,12 @@ impl Txn {
             Step::DerivedCall { number, arguments, how } => self.undo_by_call(number, &arguments, how, next)?,
         }
         Ok(true)
+    }
+
+    /// Whether the change was deferred in this run. Recovery takes one back in its page, as any other.
+    fn has_deferred(&self, redo: &Redo<'_>) -> bool {
+        let is_delta = |number| self.inner().numbers.operation(number).is_some_and(|table| table.by_version);
+        self.deferred.is_any() && is_delta(redo.operation)
     }
 
     fn step<'a>(&self, undo: LoggedUndo<'a>, redo: Option<Redo<'a>>, lsn: Lsn) -> Result<Step<'a>> {
@@ -230,6 +280,7 @@ impl Txn {
         let undo: Undo = (table.derive)(redo.arguments, redo.at).map_err(|misfit| match misfit {
             Misfit::Arguments => Error::bad_record(lsn, "its arguments are not those of its operation"),
             Misfit::Page(damaged) => damaged.into(),
+            Misfit::Record(refused) => refused.into(),
         })?;
         let number = |of| {
             inner

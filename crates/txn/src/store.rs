@@ -13,6 +13,7 @@ use cedrat_sync::{Arc, Mutex, Weak};
 use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
 use crate::checkpoint::{Checkpointer, Checkpoints};
+use crate::deferred::Keepers;
 use crate::error::{Error, Result};
 use crate::locks::LockManager;
 use crate::options::Options;
@@ -50,6 +51,7 @@ pub(crate) struct Inner {
     pub(crate) table: Table,
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) keepers: Keepers,
     pub(crate) next_txn: Arc<AtomicU64>,
     /// The newest commit record appended; it may not be durable yet.
     pub(crate) newest_commit: AtomicU64,
@@ -111,7 +113,7 @@ impl Store {
 
     pub(crate) fn around(inner: Inner) -> Store {
         let inner = Arc::new(inner);
-        inner.memory.set_log_keeper(Arc::new(Keeper(Arc::downgrade(&inner))));
+        inner.memory.set_log_keeper(Arc::new(LogOfHeaps(Arc::downgrade(&inner))));
         let lease = Arc::new(Lease { inner: Arc::clone(&inner), threads: Mutex::new(None) });
         Store { inner, lease }
     }
@@ -282,7 +284,7 @@ impl Store {
                 "other clones of the store, its transactions, heaps or sessions still live; drop them first",
             ));
         }
-        self.inner.checkpoint()?;
+        self.inner.last_checkpoint()?;
         self.inner.log.promise()?;
         Ok(())
     }
@@ -326,6 +328,7 @@ impl Inner {
             table: Table::default(),
             space: Space::beyond(tail),
             checkpoints: Checkpoints::default(),
+            keepers: Keepers::default(),
             next_txn,
             newest_commit: AtomicU64::new(0),
             log_limit_bytes: options.log_limit_bytes,
@@ -370,9 +373,9 @@ pub(crate) struct Rooms {
 }
 
 /// Heaps' commits fill the log that the store looks after.
-struct Keeper(Weak<Inner>);
+struct LogOfHeaps(Weak<Inner>);
 
-impl LogKeeper for Keeper {
+impl LogKeeper for LogOfHeaps {
     fn taken(&self, bytes: u64) {
         if let Some(inner) = self.0.upgrade() {
             inner.checkpoints.note(bytes);

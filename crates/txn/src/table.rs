@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_wal::{Lsn, TxnId};
 
@@ -14,9 +14,29 @@ pub(crate) struct Entry {
     pub(crate) first: Lsn,
     /// Set by others: it keeps too much of the log and is to roll back at its next step (E16.3).
     doomed: AtomicBool,
+    /// No change that it has deferred has a smaller LSN; 0: there is none.
+    deferred_since: AtomicU64,
 }
 
 impl Entry {
+    fn new(id: TxnId, first: Lsn) -> Entry {
+        Entry { id, first, doomed: AtomicBool::new(false), deferred_since: AtomicU64::new(0) }
+    }
+
+    /// Says that a change is about to be deferred, with an LSN of at least `lsn` (E19.4). Of one transaction at a time.
+    pub(crate) fn defers(&self, lsn: Lsn) {
+        if self.deferred_since.load(Ordering::Relaxed) == 0 {
+            // Before the draw, which every reader of the clock sees together with what came before it.
+            self.deferred_since.store(lsn.get(), Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a deferred change with this LSN holds the log.
+    pub(crate) fn has_announced(&self, lsn: Lsn) -> bool {
+        let since = self.deferred_since.load(Ordering::Relaxed);
+        since != 0 && since <= lsn.get()
+    }
+
     pub(crate) fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
     }
@@ -49,7 +69,7 @@ impl Table {
         let mut shard = self.shard(id).lock();
         // The clock is read while the shard is held: a checkpoint that comes later sees the entry, and one that came
         // earlier read the clock earlier.
-        let entry = Arc::new(Entry { id, first: newest().next(), doomed: AtomicBool::new(false) });
+        let entry = Arc::new(Entry::new(id, newest().next()));
         let before = shard.insert(id, Arc::clone(&entry));
         debug_assert!(before.is_none(), "a transaction enters once");
         entry
@@ -57,7 +77,7 @@ impl Table {
 
     /// Enters a loser found by recovery.
     pub(crate) fn enter_loser(&self, id: TxnId, first: Lsn) -> Arc<Entry> {
-        let entry = Arc::new(Entry { id, first, doomed: AtomicBool::new(false) });
+        let entry = Arc::new(Entry::new(id, first));
         self.shard(id).lock().insert(id, Arc::clone(&entry));
         entry
     }
@@ -73,6 +93,15 @@ impl Table {
             .iter()
             .filter_map(|shard| shard.lock().values().min_by_key(|entry| entry.first).cloned())
             .min_by_key(|entry| entry.first)
+    }
+
+    /// The oldest change that a running transaction has deferred, or is about to.
+    pub(crate) fn oldest_deferred(&self) -> Option<Lsn> {
+        let since = |entry: &Arc<Entry>| entry.deferred_since.load(Ordering::SeqCst);
+        let oldest = |shard: &Mutex<HashMap<TxnId, Arc<Entry>>>| {
+            shard.lock().values().map(since).filter(|&since| since != 0).min()
+        };
+        self.shards.iter().filter_map(oldest).min().map(Lsn::new)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -23,6 +23,7 @@ use cedrat_wal::{
 };
 
 use crate::body::{Head, room_for};
+use crate::deferred::Deferred;
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::{Operation, RecordId};
@@ -143,6 +144,8 @@ pub struct Txn {
     pub(crate) heap: RefCell<Option<Joined>>,
     /// Space that becomes free when the transaction ends (E7.1).
     pub(crate) freed: Vec<Freed>,
+    /// Changes that are not in their pages.
+    pub(crate) deferred: Deferred,
     /// Buffers for the parts of a record.
     pub(crate) head: Vec<u8>,
     pub(crate) arguments: Vec<u8>,
@@ -190,6 +193,7 @@ impl Txn {
             entry: None,
             heap: RefCell::new(None),
             freed: Vec::new(),
+            deferred: Deferred::default(),
             head: Vec::new(),
             arguments: Vec::new(),
             must_roll_back: false,
@@ -507,7 +511,7 @@ impl Txn {
             // Before the locks go: who reads what this transaction wrote finds its commit here.
             self.inner().newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
         }
-        self.leave();
+        self.leave(Some(lsn));
         self.report_bytes();
         let inner = &self.store.inner;
         if mode == Commit::Sync && !inner.no_flush && self.options.durability {
@@ -541,14 +545,14 @@ impl Txn {
         drop(self.heap.take());
         let undone = if self.entry.is_some() { self.undo_all() } else { Ok(()) };
         // Also after a failure: the store has stopped, and those who wait for our locks must hear it.
-        self.leave();
+        self.leave(None);
         undone
     }
 
     fn undo_all(&mut self) -> Result<()> {
         self.inner().alive()?;
         self.how = How::Plain;
-        self.undo_back_to(None, END_ROOM)?;
+        self.undo_everything()?;
         self.end_rollback();
         Ok(())
     }
@@ -561,10 +565,12 @@ impl Txn {
         let _ = self.append(Kind::ROLLBACK_END, &[]);
     }
 
-    /// The transaction has ended: what it held is others'.
-    pub(crate) fn leave(&mut self) {
+    /// The transaction has ended: what it held is others'. `committed`: its commit record.
+    pub(crate) fn leave(&mut self, committed: Option<Lsn>) {
         self.ended = true;
         self.room = None;
+        // Before this transaction lets go of the log (E19.4), and of its locks.
+        self.deferred.ended(self.id, committed);
         let inner = &self.store.inner;
         if self.entry.take().is_some() {
             inner.table.leave(self.id);
@@ -575,6 +581,7 @@ impl Txn {
         for freed in self.freed.drain(..) {
             inner.release(Freed { lsn: ended_at, ..freed });
         }
+        self.deferred.forget();
     }
 
     // ---- help for the other rooms -----------------------------------------------------------------------------

@@ -21,14 +21,14 @@ use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending};
 
 use crate::body::{COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
 use crate::error::{Error, Result};
-use crate::operation::{Operation, RecordId};
+use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::Misfit;
 use crate::store::Inner;
 use crate::transaction::{END_ROOM, How, Txn};
 use crate::undo::{Call, Undo, UndoKind};
 
 /// The checkpointer hears of a transaction's log in pieces of so many bytes.
-const REPORT_EVERY: u64 = 256 << 10;
+pub(crate) const REPORT_EVERY: u64 = 256 << 10;
 
 /// Which undo a change gets.
 pub(crate) enum UndoOf {
@@ -122,6 +122,7 @@ impl Txn {
             let name = self.inner().name_of(operation);
             match misfit {
                 Misfit::Page(damaged) => self.inner().stop_for_damage(&damaged, &name),
+                Misfit::Record(refused) => self.inner().stop_for_refusal(&refused, &name),
                 Misfit::Arguments => {
                     self.inner().log.stop(format!("the undo {name} cannot read its own arguments"));
                     Error::bad_record(appended.lsn, "the arguments of an undo are not those of its operation")
@@ -145,6 +146,9 @@ impl Txn {
         next: crate::Savepoint,
     ) -> Result<()> {
         self.check_savepoint(&next)?;
+        if self.deferred.since(next.last) {
+            return Err(Error::Misuse("rolling back would pass by changes that were deferred since the savepoint"));
+        }
         self.lock_for_update(at.page)?;
         self.may_change()?;
         self.enter()?;
@@ -179,7 +183,7 @@ impl Txn {
 
     /// Whether a change may be made now.
     #[inline]
-    fn may_change(&mut self) -> Result<()> {
+    pub(crate) fn may_change(&mut self) -> Result<()> {
         self.alive()?;
         if let Some(entry) = &self.entry
             && entry.is_doomed()
@@ -201,7 +205,7 @@ pub(crate) fn undo_room(undo: &Undo, redo_arguments_len: usize) -> u64 {
     one_record + if undo.log_bytes == 0 { 0 } else { u64::from(undo.log_bytes) + END_ROOM }
 }
 
-fn unspeakable(name: &'static str) -> Error {
+pub(crate) fn unspeakable(name: &'static str) -> Error {
     let _ = name;
     Error::Misuse("the arguments of an operation cannot be serialised: a sequence without a known length, or the like")
 }
@@ -257,6 +261,13 @@ impl Inner {
     pub(crate) fn stop_for_damage(&self, damaged: &Damaged, operation: &str) -> Error {
         self.log.stop(format!("{operation}: {damaged}"));
         self.pool.damaged(*damaged).into()
+    }
+
+    /// A deferred change does not fit its record: what was logged for it cannot be repeated.
+    #[cold]
+    pub(crate) fn stop_for_refusal(&self, refused: &Refused, delta: &str) -> Error {
+        self.log.stop(format!("{delta}: {refused}"));
+        refused.clone().into()
     }
 
     #[cold]

@@ -2,11 +2,13 @@
 //! interleavings.
 
 mod common;
+mod kept;
 
-use cedrat_media::{Loss, SimDisk};
+use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
-use cedrat_txn::{Commit, NoLocks, Options, Undo};
+use cedrat_txn::{Commit, NoLocks, Options, Registry, Store, Undo};
 use common::*;
+use kept::{Back, Mixed, Shelf, in_page, page_of_records};
 
 const SCHEDULES: usize = 40;
 
@@ -76,5 +78,50 @@ fn a_crash_after_any_interleaving_finds_what_was_acknowledged() {
             assert_eq!(read_number(&recovered, at(page, own)).unwrap(), 1, "thread {own}");
         }
         recovered.check().unwrap();
+    });
+}
+
+/// Two threads defer changes of their own records of one page, commit and flush; a checkpoint is taken beside them.
+/// Wherever a change is at the moment, in its transaction, with its keeper or in its page, redo begins no later
+/// (E19.4).
+#[test]
+fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
+    explore(13, 20 * SCHEDULES, || {
+        let open = |disk: &Arc<SimDisk>| {
+            let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+            let options = Options { locks: Arc::new(NoLocks), partitions: 2, ..options() };
+            Store::open(media, options, Registry::new().with(kept::register)).unwrap()
+        };
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let page = store.transact(|txn| page_of_records(txn, 2)).unwrap();
+        store.checkpoint().unwrap();
+        let shelf = Shelf::new(1);
+        let keeper = store.keep_log_for(shelf.clone());
+        let run = |own: u16| {
+            let (store, shelf, keeper) = (store.clone(), shelf.clone(), keeper.clone());
+            thread::spawn(move || {
+                for by in 1..=2 {
+                    let mut txn = store.begin();
+                    let back = if own == 0 { Back::NotCounting } else { Back::Inverse };
+                    shelf.change(&mut txn, &keeper, at(page, own), by, back).unwrap();
+                    txn.commit(Commit::Sync).unwrap();
+                    if by == 1 {
+                        shelf.flush_one(at(page, own), |kept| store.flush_record(kept)).unwrap();
+                    }
+                }
+            })
+        };
+        let threads = [run(0), run(1)];
+        store.checkpoint().unwrap();
+        store.checkpoint().unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let crashed = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything));
+        let recovered = open(&crashed);
+        let mut expected = Mixed::default();
+        (1..=2).for_each(|by| expected.mix(by));
+        for own in 0..2 {
+            assert_eq!(in_page(&recovered, at(page, own)).unwrap().0, Some(expected), "thread {own}");
+        }
     });
 }

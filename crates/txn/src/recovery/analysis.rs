@@ -1,7 +1,7 @@
 //! The first pass: reads, verifies, judges, and changes nothing.
 
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cedrat_heap::FoundHeaps;
 use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
@@ -37,6 +37,43 @@ pub(crate) struct Analysis {
     pub(crate) pages_end: u64,
     /// The first transaction number that no record has.
     pub(crate) next_txn: u64,
+    /// Deferred changes that are not to be redone.
+    pub(crate) uncounted: Uncounted,
+}
+
+/// Which changes do not count of those that count only if their transaction commits (E19.5). What is kept in memory are
+/// transactions that have made some and have not committed, and returns to savepoints.
+#[derive(Debug, Default)]
+pub(crate) struct Uncounted {
+    without_commit: HashSet<TxnId>,
+    /// From behind one place of their partition to before another: what lies there was taken back.
+    returns: HashMap<TxnId, Vec<(Option<LogOffset>, LogOffset)>>,
+}
+
+impl Uncounted {
+    fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
+        let id = record.head.txn;
+        match *body {
+            Body::Update { committed_only: true, .. } => {
+                self.without_commit.insert(id);
+            }
+            Body::NestedEnd { goes_back: true, undo_next, .. } => {
+                self.returns.entry(id).or_default().push((undo_next, record.position.offset));
+            }
+            Body::Commit { .. } if !self.without_commit.is_empty() => {
+                self.without_commit.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the change at `offset` of its transaction's partition counts.
+    pub(crate) fn counts(&self, id: TxnId, offset: LogOffset) -> bool {
+        let was_taken_back = |returns: &Vec<(Option<LogOffset>, LogOffset)>| {
+            returns.iter().any(|&(back_to, from)| back_to < Some(offset) && offset < from)
+        };
+        !self.without_commit.contains(&id) && !self.returns.get(&id).is_some_and(was_taken_back)
+    }
 }
 
 /// Progress is told once in so many records.
@@ -59,6 +96,7 @@ pub(crate) fn analyse(
         analysis.records += 1;
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
         is_registered(&body, known)?;
+        analysis.uncounted.note(&record, &body);
         if let Some(redo) = body.redo() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);

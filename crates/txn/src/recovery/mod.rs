@@ -78,7 +78,8 @@ pub(crate) fn recover(
 
     let redo_began = Instant::now();
     if let Some(from) = analysis.redo_from {
-        let redone = redo::redo(&store, from, options.redo_threads, report.end, &tell)?;
+        let part = redo::Part { from, end: report.end, uncounted: &analysis.uncounted };
+        let redone = redo::redo(&store, &part, options.redo_threads, &tell)?;
         report.redone = redone.records;
         report.pages = redone.pages;
     }

@@ -6,15 +6,16 @@
 
 use std::collections::HashSet;
 
-use cedrat_pages::PageId;
+use cedrat_pages::{PageId, PageMut};
 use cedrat_sync::{Closing, Lane, thread};
-use cedrat_wal::Lsn;
+use cedrat_wal::{Lsn, RecordRef};
 
-use super::analysis::TELL_EVERY;
+use super::analysis::{TELL_EVERY, Uncounted};
 use crate::body::{Body, Redo};
+use crate::deferred::has_change;
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
-use crate::registry::Misfit;
+use crate::registry::{Misfit, OperationTable};
 use crate::report::Progress;
 use crate::store::{Inner, Store};
 
@@ -34,12 +35,22 @@ pub(crate) struct Redone {
     pub(crate) pages: u64,
 }
 
-/// Repeats history from a record on. With 0 threads, on this one.
-pub(crate) fn redo(store: &Store, from: Lsn, threads: usize, end: Lsn, tell: &dyn Fn(Progress)) -> Result<Redone> {
+/// Which part of the log is repeated.
+pub(crate) struct Part<'a> {
+    /// The first record.
+    pub(crate) from: Lsn,
+    /// The end: what is behind was written by this opening.
+    pub(crate) end: Lsn,
+    /// What of it does not count.
+    pub(crate) uncounted: &'a Uncounted,
+}
+
+/// Repeats history. With 0 threads, on this one.
+pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn(Progress)) -> Result<Redone> {
     let inner = &*store.inner;
     if threads == 0 {
         let mut worker = Worker::new(inner);
-        read(inner, from, end, 1, tell, |_, batch| worker.apply(&batch))?;
+        read(inner, part, 1, tell, |_, batch| worker.apply(&batch))?;
         return Ok(worker.done());
     }
     let lanes: Vec<Lane<Batch>> = (0..threads).map(|_| Lane::new(LANE_LEN)).collect();
@@ -63,7 +74,7 @@ pub(crate) fn redo(store: &Store, from: Lsn, threads: usize, end: Lsn, tell: &dy
         {
             let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
             // A lane that is closed early has a reason, which its worker returns.
-            reading = read(inner, from, end, threads, tell, |lane, batch| {
+            reading = read(inner, part, threads, tell, |lane, batch| {
                 lanes[lane].put(batch);
                 Ok(())
             });
@@ -88,23 +99,24 @@ pub(crate) fn redo(store: &Store, from: Lsn, threads: usize, end: Lsn, tell: &dy
 /// Reads the log and hands batches over, each to the lane of its pages.
 fn read(
     inner: &Inner,
-    from: Lsn,
-    end: Lsn,
+    part: &Part<'_>,
     lanes: usize,
     tell: &dyn Fn(Progress),
     mut hand_over: impl FnMut(usize, Batch) -> Result<()>,
 ) -> Result<()> {
     let mut batches: Vec<Batch> = (0..lanes).map(|_| Batch::default()).collect();
-    let mut scan = inner.log.scan(from)?;
+    let mut scan = inner.log.scan(part.from)?;
     let mut records = 0u64;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
-        if record.lsn >= end {
-            break; // what this opening wrote itself
+        if record.lsn >= part.end {
+            break;
         }
         records += 1;
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
-        if let Some(redo) = body.redo() {
+        if let Some(redo) = body.redo()
+            && counts(inner, part.uncounted, &record, &body)
+        {
             let lane = lane_of(redo.at.page, lanes);
             let batch = &mut batches[lane];
             batch.push(record.lsn, redo);
@@ -121,6 +133,19 @@ fn read(
         hand_over(lane, batch)?;
     }
     Ok(())
+}
+
+/// Whether the change in a record is to be redone (E19.5).
+fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_>, body: &Body<'_>) -> bool {
+    let _ = inner;
+    #[cfg(feature = "planted-faults")]
+    if inner.fault == Some(crate::Fault::UncommittedCounts) {
+        return true;
+    }
+    match body {
+        Body::Update { committed_only: true, .. } => uncounted.counts(record.head.txn, record.position.offset),
+        _ => true,
+    }
 }
 
 /// Neighbouring pages go to one lane, so that they can be read with one call; their neighbours to another.
@@ -217,24 +242,44 @@ impl<'a> Worker<'a> {
         let mut newest = page.page_ref().lsn();
         for &(_, number) in items {
             let item = batch.item(number);
-            if item.lsn <= newest {
-                continue; // the page knows it already (E6.5)
-            }
             let table =
                 self.inner.numbers.operation(item.operation).ok_or_else(|| self.inner.unregistered(item.operation))?;
-            page.will_change(item.lsn);
-            let done = page.change(item.lsn, |page| (table.redo)(batch.arguments(item), page, item.at.slot));
+            let redo = |page: &mut PageMut<'_>| (table.redo)(batch.arguments(item), page, item.at.slot);
+            let done = if self.is_by_version(table) {
+                let has = has_change(&page.page_ref(), item.at.slot, item.lsn);
+                if has.map_err(|damaged| self.misfit(item, Misfit::Page(damaged)))? {
+                    continue; // the record knows it already (E19.2)
+                }
+                page.will_change(item.lsn);
+                page.change_record(item.lsn, item.lsn, redo)
+            } else {
+                if item.lsn <= newest {
+                    continue; // the page knows it already (E6.5)
+                }
+                page.will_change(item.lsn);
+                page.change(item.lsn, redo)
+            };
             done.map_err(|misfit| self.misfit(item, misfit))?;
-            newest = item.lsn;
+            newest = newest.max(item.lsn);
             self.redone += 1;
         }
         Ok(())
+    }
+
+    /// Whether the version of its record says if a change was redone.
+    fn is_by_version(&self, table: &OperationTable) -> bool {
+        #[cfg(feature = "planted-faults")]
+        if self.inner.fault == Some(crate::Fault::RedoneByPageLsn) {
+            return false;
+        }
+        table.by_version
     }
 
     #[cold]
     fn misfit(&self, item: &Item, misfit: Misfit) -> Error {
         match misfit {
             Misfit::Page(damaged) => self.inner.stop_for_damage(&damaged, &self.inner.name_of(item.operation)),
+            Misfit::Record(refused) => self.inner.stop_for_refusal(&refused, &self.inner.name_of(item.operation)),
             Misfit::Arguments => {
                 let what = format!("its arguments are not those of {}", self.inner.name_of(item.operation));
                 self.inner.log.stop(what.clone());

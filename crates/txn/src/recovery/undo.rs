@@ -48,7 +48,7 @@ fn sweep(store: &Store, losers: Vec<Loser>, tell: &dyn Fn(Progress)) -> Result<u
             Some(lsn) => next.push((lsn, index)),
             None => {
                 txn.end_rollback();
-                txn.leave();
+                txn.leave(None);
                 done += 1;
                 tell(Progress::Undo { done, of });
             }

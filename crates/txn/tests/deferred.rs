@@ -1,0 +1,517 @@
+//! Changes that are logged now and made in their pages later (Lemon §7). Every crash of them: `cedrat-check`,
+//! `tests/crash_deferred.rs`.
+
+mod common;
+mod kept;
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_pages::{LayoutKind, PageId};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::{
+    Commit, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store, TakenBack,
+    ToPages, TxnOptions, Undo, Unflushed, VersionedDelete,
+};
+use cedrat_wal::{Lsn, TxnId};
+use common::{Add, at, every_crash, options, page_with_zeros};
+use kept::{Back, Mix, Mixed, Shelf, Unmix, in_page, insert, page_of_records};
+
+const RECORDS: u16 = 4;
+
+fn registry() -> Registry {
+    common::registry().with(kept::register)
+}
+
+fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, registry())
+}
+
+/// A store with a page of records, and a shelf that flushes nothing by itself.
+struct Place {
+    disk: Arc<SimDisk>,
+    store: Store,
+    page: PageId,
+    shelf: Arc<Shelf>,
+    keeper: Keeper,
+}
+
+fn place_with(options: Options, flushes_one_in: u64) -> Place {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, options).unwrap();
+    let page = store.transact(|txn| page_of_records(txn, RECORDS)).unwrap();
+    let shelf = Shelf::new(flushes_one_in);
+    let keeper = store.keep_log_for(shelf.clone());
+    Place { disk, store, page, shelf, keeper }
+}
+
+fn place() -> Place {
+    place_with(options(), 0)
+}
+
+impl Place {
+    fn at(&self, slot: u16) -> RecordId {
+        at(self.page, slot)
+    }
+
+    /// Changes a record in a transaction of its own.
+    fn mix(&self, slot: u16, by: u64) -> Lsn {
+        self.store.transact(|txn| self.shelf.change(txn, &self.keeper, self.at(slot), by, Back::NotCounting)).unwrap()
+    }
+
+    fn flush(&self, slot: u16) {
+        self.shelf.flush_one(self.at(slot), |kept| self.store.flush_record(kept)).unwrap();
+    }
+
+    /// The store as the next opening finds it, if all that was not durable is lost.
+    fn crashed(&self) -> Store {
+        let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
+        open_with(&disk, Options { checkpoint_when_opened: false, ..options() }).unwrap()
+    }
+}
+
+fn mixed(by: &[u64]) -> Mixed {
+    let mut mixed = Mixed::default();
+    by.iter().for_each(|&by| mixed.mix(by));
+    mixed
+}
+
+fn value(store: &Store, at: RecordId) -> Mixed {
+    in_page(store, at).unwrap().0.unwrap()
+}
+
+/// L072, L073, L077.
+#[test]
+fn a_deferred_change_neither_reads_nor_touches_its_page() {
+    let place = place();
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    let shelf = Shelf::new(0);
+    let keeper = reopened.keep_log_for(shelf.clone());
+    let read = reopened.pool().stats().pages_read;
+    let mut txn = reopened.begin();
+    for by in 1..=3 {
+        txn.defer(&keeper, place.at(0), &Mix { by }).unwrap();
+    }
+    txn.commit(Commit::Sync).unwrap();
+    let stats = reopened.pool().stats();
+    assert_eq!((stats.pages_read - read, stats.dirty_pages), (0, 0));
+    assert_eq!(value(&reopened, place.at(0)), mixed(&[]));
+}
+
+/// L078, E19.2: and each record of a page by itself.
+#[test]
+fn what_was_flushed_is_not_redone_and_what_was_not_is() {
+    let place = place();
+    place.mix(0, 1);
+    place.mix(1, 2);
+    place.mix(0, 3);
+    place.flush(0);
+    place.mix(1, 4);
+    place.mix(0, 5);
+    assert_eq!(value(&place.store, place.at(0)), mixed(&[1, 3]));
+    assert_eq!(value(&place.store, place.at(1)), mixed(&[]));
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(value(&reopened, place.at(0)), mixed(&[1, 3, 5]));
+    assert_eq!(value(&reopened, place.at(1)), mixed(&[2, 4]));
+    assert_eq!(reopened.recovery().redone, 3);
+}
+
+/// E19.3: a page that is flushed to late is as new as it was, and newer where the commit is.
+#[test]
+fn a_page_has_the_lsn_of_the_newest_commit_that_it_needs() {
+    let place = place();
+    let change = place.mix(0, 1);
+    place.mix(1, 2);
+    let before = place.store.read(place.page).unwrap().lsn();
+    place.flush(1);
+    let newest = place.store.read(place.page).unwrap().lsn();
+    assert!(before < newest && in_page(&place.store, place.at(1)).unwrap().1 < newest, "the commit record is newer");
+    place.flush(0);
+    assert_eq!(place.store.read(place.page).unwrap().lsn(), newest);
+    assert_eq!(in_page(&place.store, place.at(0)).unwrap().1, change);
+}
+
+/// L075, E19.6.
+#[test]
+fn inverses_are_logged_by_a_rollback_and_the_keeper_is_told() {
+    let place = place();
+    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    let mut txn = place.store.begin();
+    shelf.change(&mut txn, keeper, place.at(0), 1, Back::Inverse).unwrap();
+    let savepoint = txn.savepoint();
+    let last = shelf.change(&mut txn, keeper, place.at(0), 2, Back::Inverse).unwrap();
+    shelf.change(&mut txn, keeper, place.at(1), 3, Back::Inverse).unwrap();
+    // It may go to its page before it is committed, and away from there.
+    place.flush(0);
+    assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1, 2])), last));
+    txn.rollback_to(savepoint).unwrap();
+    assert_eq!(shelf.get(&place.store, place.at(0)).unwrap(), mixed(&[1]));
+    assert_eq!(shelf.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
+    txn.commit(Commit::Sync).unwrap();
+    let mut loser = place.store.begin();
+    shelf.change(&mut loser, keeper, place.at(1), 4, Back::Inverse).unwrap();
+    shelf.change(&mut loser, keeper, place.at(0), 5, Back::Inverse).unwrap();
+    place.flush(0);
+    place.store.log().force(place.store.log().current_lsn()).unwrap();
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(reopened.recovery().undone, 2);
+    assert_eq!(value(&reopened, place.at(0)), mixed(&[1]));
+    assert_eq!(value(&reopened, place.at(1)), mixed(&[]));
+    loser.rollback().unwrap();
+    assert_eq!(shelf.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
+    place.shelf.flush_all(&place.store).unwrap();
+    assert_eq!(value(&place.store, place.at(0)), mixed(&[1]));
+}
+
+/// L074, E19.5.
+#[test]
+fn what_counts_only_if_committed_needs_no_undo() {
+    let place = place();
+    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    let mut txn = place.store.begin();
+    shelf.change(&mut txn, keeper, place.at(0), 1, Back::NotCounting).unwrap();
+    let savepoint = txn.savepoint();
+    shelf.change(&mut txn, keeper, place.at(0), 2, Back::NotCounting).unwrap();
+    txn.rollback_to(savepoint).unwrap();
+    shelf.change(&mut txn, keeper, place.at(0), 3, Back::NotCounting).unwrap();
+    place.flush(0);
+    assert_eq!(value(&place.store, place.at(0)), mixed(&[]), "nothing uncommitted is flushed");
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(shelf.get(&place.store, place.at(0)).unwrap(), mixed(&[1, 3]));
+    let mut rolled_back = place.store.begin();
+    shelf.change(&mut rolled_back, keeper, place.at(1), 4, Back::NotCounting).unwrap();
+    rolled_back.rollback().unwrap();
+    let mut loser = place.store.begin();
+    shelf.change(&mut loser, keeper, place.at(2), 5, Back::NotCounting).unwrap();
+    place.store.log().force(place.store.log().current_lsn()).unwrap();
+    let reopened = place.crashed();
+    assert_eq!(reopened.recovery().undone, 0);
+    for (slot, by) in [(0, &[1, 3][..]), (1, &[]), (2, &[])] {
+        assert_eq!(value(&reopened, place.at(slot)), mixed(by), "record {slot}");
+    }
+}
+
+/// L076: of a transaction without atomicity a prefix survives, and all of it once it has committed.
+#[test]
+fn without_atomicity_a_prefix_survives() {
+    const CHANGES: u64 = 40;
+    let place = place();
+    place.disk.mark(0);
+    let mut txn = place.store.begin_with(TxnOptions::default().without_atomicity());
+    for by in 1..=CHANGES {
+        place.shelf.change(&mut txn, &place.keeper, place.at(0), by, Back::Never).unwrap();
+        match by % 10 {
+            3 => drop(place.store.log().force(place.store.log().current_lsn()).unwrap()),
+            5 => place.flush(0),
+            8 => place.store.checkpoint().unwrap(),
+            _ => {}
+        }
+    }
+    txn.commit(Commit::Sync).unwrap();
+    place.disk.mark(1);
+    let mut rolled_back = place.store.begin_with(TxnOptions::default().without_atomicity());
+    place.shelf.change(&mut rolled_back, &place.keeper, place.at(0), CHANGES + 1, Back::Never).unwrap();
+    rolled_back.rollback().unwrap();
+    let all: Vec<u64> = (1..=CHANGES + 1).collect();
+    assert_eq!(place.shelf.get(&place.store, place.at(0)).unwrap(), mixed(&all), "rolling back leaves what was done");
+    let mut prefixes = 0;
+    every_crash(&place.disk, 2, |disk, marks, name| {
+        let Some(newest) = marks.last() else { return };
+        let found = value(&open_with(disk, options()).unwrap(), place.at(0));
+        let count = usize::try_from(found.count).unwrap();
+        assert_eq!(found, mixed(&all[..count]), "{name}");
+        assert!(*newest == 0 || found.count >= CHANGES, "{name}: it had committed");
+        prefixes += usize::from(0 < found.count && found.count < CHANGES);
+    });
+    assert!(prefixes > 0);
+}
+
+/// L079, E19.4: redo begins no later than at the oldest change that is not in its page, and the log is there from then
+/// on.
+#[test]
+fn the_log_is_kept_for_what_was_not_flushed() {
+    let place = place();
+    let change = place.mix(0, 1);
+    for by in 2..200 {
+        place.mix(1, by);
+    }
+    place.store.checkpoint().unwrap();
+    place.store.checkpoint().unwrap();
+    let kept = |place: &Place| place.store.log().control().checkpoint.redo_lsn;
+    assert!(kept(&place) <= change);
+    place.flush(0);
+    place.store.checkpoint().unwrap();
+    assert!(kept(&place) > change && kept(&place) <= change.next().next().next(), "now for the other record");
+    place.flush(1);
+    place.store.checkpoint().unwrap();
+    assert!(kept(&place) > Lsn::new(200));
+    // While a transaction runs it keeps the log itself.
+    let mut txn = place.store.begin();
+    let own = txn.defer(&place.keeper, place.at(2), &Mix { by: 7 }).unwrap();
+    place.mix(1, 200);
+    place.flush(1);
+    place.store.checkpoint().unwrap();
+    assert!(kept(&place) <= own);
+    txn.commit(Commit::Sync).unwrap();
+}
+
+/// L079: what was changed before the last checkpoint is flushed by the next one, and all where the log is full. So a
+/// record that changes all the time does not fill the log.
+#[test]
+fn checkpoints_ask_for_what_is_old() {
+    let small = || Options { log_limit_bytes: 8 * 64 * 1024, ..options() };
+    let place = place_with(small(), 1);
+    place.store.checkpoint().unwrap();
+    let change = place.mix(0, 1);
+    place.store.checkpoint().unwrap();
+    assert_eq!(value(&place.store, place.at(0)), mixed(&[]), "it is new");
+    place.store.checkpoint().unwrap();
+    assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1])), change));
+    let all: Vec<u64> = (1..20_000).collect();
+    for &by in &all[1..] {
+        let mut txn = place.store.begin();
+        place.shelf.change(&mut txn, &place.keeper, place.at(0), by, Back::NotCounting).unwrap();
+        txn.commit(Commit::NoFlush).unwrap();
+    }
+    let (Place { disk, store, page, shelf, keeper: _keeper }, newest) = (place, mixed(&all));
+    assert!(value(&store, at(page, 0)).count < newest.count);
+    store.close().unwrap();
+    assert_eq!(shelf.oldest(), None, "closing flushes all");
+    let store = open_with(&disk, small()).unwrap();
+    assert_eq!((store.recovery().redone, value(&store, at(page, 0))), (0, newest));
+}
+
+/// E19.4: who goes leaves what it has not flushed to the next opening.
+#[test]
+fn a_keeper_that_is_dropped_leaves_its_changes_to_recovery() {
+    let mut place = place();
+    let change = place.mix(0, 1);
+    let mut txn = place.store.begin();
+    place.shelf.change(&mut txn, &place.keeper, place.at(1), 2, Back::NotCounting).unwrap();
+    let other = Shelf::new(0);
+    place.keeper = place.store.keep_log_for(other);
+    place.shelf = Shelf::new(0);
+    txn.commit(Commit::Sync).unwrap();
+    place.store.checkpoint().unwrap();
+    assert!(place.store.log().control().checkpoint.redo_lsn <= change);
+    let reopened = place.crashed();
+    assert_eq!(value(&reopened, place.at(0)), mixed(&[1]));
+    assert_eq!(value(&reopened, place.at(1)), mixed(&[2]));
+}
+
+/// E19.1, E19.3: a slot whose insertion was taken back has no version. The page says that it is gone.
+#[test]
+fn changes_of_a_record_that_was_never_there_are_not_redone() {
+    let place = place_with(Options { locks: Arc::new(NoLocks), ..options() }, 0);
+    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    // It keeps the log.
+    place.mix(0, 1);
+    let mut txn = place.store.begin();
+    insert(&mut txn, place.at(RECORDS), Mixed::default()).unwrap();
+    shelf.change(&mut txn, keeper, place.at(RECORDS), 2, Back::Inverse).unwrap();
+    txn.rollback().unwrap();
+    shelf.forget(place.at(RECORDS));
+    assert_eq!(in_page(&place.store, place.at(RECORDS)).unwrap(), (None, Lsn::ZERO));
+    place.store.checkpoint().unwrap();
+    assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]));
+    // A slot further on makes it vacant, and still without a version.
+    place.store.transact(|txn| insert(txn, place.at(RECORDS + 1), mixed(&[9]))).unwrap();
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(value(&reopened, place.at(RECORDS + 1)), mixed(&[9]));
+    assert_eq!(in_page(&reopened, place.at(RECORDS)).unwrap(), (None, Lsn::ZERO));
+}
+
+/// E19.1: and those of a record that has gone are not redone on the one that has its slot now; nor on a page of another
+/// kind.
+#[test]
+fn changes_of_a_record_that_has_gone_are_not_redone() {
+    let place = place();
+    place.mix(0, 1);
+    place.mix(1, 2);
+    place.flush(1);
+    place.shelf.let_go();
+    place
+        .store
+        .transact(|txn| {
+            txn.update(place.at(1), &VersionedDelete {})?;
+            insert(txn, place.at(1), mixed(&[7]))
+        })
+        .unwrap();
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(value(&reopened, place.at(1)), mixed(&[7]));
+    // The whole page goes.
+    place.flush(0);
+    let first = place.mix(0, 3);
+    place.flush(0);
+    let holds = place.store.transact(|txn| page_of_records(txn, 1)).unwrap();
+    let held =
+        place.store.transact(|txn| place.shelf.change(txn, &place.keeper, at(holds, 0), 4, Back::NotCounting)).unwrap();
+    assert!(first < held);
+    place.mix(2, 5);
+    place.flush(2);
+    place.shelf.forget(place.at(2));
+    place.store.transact(|txn| txn.update(RecordId::page(place.page), &FormatFresh::new(LayoutKind::RAW))).unwrap();
+    place.store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(value(&reopened, at(holds, 0)), mixed(&[4]));
+    assert_eq!(reopened.read(place.page).unwrap().kind(), LayoutKind::RAW);
+}
+
+type Event = Box<dyn FnOnce() + Send>;
+
+/// A shelf behind a door, at which something else happens at a moment that a test chooses: as another thread would do it.
+struct Door {
+    shelf: Arc<Shelf>,
+    before_it_answers: Mutex<Option<Event>>,
+    when_it_has_answered: Mutex<Option<Event>>,
+    before_it_is_told: Mutex<Option<Event>>,
+}
+
+impl Door {
+    /// The shelf is asked at the door from now on, and there alone.
+    fn before(place: &mut Place) -> (Arc<Door>, Keeper) {
+        let door = Arc::new(Door {
+            shelf: place.shelf.clone(),
+            before_it_answers: Mutex::default(),
+            when_it_has_answered: Mutex::default(),
+            before_it_is_told: Mutex::default(),
+        });
+        place.keeper = place.store.keep_log_for(door.clone());
+        (door, place.keeper.clone())
+    }
+}
+
+fn happens(event: &Mutex<Option<Event>>) {
+    let event = event.lock().take();
+    if let Some(event) = event {
+        event();
+    }
+}
+
+impl Unflushed for Door {
+    fn oldest(&self) -> Option<Lsn> {
+        happens(&self.before_it_answers);
+        let oldest = self.shelf.oldest();
+        happens(&self.when_it_has_answered);
+        oldest
+    }
+
+    fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {
+        self.shelf.flush(before, pages)
+    }
+
+    fn taken_back(&self, change: TakenBack) {
+        self.shelf.taken_back(change);
+    }
+
+    fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
+        happens(&self.before_it_is_told);
+        self.shelf.ended(txn, committed);
+    }
+}
+
+/// E19.4: the clock is read before keepers are asked. What is deferred just after one has answered is newer.
+#[test]
+fn what_is_deferred_just_after_its_keeper_has_answered_is_not_lost() {
+    let mut place = place();
+    let (door, keeper) = Door::before(&mut place);
+    let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
+    *door.when_it_has_answered.lock() = Some(Box::new(move || {
+        store.transact(|txn| shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    }));
+    place.store.checkpoint().unwrap();
+    assert_eq!(value(&place.crashed(), at), mixed(&[1]));
+}
+
+/// E19.4: pages are looked at after keepers were asked. What has just been flushed when one answers is in its page, which is
+/// not home.
+#[test]
+fn what_is_flushed_just_before_its_keeper_answers_is_not_lost() {
+    let mut place = place();
+    let (door, keeper) = Door::before(&mut place);
+    let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
+    store.transact(|txn| shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    *door.before_it_answers.lock() =
+        Some(Box::new(move || shelf.flush_one(at, |kept| store.flush_record(kept)).unwrap()));
+    place.store.checkpoint().unwrap();
+    assert_eq!(place.shelf.oldest(), None);
+    assert_eq!(value(&place.crashed(), at), mixed(&[1]));
+}
+
+/// E19.4: a transaction lets go of the log when its keepers have taken over.
+#[test]
+fn a_checkpoint_just_before_the_keeper_is_told_of_a_commit_loses_nothing() {
+    let mut place = place();
+    let (door, keeper) = Door::before(&mut place);
+    let (store, at) = (place.store.clone(), place.at(0));
+    *door.before_it_is_told.lock() = Some(Box::new(move || store.checkpoint().unwrap()));
+    place.store.transact(|txn| place.shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    assert_eq!(value(&place.crashed(), at), mixed(&[1]));
+}
+
+#[track_caller]
+fn is_misuse<T: std::fmt::Debug>(result: Result<T>, words: &str) {
+    match result {
+        Err(Error::Misuse(why)) if why.contains(words) => {}
+        other => panic!("not a misuse of {words}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_deferred_is_refused() {
+    let place = place();
+    let (keeper, other) = (&place.keeper, self::place());
+    let mut txn = place.store.begin();
+    is_misuse(txn.defer(&other.keeper, place.at(0), &Mix { by: 1 }), "another store");
+    let within = txn.nested((), |txn| Ok((txn.defer(keeper, place.at(0), &Mix { by: 1 })?, Undo::none())));
+    is_misuse(within, "nested top action");
+    is_misuse(txn.isolated(place.page, |txn| txn.defer(keeper, place.at(0), &Mix { by: 1 })), "isolation declared");
+    let nowhere = at(PageId::new(1 << 40), 0);
+    assert!(matches!(txn.defer(keeper, nowhere, &Mix { by: 1 }), Err(Error::Refused(_))));
+    let savepoint = txn.savepoint();
+    txn.defer(keeper, place.at(0), &Mix { by: 1 }).unwrap();
+    is_misuse(txn.defer_inverse(keeper, place.at(0), &Mix { by: 1 }, &Unmix { by: 1 }), "with inverses, or none");
+    is_misuse(txn.update_compensating(at(place.page, 0), &Add { amount: 1 }, savepoint), "deferred since");
+    txn.rollback_to(savepoint).unwrap();
+    let page = page_with_zeros(&mut txn).unwrap();
+    txn.update_compensating(at(page, 0), &Add { amount: 1 }, savepoint).unwrap();
+    txn.rollback().unwrap();
+
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let store = Store::open(media, options(), common::registry()).unwrap();
+    let page = store.transact(|txn| page_of_records(txn, 1)).unwrap();
+    let keeper = store.keep_log_for(Shelf::new(0));
+    let unknown = store.begin().defer(&keeper, at(page, 0), &Mix { by: 1 }).unwrap_err();
+    assert!(unknown.to_string().contains("the delta \"test.mix\""), "{unknown}");
+}
+
+#[test]
+fn what_cannot_be_flushed_is_refused() {
+    let place = place();
+    let change = place.mix(0, 1);
+    let committed = place.store.log().current_lsn();
+    let bytes = mixed(&[1]).bytes();
+    let right = KeptRecord { at: place.at(0), bytes: &bytes, since: change, version: change, committed };
+    let flush = |kept| place.store.flush_record(&kept);
+    for wrong in [
+        KeptRecord { since: Lsn::ZERO, ..right },
+        KeptRecord { since: committed.next(), ..right },
+        KeptRecord { version: committed.next(), ..right },
+        KeptRecord { committed: committed.next(), ..right },
+    ] {
+        is_misuse(flush(wrong), "since ≤ version ≤ committed");
+    }
+    for wrong in [KeptRecord { bytes: &bytes[1..], ..right }, KeptRecord { at: place.at(RECORDS), ..right }] {
+        assert!(matches!(flush(wrong), Err(Error::Refused(_))), "{wrong:?}");
+    }
+    assert_eq!(value(&place.store, place.at(0)), mixed(&[]));
+    flush(right).unwrap();
+    flush(right).unwrap(); // which it is already
+    let older = Lsn::new(change.get() - 1);
+    is_misuse(flush(KeptRecord { since: older, version: older, ..right }), "newer");
+    assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1])), change));
+}

@@ -1,0 +1,301 @@
+//! A shelf: a small object cache, which keeps records of versioned pages and flushes them when it is told to. For tests
+//! here, and for the crash suite of `cedrat-check`.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::collections::BTreeMap;
+
+use cedrat_pages::layout::Versioned;
+use cedrat_pages::{LayoutKind, PageId, Slot};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::{
+    Delta, FormatFresh, Keeper, KeptRecord, RecordId, Refused, Registry, Result, Store, TakenBack, ToPages, Txn,
+    Unflushed, VersionedInsert,
+};
+use cedrat_wal::{Lsn, TxnId};
+use serde::{Deserialize, Serialize};
+
+/// A number that says which changes it has met, and in which order; and how many they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mixed {
+    pub(crate) value: u64,
+    pub(crate) count: u64,
+}
+
+impl Mixed {
+    pub(crate) fn of(record: &[u8]) -> Result<Mixed, Refused> {
+        let Ok(bytes) = <[u8; 16]>::try_from(record) else {
+            return Err(Refused::new("a mixed number has sixteen bytes"));
+        };
+        let (value, count) = (u128::from_le_bytes(bytes) as u64, (u128::from_le_bytes(bytes) >> 64) as u64);
+        Ok(Mixed { value, count })
+    }
+
+    pub(crate) fn bytes(self) -> [u8; 16] {
+        (u128::from(self.value) | u128::from(self.count) << 64).to_le_bytes()
+    }
+
+    pub(crate) fn mix(&mut self, by: u64) {
+        self.value = self.value.wrapping_mul(31).wrapping_add(by);
+        self.count += 1;
+    }
+}
+
+/// Mixes a number in. Neither twice nor in another order is it the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Mix {
+    pub(crate) by: u64,
+}
+
+impl Delta for Mix {
+    const NAME: &'static str = "test.mix";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        let mut mixed = Mixed::of(record)?;
+        mixed.mix(self.by);
+        record.copy_from_slice(&mixed.bytes());
+        Ok(())
+    }
+}
+
+/// Takes it out again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Unmix {
+    pub(crate) by: u64,
+}
+
+impl Delta for Unmix {
+    const NAME: &'static str = "test.unmix";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        const INVERSE_OF_31: u64 = inverse(31);
+        let mut mixed = Mixed::of(record)?;
+        mixed.count = mixed.count.checked_sub(1).ok_or_else(|| Refused::new("nothing was mixed in"))?;
+        mixed.value = mixed.value.wrapping_sub(self.by).wrapping_mul(INVERSE_OF_31);
+        record.copy_from_slice(&mixed.bytes());
+        Ok(())
+    }
+}
+
+/// Modulo 2^64, of an odd number, by Newton's method.
+const fn inverse(of: u64) -> u64 {
+    let mut inverse = of;
+    let mut turn = 0;
+    while turn < 6 {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(of.wrapping_mul(inverse)));
+        turn += 1;
+    }
+    inverse
+}
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry.delta::<Mix>().delta::<Unmix>()
+}
+
+/// A page with so many records, all zero.
+pub(crate) fn page_of_records(txn: &mut Txn, records: u16) -> Result<PageId> {
+    let page = txn.allocate()?;
+    txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
+    for slot in (0..records).map(Slot) {
+        insert(txn, RecordId::new(page, slot), Mixed::default())?;
+    }
+    Ok(page)
+}
+
+pub(crate) fn insert(txn: &mut Txn, at: RecordId, mixed: Mixed) -> Result<()> {
+    txn.update(at, &VersionedInsert { record: mixed.bytes()[..].into() })
+}
+
+/// What a page says of a record, and which version it has.
+pub(crate) fn in_page(store: &Store, at: RecordId) -> Result<(Option<Mixed>, Lsn)> {
+    let page = store.read(at.page)?;
+    let versioned = Versioned::of(&page)?;
+    let mixed = versioned.get(at.slot)?.map(Mixed::of).transpose()?;
+    Ok((mixed, versioned.version(at.slot)?))
+}
+
+/// How a change is to be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// It counts only if it is committed.
+    NotCounting,
+    Inverse,
+    /// The transaction has no atomicity.
+    Never,
+}
+
+/// A record at one moment.
+#[derive(Clone, Debug)]
+struct State {
+    mixed: Mixed,
+    version: Lsn,
+    /// Durable before it goes home.
+    committed: Lsn,
+}
+
+/// A change by a transaction that has not ended.
+#[derive(Clone, Debug)]
+struct Pending {
+    txn: TxnId,
+    change: Lsn,
+    back: Back,
+    before: State,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    now: State,
+    /// The oldest change that the page does not have.
+    since: Option<Lsn>,
+    /// The newest last.
+    pending: Vec<Pending>,
+}
+
+/// Records, kept.
+pub(crate) struct Shelf {
+    kept: Mutex<BTreeMap<RecordId, Kept>>,
+    /// It flushes what checkpoints ask for once in so many times; 0: never.
+    flushes_one_in: u64,
+    asked: AtomicU64,
+}
+
+impl Shelf {
+    pub(crate) fn new(flushes_one_in: u64) -> Arc<Shelf> {
+        Arc::new(Shelf { kept: Mutex::default(), flushes_one_in, asked: AtomicU64::new(0) })
+    }
+
+    /// Changes a record, which is brought from its page if it is not kept.
+    pub(crate) fn change(&self, txn: &mut Txn, keeper: &Keeper, at: RecordId, by: u64, back: Back) -> Result<Lsn> {
+        let before = self.bring(txn.store(), at)?;
+        let mut bytes = before.mixed.bytes();
+        Mix { by }.apply(&mut bytes)?;
+        // No latch is held here: a checkpoint may be taken, which asks the shelf.
+        let change = match back {
+            Back::Inverse => txn.defer_inverse(keeper, at, &Mix { by }, &Unmix { by })?,
+            Back::NotCounting | Back::Never => txn.defer(keeper, at, &Mix { by })?,
+        };
+        let mut shelf = self.kept.lock();
+        let kept = shelf.entry(at).or_insert_with(|| Kept { now: before, since: None, pending: Vec::new() });
+        let now = State { mixed: Mixed::of(&bytes)?, version: change, committed: change };
+        let before = std::mem::replace(&mut kept.now, now);
+        kept.since = kept.since.or(Some(change));
+        kept.pending.push(Pending { txn: txn.id(), change, back, before });
+        Ok(change)
+    }
+
+    fn bring(&self, store: &Store, at: RecordId) -> Result<State> {
+        if let Some(kept) = self.kept.lock().get(&at) {
+            return Ok(kept.now.clone());
+        }
+        let page = store.read(at.page)?;
+        let versioned = Versioned::of(&page)?;
+        let version = versioned.version(at.slot)?;
+        let record = versioned.get(at.slot)?.ok_or_else(|| Refused::new(format!("there is no {at}")))?;
+        Ok(State { mixed: Mixed::of(record)?, version, committed: version })
+    }
+
+    pub(crate) fn get(&self, store: &Store, at: RecordId) -> Result<Mixed> {
+        Ok(self.bring(store, at)?.mixed)
+    }
+
+    /// Whether a transaction that has not ended has changed it.
+    pub(crate) fn is_pending(&self, at: RecordId) -> bool {
+        self.kept.lock().get(&at).is_some_and(|kept| !kept.pending.is_empty())
+    }
+
+    /// Flushes a record as far as it may be.
+    pub(crate) fn flush_one(&self, at: RecordId, flush: impl Fn(&KeptRecord<'_>) -> Result<()>) -> Result<()> {
+        let mut shelf = self.kept.lock();
+        let Some(kept) = shelf.get_mut(&at) else { return Ok(()) };
+        let Some(since) = kept.since else { return Ok(()) };
+        // What counts only if committed is not flushed before (E19.5); nor is what came after it.
+        let first_to_stay = kept.pending.iter().position(|pending| pending.back == Back::NotCounting);
+        let (state, still_since) = match first_to_stay.map(|index| &kept.pending[index]) {
+            Some(stays) => (&stays.before, Some(stays.change)),
+            None => (&kept.now, None),
+        };
+        if still_since == Some(since) {
+            return Ok(());
+        }
+        let bytes = state.mixed.bytes();
+        flush(&KeptRecord { at, bytes: &bytes, since, version: state.version, committed: state.committed })?;
+        kept.since = still_since;
+        Ok(())
+    }
+
+    pub(crate) fn flush_all(&self, store: &Store) -> Result<()> {
+        for at in self.places() {
+            self.flush_one(at, |kept| store.flush_record(kept))?;
+        }
+        Ok(())
+    }
+
+    /// What is not in its page is kept; the rest is let go.
+    pub(crate) fn let_go(&self) {
+        self.kept.lock().retain(|_, kept| kept.since.is_some() || !kept.pending.is_empty());
+    }
+
+    /// Its page knows better.
+    pub(crate) fn forget(&self, at: RecordId) {
+        self.kept.lock().remove(&at);
+    }
+
+    pub(crate) fn places(&self) -> Vec<RecordId> {
+        self.kept.lock().keys().copied().collect()
+    }
+}
+
+impl Unflushed for Shelf {
+    fn oldest(&self) -> Option<Lsn> {
+        // Not those of transactions that have not ended, which hold the log themselves.
+        let of_ended = |kept: &Kept| {
+            let pending = kept.pending.first().map_or(Lsn::MAX, |pending| pending.change);
+            kept.since.filter(|&since| since < pending)
+        };
+        self.kept.lock().values().filter_map(of_ended).min()
+    }
+
+    fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.flushes_one_in == 0 || !asked.is_multiple_of(self.flushes_one_in) {
+            return Ok(());
+        }
+        for at in self.places() {
+            let is_old = self.kept.lock().get(&at).is_some_and(|kept| kept.since < Some(before));
+            if is_old {
+                self.flush_one(at, |kept| pages.flush_record(kept))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn taken_back(&self, change: TakenBack) {
+        let mut shelf = self.kept.lock();
+        // Of a record that is not kept any more: it was changed in its page, and so it is taken back there.
+        let Some(kept) = shelf.get_mut(&change.at) else { return };
+        let Some(pending) = kept.pending.pop_if(|pending| pending.change == change.change) else { return };
+        kept.now = pending.before;
+        match change.inverse {
+            Some(inverse) => {
+                kept.now.version = inverse;
+                kept.now.committed = inverse;
+                kept.since = kept.since.or(Some(inverse));
+            }
+            // If all before it is in the page, so is the record as it is now.
+            None if kept.since >= Some(change.change) => kept.since = None,
+            None => {}
+        }
+    }
+
+    fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
+        for kept in self.kept.lock().values_mut() {
+            let before = kept.pending.len();
+            kept.pending.retain(|pending| pending.txn != txn);
+            if let Some(committed) = committed
+                && kept.pending.len() < before
+            {
+                kept.now.committed = kept.now.committed.max(committed);
+            }
+        }
+    }
+}
