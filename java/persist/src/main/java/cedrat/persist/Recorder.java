@@ -147,6 +147,7 @@ final class Recorder implements Handler {
         contexts.get().innermost = transaction.outer;
         if (transaction.outer == null) {
             locks.releaseAll(transaction.top.owner);
+            transaction.top.leave();
             Barrier.closed();
         }
     }
@@ -173,7 +174,7 @@ final class Recorder implements Handler {
                     "a nested transaction stays on its thread: end it, and detach the outermost");
         }
         contexts.get().innermost = null;
-        transaction.top.context = null;
+        transaction.top.leave();
     }
 
     void attach(Transaction transaction) {
@@ -188,7 +189,7 @@ final class Recorder implements Handler {
             if (transaction.top.context != null) {
                 throw new IllegalStateException("the transaction is attached to a thread: let it detach it first");
             }
-            transaction.top.context = context;
+            transaction.top.enter(context);
         }
         context.innermost = transaction;
     }

@@ -109,7 +109,7 @@ final class StoreWeaver implements CodeTransform {
             } else {
                 Calls.beforeFields(builder);
             }
-        } else if (field.opcode() == Opcode.PUTSTATIC) {
+        } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field)) {
             builder.loadConstant(field.owner().asSymbol()).getstatic(field.field());
             Calls.beforeField(builder, field.typeSymbol(), number(field, true));
         }
@@ -119,11 +119,16 @@ final class StoreWeaver implements CodeTransform {
     /// Final fields are written once. In its constructor's prologue an object is not one yet, and nobody else
     /// has it.
     private boolean isExempt(FieldInstruction field) {
-        if (!field.owner().asInternalName().equals(type.thisClass().asInternalName())) {
-            return false;
-        }
-        return prologueDepth != ENDED && isSelf(field)
-                || type.fields().stream()
+        return isFinal(field) || prologueDepth != ENDED && isOwn(field) && isSelf(field);
+    }
+
+    private boolean isOwn(FieldInstruction field) {
+        return field.owner().asInternalName().equals(type.thisClass().asInternalName());
+    }
+
+    private boolean isFinal(FieldInstruction field) {
+        return isOwn(field)
+                && type.fields().stream()
                         .anyMatch(own -> own.fieldName()
                                         .equalsString(field.name().stringValue())
                                 && own.fieldType().equalsString(field.type().stringValue())

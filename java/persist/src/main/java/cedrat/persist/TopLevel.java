@@ -12,8 +12,25 @@ final class TopLevel {
     /// It was rolled back to end a deadlock, and its scope is not left yet.
     volatile boolean isDoomed;
 
+    /// How many classes its thread was initialising, loading or linking when it began or was attached: a
+    /// transaction that begins in a class initialiser is one as any other.
+    private int suspendedBefore;
+
     TopLevel(Locks.Owner owner, Context context) {
         this.owner = owner;
+        enter(context);
+    }
+
+    /// It is on a thread.
+    void enter(Context context) {
+        suspendedBefore = context.suspended;
+        context.suspended = 0;
         this.context = context;
+    }
+
+    /// It is on none, or has ended.
+    void leave() {
+        context.suspended = suspendedBefore;
+        context = null;
     }
 }

@@ -71,7 +71,26 @@ final class Weaver {
         if (kind == Kind.APPLICATION && mentionsTransactions(type)) {
             type = withScopes(type, loader);
         }
-        return withStores(type, kind);
+        byte[] woven = withStores(type, kind);
+        return kind == Kind.APPLICATION && type.methods().stream().anyMatch(Weaver::isInitializer)
+                ? withSuspendedInitializer(CLASS_FILE.parse(woven))
+                : woven;
+    }
+
+    private static byte[] withSuspendedInitializer(ClassModel type) {
+        return CLASS_FILE.transformClass(type, (builder, element) -> {
+            if (element instanceof MethodModel method && isInitializer(method)) {
+                builder.transformMethod(method, (methodBuilder, part) -> {
+                    if (part instanceof CodeModel code) {
+                        methodBuilder.transformCode(code, suspended(code));
+                    } else {
+                        methodBuilder.with(part);
+                    }
+                });
+            } else {
+                builder.with(element);
+            }
+        });
     }
 
     private static boolean mentionsTransactions(ClassModel type) {
@@ -152,10 +171,9 @@ final class Weaver {
     }
 
     private void weave(MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind) {
-        boolean isInitializer = isInitializer(method);
-        if (kind == Kind.SUSPENDING ? Suspensions.contains(type, method) : isInitializer && kind == Kind.APPLICATION) {
+        if (kind == Kind.SUSPENDING && Suspensions.contains(type, method)) {
             builder.transformCode(code, suspended(code));
-        } else if (kind != Kind.SUSPENDING && !isInitializer) {
+        } else if (kind != Kind.SUSPENDING) {
             // Code that turns out to be long is built a second time.
             builder.transformCode(
                     code, CodeTransform.ofStateful(() -> new StoreWeaver(fields, type, method, code, kind)));

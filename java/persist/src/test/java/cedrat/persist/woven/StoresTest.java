@@ -68,6 +68,42 @@ class StoresTest {
         }
     }
 
+    private static final class Beginning {
+        static int value = 1;
+        static final Point POINT = new Point();
+
+        static {
+            int local = 1;
+            try (var transaction = Transaction.begin()) {
+                value = 2;
+                change(2);
+                local = 2;
+                transaction.rollback();
+            }
+            if (local != 1 || value != 1 || POINT.x != 0) {
+                throw new AssertionError("not restored");
+            }
+            try (var transaction = Transaction.begin()) {
+                change(3);
+                transaction.commit();
+            }
+        }
+
+        private static void change(int x) {
+            POINT.x = x;
+        }
+    }
+
+    private static final class BeginningWithin {
+        static int value;
+
+        static {
+            Transaction.run(() -> {
+                value = 1;
+            });
+        }
+    }
+
     private static final class Failed extends Exception {
         private static final long serialVersionUID = 1;
         int code;
@@ -335,6 +371,16 @@ class StoresTest {
         assertEquals(7, Initialised.value);
         assertEquals(9, Initialised.POINT.x);
         assertEquals(0, Initialised.POINT.y);
+    }
+
+    @Test
+    void aClassInitialiserBeginsTransactionsIfItsThreadIsInNone() {
+        assertEquals(3, Beginning.POINT.x);
+        try (var transaction = Transaction.begin()) {
+            var thrown = assertThrows(ExceptionInInitializerError.class, () -> BeginningWithin.value++);
+            assertEquals(IllegalStateException.class, thrown.getCause().getClass());
+            transaction.rollback();
+        }
     }
 
     @Test
