@@ -22,8 +22,10 @@ fn colour(name: &str) -> RGBColor {
         "cedrat, no log" => RGBColor(0xE8, 0x8A, 0x9A),
         "cedrat, embedded log" => RGBColor(0xC8, 0x1E, 0x3A),
         "cedrat, BookKeeper" => RGBColor(0x7A, 0x10, 0x50),
-        "echo" => RGBColor(0x55, 0x55, 0x55),
+        "echo" => RGBColor(0xA0, 0xA0, 0xA0),
+        "echo, synced block" => RGBColor(0x55, 0x55, 0x55),
         "paper" => RGBColor(0x3A, 0x8F, 0x4D),
+        _ if name.ends_with("default") => RGBColor(0x8A, 0xB8, 0xDC),
         _ => RGBColor(0x1F, 0x6F, 0xB4),
     }
 }
@@ -35,6 +37,7 @@ fn name(point: &Point) -> Option<String> {
         ("cedrat", "none") => "cedrat, no log".into(),
         ("cedrat", "embedded") => "cedrat, embedded log".into(),
         ("cedrat", "bookkeeper") => "cedrat, BookKeeper".into(),
+        ("echo", "block") => "echo, synced block".into(),
         ("echo", _) => "echo".into(),
         ("omid-null", _) => format!("omid, no log, {}", param("batch")),
         ("omid-hbase", _) => format!("omid, HBase, {}", param("batch")),

@@ -68,6 +68,9 @@ public final class OracleBench implements Callable<Integer> {
     /// Fills the processors, so that what runs often is compiled soon.
     private static final Pressure WARMING = new Pressure(3, 1000);
 
+    /// What `--steady` puts on a system, first as much as it can take.
+    private static final Pressure STEADY = new Pressure(16, 100);
+
     private static final List<Pressure> QUICK = List.of(ALONE, new Pressure(4, 100));
 
     /// A system in a setting.
@@ -109,8 +112,8 @@ public final class OracleBench implements Callable<Integer> {
             names = "--steady",
             paramLabel = "MINUTES",
             description =
-                    "For so long, four fifths of what three clients can get: the longest gap between replies, and the"
-                            + " collector's pauses.")
+                    "For so long, four fifths of what 16 clients with 100 transactions each can get: the longest gap"
+                            + " between replies, and the collector's pauses.")
     private Integer steadyMinutes;
 
     @Option(
@@ -153,7 +156,7 @@ public final class OracleBench implements Callable<Integer> {
     private int steadiness() throws IOException, InterruptedException {
         boolean right = true;
         for (Target target : targets()) {
-            right &= !wants(target, new Pressure(16, 100)) || steady(target);
+            right &= !wants(target, STEADY) || steady(target);
         }
         return right ? 0 : 1;
     }
@@ -456,7 +459,7 @@ public final class OracleBench implements Callable<Integer> {
 
     private boolean steady(Target target) throws IOException, InterruptedException {
         warmBookies(target);
-        Measured full = measure(target, new Pressure(3, 1000), new Course(warmUpSeconds(target), 10, 0, null));
+        Measured full = measure(target, STEADY, new Course(warmUpSeconds(target), 10, 0, null));
         if (full == null) {
             return false;
         }
@@ -465,19 +468,19 @@ public final class OracleBench implements Callable<Integer> {
         try {
             Course course =
                     new Course(warmUpSeconds(target), steadyMinutes * 60, 0.8 * full.committedPerSecond(), gcLog);
-            Pressure pressure = new Pressure(16, 100);
             Beside beside = new Beside(directory);
             Measured measured;
             try (beside) {
-                measured = measure(target, pressure, course);
+                measured = measure(target, STEADY, course);
             }
             if (measured == null) {
                 return false;
             }
-            Map<String, Object> params = params(target, pressure);
+            Map<String, Object> params = params(target, STEADY);
             params.put("per_second", Math.round(course.perSecond()));
             gaps(target, params, measured.results().gaps, beside);
             Pauses pauses = Pauses.of(Files.readAllLines(gcLog));
+            System.err.println("the longest stop: " + pauses.longest());
             figures.add(target.system(), params, "gc_pauses", pauses.count(), "1");
             figures.add(target.system(), params, "gc_pause_max_ms", pauses.longestMillis(), "ms");
             figures.add(target.system(), params, "allocation_stalls", pauses.stalls(), "1");

@@ -8,24 +8,30 @@ import java.util.regex.Pattern;
 ///
 /// @param count how often the program was stopped
 /// @param longestMillis for how long at most
+/// @param longest what the virtual machine says of that stop, with its cause; empty when there was none
 /// @param stalls how often a thread had to wait for memory
-record Pauses(long count, double longestMillis, long stalls) {
+record Pauses(long count, double longestMillis, String longest, long stalls) {
     /// `Safepoint "…", …, Total: 123456 ns`
     private static final Pattern STOP = Pattern.compile("Safepoint .*Total: +(\\d+) ns");
 
     static Pauses of(List<String> lines) {
         long count = 0;
-        double longest = 0;
+        double longestMillis = 0;
+        String longest = "";
         long stalls = 0;
         for (String line : lines) {
             Matcher stop = STOP.matcher(line);
             if (stop.find()) {
                 count++;
-                longest = Math.max(longest, Long.parseLong(stop.group(1)) / 1e6);
+                double millis = Long.parseLong(stop.group(1)) / 1e6;
+                if (millis > longestMillis) {
+                    longestMillis = millis;
+                    longest = line;
+                }
             } else if (line.contains("Allocation Stall")) {
                 stalls++;
             }
         }
-        return new Pauses(count, longest, stalls);
+        return new Pauses(count, longestMillis, longest, stalls);
     }
 }
