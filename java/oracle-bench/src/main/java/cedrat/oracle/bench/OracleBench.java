@@ -4,6 +4,7 @@ import cedrat.oracle.bench.Child.Program;
 import cedrat.oracle.server.Main;
 import java.io.DataInputStream;
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -67,6 +68,8 @@ public final class OracleBench implements Callable<Integer> {
 
     /// Fills the processors, so that what runs often is compiled soon.
     private static final Pressure WARMING = new Pressure(3, 1000);
+
+    private static final String SERVER = "server";
 
     /// What `--steady` puts on a system, first as much as it can take.
     private static final Pressure STEADY = new Pressure(16, 100);
@@ -265,8 +268,18 @@ public final class OracleBench implements Callable<Integer> {
     /// What a point is made of, beside target and pressure.
     ///
     /// @param perSecond transactions a second that are asked for; 0 for as many as there can be
-    /// @param gcLog where the server's virtual machine is to say what its collector does; `null` for nowhere
-    private record Course(int warmUpSeconds, int seconds, double perSecond, Path gcLog) {}
+    /// @param gcLogs where virtual machines are to say what their collectors do, the server's in `server.log`;
+    ///     `null` for nowhere
+    private record Course(int warmUpSeconds, int seconds, double perSecond, Path gcLogs) {
+        Program program(Program program, String name) {
+            if (gcLogs == null) {
+                return program;
+            }
+            List<String> jvm = new ArrayList<>(program.jvm());
+            jvm.add(Pauses.option(gcLogs.resolve(name + ".log").toString()));
+            return new Program(program.classPath(), jvm, program.mainClass());
+        }
+    }
 
     /// What came out of a point.
     private record Measured(Results results, double seconds, Duration clientTime, Duration serverTime) {
@@ -345,13 +358,8 @@ public final class OracleBench implements Callable<Integer> {
             String classPath = commitTable.configuration() + ":" + server.classPath();
             server = new Program(classPath, server.jvm(), server.mainClass());
         }
-        if (course.gcLog() != null) {
-            List<String> jvm = new ArrayList<>(server.jvm());
-            jvm.add("-Xlog:gc,safepoint:file=" + course.gcLog());
-            server = new Program(server.classPath(), jvm, server.mainClass());
-        }
         List<Child> clients = new ArrayList<>();
-        try (Child process = new Child(server, arguments)) {
+        try (Child process = new Child(course.program(server, SERVER), arguments)) {
             int port = process.awaitAddress().getPort();
             int processes = Math.min(pressure.clients(), CLIENT_PROCESSES_MAX);
             for (int number = 0; number < processes; number++) {
@@ -398,7 +406,8 @@ public final class OracleBench implements Callable<Integer> {
         if (target.logs()) {
             arguments.add("--keep");
         }
-        return new Child(new Program(target.clientClassPath(), CLIENT_JVM, ClientProcess.class.getName()), arguments);
+        Program program = new Program(target.clientClassPath(), CLIENT_JVM, ClientProcess.class.getName());
+        return new Child(course.program(program, "client-" + number), arguments);
     }
 
     private static void tell(List<Child> clients, Phase phase) throws IOException {
@@ -463,11 +472,10 @@ public final class OracleBench implements Callable<Integer> {
         if (full == null) {
             return false;
         }
-        Path gcLog = Files.createTempFile("oracle-gc", ".log");
         Path directory = Logs.newDirectory();
         try {
             Course course =
-                    new Course(warmUpSeconds(target), steadyMinutes * 60, 0.8 * full.committedPerSecond(), gcLog);
+                    new Course(warmUpSeconds(target), steadyMinutes * 60, 0.8 * full.committedPerSecond(), directory);
             Beside beside = new Beside(directory);
             Measured measured;
             try (beside) {
@@ -478,14 +486,24 @@ public final class OracleBench implements Callable<Integer> {
             }
             Map<String, Object> params = params(target, STEADY);
             params.put("per_second", Math.round(course.perSecond()));
-            gaps(target, params, measured.results().gaps, beside);
-            Pauses pauses = Pauses.of(Files.readAllLines(gcLog));
-            System.err.println("the longest stop: " + pauses.longest());
-            figures.add(target.system(), params, "gc_pauses", pauses.count(), "1");
-            figures.add(target.system(), params, "gc_pause_max_ms", pauses.longestMillis(), "ms");
-            figures.add(target.system(), params, "allocation_stalls", pauses.stalls(), "1");
+            List<String> ofServer = new ArrayList<>();
+            List<String> ofClients = new ArrayList<>();
+            try (DirectoryStream<Path> all = Files.newDirectoryStream(directory, "*.log")) {
+                for (Path log : all) {
+                    boolean isServer = log.getFileName().toString().equals(SERVER + ".log");
+                    (isServer ? ofServer : ofClients).addAll(Files.readAllLines(log));
+                }
+            }
+            Pauses server = Pauses.of(ofServer);
+            Pauses clients = Pauses.of(ofClients);
+            gaps(target, params, measured.results().gaps, beside, server, clients);
+            System.err.println("the server's longest stop: " + server.longest());
+            System.err.println("a client's longest stop: " + clients.longest());
+            figures.add(target.system(), params, "gc_pauses", server.stops.times.total(), "1");
+            figures.add(target.system(), params, "gc_pause_max_ms", server.stops.longest / 1e6, "ms");
+            figures.add(target.system(), params, "client_gc_pause_max_ms", clients.stops.longest / 1e6, "ms");
+            figures.add(target.system(), params, "allocation_stalls", server.stalls(), "1");
         } finally {
-            Files.delete(gcLog);
             Logs.delete(directory);
         }
         return true;
@@ -493,7 +511,13 @@ public final class OracleBench implements Callable<Integer> {
 
     /// How many gaps were long, and what the machine did meanwhile to who wants next to nothing of it. Of the
     /// system alone are those in which neither was held up for half as long.
-    private void gaps(Target target, Map<String, Object> params, List<Results.Gap> gaps, Beside beside) {
+    private void gaps(
+            Target target,
+            Map<String, Object> params,
+            List<Results.Gap> gaps,
+            Beside beside,
+            Pauses server,
+            Pauses clients) {
         long alone = 0;
         for (Results.Gap gap : gaps) {
             double write = beside.writes.longestIn(gap);
@@ -501,11 +525,14 @@ public final class OracleBench implements Callable<Integer> {
             alone += Math.max(write, sleep) < gap.millis() / 2 ? 1 : 0;
             System.err.printf(
                     Locale.ROOT,
-                    "a gap of %.1f ms at %.3f s; meanwhile a bare write took %.1f ms, a sleep of 1 ms %.1f ms%n",
+                    "a gap of %.1f ms at %.3f s; meanwhile a bare write took %.1f ms, a sleep of 1 ms %.1f ms,"
+                            + " a stop of the server %.1f ms, of a client %.1f ms%n",
                     gap.millis(),
                     gap.from() / 1e9,
                     write,
-                    sleep);
+                    sleep,
+                    server.stops.longestIn(gap),
+                    clients.stops.longestIn(gap));
         }
         figures.add(target.system(), params, "gaps_over_20_ms", gaps.size(), "1");
         figures.add(target.system(), params, "gaps_of_the_system_alone", alone, "1");

@@ -4,34 +4,54 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/// What a virtual machine has said of its collector with `-Xlog:gc,safepoint`.
-///
-/// @param count how often the program was stopped
-/// @param longestMillis for how long at most
-/// @param longest what the virtual machine says of that stop, with its cause; empty when there was none
-/// @param stalls how often a thread had to wait for memory
-record Pauses(long count, double longestMillis, String longest, long stalls) {
-    /// `Safepoint "…", …, Total: 123456 ns`
-    private static final Pattern STOP = Pattern.compile("Safepoint .*Total: +(\\d+) ns");
+/// What a virtual machine has said of its collector with [#option].
+final class Pauses {
+    /// `[5000000ns] Safepoint "…", …, Total: 123456 ns`: stopped for so long until then, by the clock of
+    /// `System.nanoTime`.
+    private static final Pattern STOP = Pattern.compile("^\\[(\\d+)ns] Safepoint .*Total: +(\\d+) ns");
 
+    /// When the program was stopped.
+    final Beside.Course stops = new Beside.Course();
+
+    /// What the virtual machine says of the longest stop, with its cause; empty when there was none.
+    private String longest = "";
+
+    /// How often a thread had to wait for memory.
+    private long stalls;
+
+    private Pauses() {}
+
+    /// What lets a virtual machine say it in this file.
+    static String option(String file) {
+        return "-Xlog:gc,safepoint:file=" + file + ":timenanos";
+    }
+
+    /// Of virtual machines of one kind.
     static Pauses of(List<String> lines) {
-        long count = 0;
-        double longestMillis = 0;
-        String longest = "";
-        long stalls = 0;
-        for (String line : lines) {
-            Matcher stop = STOP.matcher(line);
-            if (stop.find()) {
-                count++;
-                double millis = Long.parseLong(stop.group(1)) / 1e6;
-                if (millis > longestMillis) {
-                    longestMillis = millis;
-                    longest = line;
-                }
-            } else if (line.contains("Allocation Stall")) {
-                stalls++;
+        Pauses pauses = new Pauses();
+        lines.forEach(pauses::add);
+        return pauses;
+    }
+
+    private void add(String line) {
+        Matcher stop = STOP.matcher(line);
+        if (stop.find()) {
+            long to = Long.parseLong(stop.group(1));
+            long from = to - Long.parseLong(stop.group(2));
+            if (to - from > stops.longest) {
+                longest = line;
             }
+            stops.add(from, to);
+        } else if (line.contains("Allocation Stall")) {
+            stalls++;
         }
-        return new Pauses(count, longestMillis, longest, stalls);
+    }
+
+    String longest() {
+        return longest;
+    }
+
+    long stalls() {
+        return stalls;
     }
 }

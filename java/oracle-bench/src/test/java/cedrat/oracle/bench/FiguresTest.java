@@ -23,12 +23,17 @@ class FiguresTest {
     @Test
     void pausesAreReadFromTheLog() {
         String longest =
-                "[0.1s][info][safepoint] Safepoint \"G1CollectForAllocation\", Time since last: 9 ns, Total:   1750000 ns";
+                "[200000000ns] Safepoint \"G1CollectForAllocation\", Time since last: 9 ns, Total:   7500000 ns";
         Pauses pauses = Pauses.of(List.of(
-                "[0.1s][info][gc] GC(0) Pause Young (Normal) (G1 Evacuation Pause) 38M->2M(64M) 1.5ms",
+                "[200000000ns] GC(0) Pause Young (Normal) (G1 Evacuation Pause) 38M->2M(64M) 7.4ms",
                 longest,
-                "[0.2s][info][safepoint] Safepoint \"Cleanup\", Time since last: 9 ns, Total: 5000 ns",
-                "[0.3s][info][gc] Allocation Stall (main) 3.2ms"));
-        assertEquals(new Pauses(2, 1.75, longest, 1), pauses);
+                "[300000000ns] Safepoint \"Cleanup\", Time since last: 9 ns, Total: 5000 ns",
+                "[400000000ns] Allocation Stall (main) 3.2ms"));
+        assertEquals(2, pauses.stops.times.total());
+        assertEquals(7_500_000, pauses.stops.longest);
+        assertEquals(7.5, pauses.stops.longestIn(new Results.Gap(199_000_000, 210_000_000)));
+        assertEquals(0, pauses.stops.longestIn(new Results.Gap(190_000_000, 192_500_000)));
+        assertEquals(longest, pauses.longest());
+        assertEquals(1, pauses.stalls());
     }
 }
