@@ -54,6 +54,9 @@ class FailOverTest {
     private static final Duration SHORT_SILENCE = Duration.ofMillis(200);
     private static final int MISHAPS = 3;
 
+    /// More rows than these clients commit while a session ends.
+    private static final int ROWS_OF_SECONDS_LOG2 = 20;
+
     @TempDir
     private static Path folder;
 
@@ -202,9 +205,13 @@ class FailOverTest {
 
     /// Both servers lose their sessions: the one that serves stops before ZooKeeper is back, and the other
     /// takes over then.
+    ///
+    /// Until its session is over the first one goes on serving, for seconds. If it forgot rows meanwhile, what
+    /// is open would abort, and should (T_max).
     @Test
     @ResourceLock(SERVICES)
     void theSessionsOfZooKeeperAreLost() throws Exception {
+        servers = servers.withRowsLog2(ROWS_OF_SECONDS_LOG2);
         failOver((one, two) -> {
             bookies.zooKeeper().service().pause();
             try {

@@ -20,11 +20,25 @@ import java.util.Map;
 /// @param bookies what they stand on
 /// @param folder has a folder for each
 /// @param path the node of ZooKeeper that is the oracle's
-public record Servers(Bookies bookies, Path folder, String path) {
+/// @param rowsLog2 of so many rows that were committed, as a power of two, each remembers about the newest
+public record Servers(Bookies bookies, Path folder, String path, int rowsLog2) {
     private static final int ZOOKEEPER_SESSION_MS = 2000;
+
+    /// So few that snapshots are taken all the time.
+    private static final int ROWS_LOG2 = 12;
 
     /// So short that ledgers are rolled all the time.
     private static final int LEDGER_BYTES = 8000;
+
+    /// Those of an oracle that remembers few rows.
+    public Servers(Bookies bookies, Path folder, String path) {
+        this(bookies, folder, path, ROWS_LOG2);
+    }
+
+    /// The same, that remember more or fewer rows.
+    public Servers withRowsLog2(int log2) {
+        return new Servers(bookies, folder, path, log2);
+    }
 
     /// A running `cedrat-oracle serve`.
     ///
@@ -82,7 +96,7 @@ public record Servers(Bookies bookies, Path folder, String path) {
                 "--ledger-bytes-max",
                 "" + LEDGER_BYTES,
                 "--rows-log2",
-                "12",
+                "" + rowsLog2,
                 "--session-timeout-ms",
                 "60000",
                 "--port",
