@@ -87,6 +87,7 @@ public final class Agent {
             recorder.install();
             // So that the transformer itself needs no class that is loaded when it is called first.
             ClassFile.of().parse(bytes(Agent.class));
+            JavaBase.find("java/lang/Object");
             instrumentation.redefineModule(
                     Object.class.getModule(),
                     Set.of(Barrier.class.getModule()),

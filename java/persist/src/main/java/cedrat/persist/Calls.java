@@ -15,6 +15,8 @@ final class Calls {
     private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(ConstantDescs.CD_void);
     private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
     private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
+    private static final MethodTypeDesc CALL =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String);
     private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
     private static final MethodTypeDesc STORE =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
@@ -58,8 +60,8 @@ final class Calls {
     }
 
     /// … receiver → …
-    static void beforeCall(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "beforeCall", ONE_OBJECT);
+    static void beforeCall(CodeBuilder builder, String method) {
+        builder.loadConstant(method).invokestatic(BARRIER, "beforeCall", CALL);
     }
 
     /// … field, receiver → …

@@ -2,27 +2,16 @@ package cedrat.persist;
 
 /// Which classes are woven, and for what.
 final class Classes {
-    /// Of `java.util`, but no collections: sorting is kept where it is called, and the others are the JDK's
-    /// own business.
+    /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it is
+    /// called, and the others are the JDK's own business.
     private static final String[] NO_COLLECTIONS = {
         "Arrays",
         "ArraysParallelSortHelpers",
         "ArrayPrefixHelpers",
         "ComparableTimSort",
-        "Currency",
         "DualPivotQuicksort",
-        "Formatter",
-        "Locale",
         "LocaleISOData",
-        "Properties",
-        "PropertyResourceBundle",
-        "ResourceBundle",
-        "ServiceLoader",
-        "SplittableRandom",
         "TimSort",
-        "TimeZone",
-        "Timer",
-        "TimerTask",
         "TimerThread",
         "TaskQueue",
         "UUID"
@@ -85,6 +74,13 @@ final class Classes {
         String util = "java/util/";
         if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
             return false;
+        }
+        JavaBase.Type listed = JavaBase.find(internalName);
+        if (listed == null && internalName.indexOf('$') >= 0) {
+            listed = JavaBase.find(internalName.substring(0, internalName.indexOf('$')));
+        }
+        if (listed != null && listed.treatment() != JavaBase.Treatment.WOVEN) {
+            return listed.treatment() == JavaBase.Treatment.INTERFACE;
         }
         for (String name : NO_COLLECTIONS) {
             // Arrays.asList makes a collection.

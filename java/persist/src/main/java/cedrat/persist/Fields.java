@@ -42,6 +42,13 @@ final class Fields {
         }
     };
 
+    private final ClassValue<Slot.Field[]> references = new ClassValue<>() {
+        @Override
+        protected Slot.Field[] computeValue(Class<?> type) {
+            return findReferences(type);
+        }
+    };
+
     Fields(Opener opener) {
         this.opener = opener;
     }
@@ -69,6 +76,23 @@ final class Fields {
     /// The slot of all fields of a class that may change, those that it inherits included.
     Slot.Fields slot(Class<?> type) {
         return ofClasses.get(type);
+    }
+
+    /// All fields of a class that lead to objects, final ones and those that it inherits included.
+    Slot.Field[] references(Class<?> type) {
+        return references.get(type);
+    }
+
+    private Slot.Field[] findReferences(Class<?> type) {
+        List<Slot.Field> found = new ArrayList<>();
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (!Modifier.isStatic(field.getModifiers()) && !field.getType().isPrimitive()) {
+                    found.add(slot(field));
+                }
+            }
+        }
+        return found.toArray(Slot.Field[]::new);
     }
 
     private Slot.Fields find(Class<?> type) {

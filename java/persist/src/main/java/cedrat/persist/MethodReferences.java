@@ -120,7 +120,7 @@ final class MethodReferences {
                 internalName.equals("java/lang/System") && name.equals("arraycopy")
                         || WovenMethods.mayChangeArguments(internalName, name, true);
             case VIRTUAL, INTERFACE_VIRTUAL ->
-                WovenMethods.changesReceiver(internalName, name)
+                JavaBase.changesReceiver(internalName, name)
                         || WovenMethods.mayChangeArguments(internalName, name, true)
                         || internalName.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name);
             default -> false;

@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import cedrat.persist.JavaBase.Treatment;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Handler;
 import java.lang.reflect.Array;
@@ -23,6 +24,7 @@ final class Recorder implements Handler {
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
     private final AtomicLong births = new AtomicLong();
+    private final Treatments treatments = new Treatments();
     private final Fields fields;
     /// What could not be woven, or null.
     private volatile String failure;
@@ -389,45 +391,116 @@ final class Recorder implements Handler {
 
     @Override
     public void beforeArgument(Object argument) {
-        if (argument instanceof StringBuilder || argument instanceof StringBuffer) {
-            keepText(argument);
-        } else if (argument != null && argument.getClass().isArray()) {
-            beforeElements(argument, 0, Array.getLength(argument));
+        if (argument == null) {
+            return;
         }
-    }
-
-    private void keepText(Object builder) {
+        if (argument.getClass().isArray()) {
+            beforeElements(argument, 0, Array.getLength(argument));
+            return;
+        }
         Context context = contexts.get();
-        Transaction transaction = storing(context, builder);
-        if (transaction == null) {
+        if (context.isRecording || context.suspended != 0) {
             return;
         }
         context.isRecording = true;
+        Treatment treatment;
         try {
-            if (!transaction.top.log.has(transaction.logMark, builder, Slot.TEXT, 0)) {
-                lock(transaction, builder, true);
-                transaction.top.log.add(builder, Slot.TEXT, 0, 0, builder.toString());
-            }
+            treatment = treatments.ofArgument(argument.getClass());
+        } finally {
+            context.isRecording = false;
+        }
+        beforeUnseen(context, argument, treatment);
+    }
+
+    @Override
+    public void beforeCall(Object receiver, String method) {
+        Context context = contexts.get();
+        if (receiver == null || context.isRecording || context.suspended != 0) {
+            return;
+        }
+        context.isRecording = true;
+        Treatment treatment;
+        try {
+            treatment = treatments.of(receiver.getClass(), method);
+        } finally {
+            context.isRecording = false;
+        }
+        beforeUnseen(context, receiver, treatment);
+    }
+
+    /// Code without barriers is about to change the object, if its treatment says so.
+    private void beforeUnseen(Context context, Object object, Treatment treatment) {
+        if (treatment == Treatment.SAVED) {
+            keepWhole(context, object);
+        } else if (treatment == Treatment.REFUSED && context.innermost != null) {
+            refuse(context, object);
+        }
+    }
+
+    private void refuse(Context context, Object object) {
+        // What they print is outside of memory.
+        boolean isConsole = object == System.out || object == System.err;
+        if (!isConsole && storing(context, object) != null) {
+            Class<?> type = object.getClass();
+            Class<?> listed = Treatments.listed(type);
+            throw new UnsupportedOperationException("a rollback could not undo a change of " + type.getName()
+                    + ", because " + (listed == null ? type : listed).getName()
+                    + " has no write barriers: change it outside of transactions, or make the object in the one "
+                    + "that changes it");
+        }
+    }
+
+    private void keepWhole(Context context, Object object) {
+        Transaction transaction = storing(context, object);
+        if (transaction == null) {
+            return;
+        }
+        if (Parts.areOutsideOfTheHeap(object)) {
+            refuse(context, object);
+        }
+        context.isRecording = true;
+        try {
+            keepParts(transaction, object);
         } finally {
             context.isRecording = false;
         }
     }
 
-    @Override
-    public void beforeCall(Object receiver) {
-        if (receiver instanceof StringBuilder || receiver instanceof StringBuffer) {
-            keepText(receiver);
+    /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may have
+    /// other owners: an array that a buffer was made of, for one.
+    private void keepParts(Transaction transaction, Object object) {
+        TopLevel top = transaction.top;
+        if (object instanceof StringBuilder || object instanceof StringBuffer) {
+            if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
+                lock(transaction, object, true);
+                top.log.add(object, Slot.TEXT, 0, 0, object.toString());
+            }
             return;
         }
-        Context context = contexts.get();
-        if (receiver == null || context.innermost == null || context.suspended != 0 || context.isRecording) {
+        if (object.getClass().isArray()) {
+            if (Array.getLength(object) > 0) {
+                keepElements(transaction, object, 0, Array.getLength(object));
+            }
             return;
         }
-        Class<?> refused = Refused.ancestor(receiver.getClass());
-        if (refused != null) {
-            throw new UnsupportedOperationException("a rollback could not undo a change of "
-                    + receiver.getClass().getName() + ", because " + refused.getName()
-                    + " has no write barriers: change it outside of transactions");
+        Slot.Fields slot = fields.slot(object.getClass());
+        if (top.log.has(transaction.logMark, object, slot, 0)) {
+            return;
+        }
+        lock(transaction, object, true);
+        top.log.add(object, slot, 0, 0, slot.read(object));
+        for (Slot.Field reference : fields.references(object.getClass())) {
+            Object part = reference.read(object);
+            if (Parts.contain(treatments, part)) {
+                keepParts(transaction, part);
+            }
+            if (part instanceof Object[] elements) {
+                for (Object element : elements) {
+                    if (Parts.contain(treatments, element)) {
+                        keepParts(transaction, element);
+                    }
+                }
+            }
         }
     }
 

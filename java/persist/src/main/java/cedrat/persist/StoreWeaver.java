@@ -182,15 +182,30 @@ final class StoreWeaver implements CodeTransform {
         }
         prepare(builder, call, owner, name);
         builder.with(call);
-        if (WovenMethods.makesArray(owner, name)) {
+        boolean makesObject = isApplication
+                && call.opcode() == Opcode.INVOKESTATIC
+                && call.typeSymbol().returnType().isClassOrInterface()
+                && WovenMethods.makesObject(owner, name);
+        if (makesObject || WovenMethods.makesArray(owner, name)) {
             builder.dup();
             Calls.made(builder);
         }
     }
 
     private void construct(CodeBuilder builder, InvokeInstruction call) {
-        prepareArguments(builder, call, call.owner().asInternalName(), ConstantDescs.INIT_NAME);
-        builder.with(call);
+        String owner = call.owner().asInternalName();
+        boolean isNew = prologueDepth != 0;
+        boolean isKeptOrRefused = isApplication && JavaBase.isChangedUnseen(owner) && !WovenMethods.isText(owner);
+        prepareArguments(builder, call, owner, ConstantDescs.INIT_NAME);
+        if (isNew && isKeptOrRefused) {
+            spill.store(builder, call.typeSymbol());
+            builder.dup();
+            spill.loadAll(builder);
+            builder.with(call);
+            Calls.made(builder);
+        } else {
+            builder.with(call);
+        }
         if (prologueDepth == ENDED) {
             return;
         }
@@ -199,8 +214,8 @@ final class StoreWeaver implements CodeTransform {
             return;
         }
         prologueDepth = ENDED;
-        boolean isSuper = !call.owner().asInternalName().equals(type.thisClass().asInternalName());
-        if (isSuper && hasVariables()) {
+        boolean isSuper = !owner.equals(type.thisClass().asInternalName());
+        if (isSuper && (hasVariables() || isKeptOrRefused)) {
             builder.aload(0);
             Calls.made(builder);
         }
@@ -223,14 +238,22 @@ final class StoreWeaver implements CodeTransform {
                 spill.loadAll(builder);
                 return;
             }
-            if (WovenMethods.changesReceiver(owner, name)) {
+            if (JavaBase.changesReceiver(owner, name) && !isOnlyOfApplication(owner)) {
+                String method = name + call.type().stringValue();
                 spill.store(builder, call.typeSymbol());
                 builder.dup();
-                Calls.beforeCall(builder);
+                Calls.beforeCall(builder, call.opcode() == Opcode.INVOKESPECIAL ? owner + "." + method : method);
                 spill.loadAll(builder);
             }
         }
         prepareArguments(builder, call, owner, name);
+    }
+
+    /// Whether the method belongs to this class, which has no ancestors but `Object`.
+    private boolean isOnlyOfApplication(String owner) {
+        return owner.equals(type.thisClass().asInternalName())
+                && type.superclass().isPresent()
+                && type.superclass().get().asInternalName().equals("java/lang/Object");
     }
 
     private void prepareArguments(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
@@ -260,7 +283,7 @@ final class StoreWeaver implements CodeTransform {
     /// Whether a parameter may be something that is kept. Those of `java.lang.reflect.Array` are objects.
     private static boolean isChanged(ClassDesc parameter, String owner) {
         return parameter.isArray()
-                || WovenMethods.isText(parameter.descriptorString())
+                || WovenMethods.isChangedUnseen(parameter.descriptorString())
                 || owner.equals("java/lang/reflect/Array") && parameter.equals(ConstantDescs.CD_Object);
     }
 

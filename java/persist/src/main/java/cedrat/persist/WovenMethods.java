@@ -41,8 +41,7 @@ final class WovenMethods {
                     "java/lang/reflect/Method",
                     "java/lang/reflect/Constructor",
                     "java/io/PrintStream",
-                    "java/nio/file/Path",
-                    "java/nio/file/Files" -> name.equals("toArray");
+                    "java/nio/file/Path" -> name.equals("toArray");
             default -> !owner.startsWith("java/util/stream/") && !owner.startsWith("java/lang/invoke/");
         };
     }
@@ -87,53 +86,38 @@ final class WovenMethods {
         return name.startsWith("set") && !name.equals("setAccessible");
     }
 
-    /// Whether a type may be that of a builder of strings.
-    static boolean isText(String descriptor) {
+    /// Whether a parameter's type may be that of an object that code without barriers changes.
+    static boolean isChangedUnseen(String descriptor) {
         return switch (descriptor) {
-            case "Ljava/lang/StringBuilder;", "Ljava/lang/StringBuffer;", "Ljava/lang/Appendable;" -> true;
-            default -> false;
+            case "Ljava/lang/Appendable;", "Ljava/lang/Readable;", "Ljava/util/random/RandomGenerator;" -> true;
+            case "Ljava/nio/channels/ReadableByteChannel;", "Ljava/nio/channels/WritableByteChannel;" -> true;
+            // Whoever gets one of these reads it.
+            case "Ljava/util/Calendar;", "Ljava/util/Date;", "Ljava/util/TimeZone;", "Ljava/lang/Thread;" -> false;
+            default ->
+                descriptor.startsWith("L")
+                        && JavaBase.isChangedUnseen(descriptor.substring(1, descriptor.length() - 1));
         };
     }
 
-    /// Whether a method changes its receiver if that is a collection, an atomic variable or the like. Which
-    /// class it is of is known when the method is called, see [Refused].
-    static boolean changesReceiver(String owner, String name) {
-        if (owner.startsWith("java/util/concurrent/atomic/")) {
-            return changesAtomic(name);
+    /// Whether a class is a builder of strings. It costs less to keep a new one's text, which is none, than to
+    /// remember that it is new.
+    static boolean isText(String owner) {
+        return owner.equals("java/lang/StringBuilder") || owner.equals("java/lang/StringBuffer");
+    }
+
+    /// Whether a static method of the JDK returns an object that it has made.
+    static boolean makesObject(String owner, String name) {
+        if (!owner.startsWith("java/") && !owner.startsWith("javax/")) {
+            return false;
         }
-        if (isText("L" + owner + ";")) {
-            return changesText(name);
-        }
-        return switch (name) {
-            case "add", "addAll", "addAllAbsent", "addFirst", "addIfAbsent", "addLast" -> true;
-            case "clear", "compute", "computeIfAbsent", "computeIfPresent" -> true;
-            case "drainTo", "load", "loadFromXML", "merge" -> true;
-            case "offer", "offerFirst", "offerLast", "poll", "pollFirst", "pollLast", "pop", "push" -> true;
-            case "pollFirstEntry", "pollLastEntry" -> true;
-            case "put", "putAll", "putFirst", "putIfAbsent", "putLast" -> true;
-            case "remove", "removeAll", "removeFirst", "removeFirstOccurrence", "removeIf", "removeLast" -> true;
-            case "removeLastOccurrence", "replace", "replaceAll", "retainAll" -> true;
-            case "set", "setProperty", "setValue", "sort", "take", "takeFirst", "takeLast" -> true;
-            default -> false;
-        };
-    }
-
-    private static boolean changesText(String name) {
-        return switch (name) {
-            case "append", "appendCodePoint", "delete", "deleteCharAt", "insert", "repeat", "replace", "reverse" ->
-                true;
-            case "setCharAt", "setLength" -> true;
-            default -> false;
-        };
-    }
-
-    private static boolean changesAtomic(String name) {
-        return switch (name) {
-            case "doubleValue", "equals", "floatValue", "get", "getAcquire", "getClass", "getOpaque", "getPlain" ->
-                false;
-            case "getReference", "getStamp", "hashCode", "intValue", "isMarked", "length", "longValue" -> false;
-            case "sum", "toString" -> false;
-            default -> true;
-        };
+        return name.startsWith("new")
+                || name.startsWith("open")
+                || name.startsWith("allocate")
+                || name.startsWith("get")
+                        && name.endsWith("Instance")
+                        && (owner.startsWith("java/text/")
+                                || owner.startsWith("java/security/")
+                                || owner.startsWith("javax/crypto/")
+                                || owner.equals("java/util/Calendar"));
     }
 }

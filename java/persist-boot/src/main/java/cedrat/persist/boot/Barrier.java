@@ -122,10 +122,10 @@ public final class Barrier {
         }
     }
 
-    /// Before a call that changes its receiver.
-    public static void beforeCall(Object receiver) {
+    /// Before a call that may change its receiver.
+    public static void beforeCall(Object receiver, String method) {
         if (live != 0) {
-            handler.beforeCall(receiver);
+            handler.beforeCall(receiver, method);
         }
     }
 

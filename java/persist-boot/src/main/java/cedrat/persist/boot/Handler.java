@@ -33,15 +33,18 @@ public interface Handler {
     /// Elements are about to be written. What are no elements of an array is let pass, as above.
     void beforeElements(Object array, int from, int length);
 
-    /// Code that has no barriers may change the argument, which is kept if it is an array or a builder of
-    /// strings.
+    /// Code that has no barriers may change the argument, which is kept if it is an array, or as the list of
+    /// the types of `java.base` says.
+    ///
+    /// @throws UnsupportedOperationException in a transaction, if the list says that it is refused
     void beforeArgument(Object argument);
 
-    /// A method that changes its receiver is about to be called. A builder of strings is kept.
+    /// A method that may change its receiver is about to be called. It is kept, if the list says so.
     ///
-    /// @throws UnsupportedOperationException in a transaction, if the receiver is of another class without
-    ///     barriers
-    void beforeCall(Object receiver);
+    /// @param method the method's name and descriptor; of a call by `super`, behind the internal name of the
+    ///     class and a dot
+    /// @throws UnsupportedOperationException in a transaction, if the list says that it is refused
+    void beforeCall(Object receiver, String method);
 
     /// A field is about to be written by reflection.
     ///

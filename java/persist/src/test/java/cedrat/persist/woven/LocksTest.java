@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.DeadlockException;
+import cedrat.persist.Elsewhere;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.util.ArrayList;
@@ -45,7 +46,7 @@ class LocksTest {
     private Future<?> startAndWait(Runnable work) {
         Thread[] started = new Thread[1];
         CountDownLatch isStarted = new CountDownLatch(1);
-        Future<?> future = threads.submit(() -> {
+        Future<?> future = Elsewhere.submit(threads, () -> {
             started[0] = Thread.currentThread();
             isStarted.countDown();
             work.run();
@@ -63,7 +64,7 @@ class LocksTest {
     }
 
     private <T> T elsewhere(Callable<T> work) throws Exception {
-        return threads.submit(work).get();
+        return Elsewhere.submit(threads, work).get();
     }
 
     @Test
@@ -196,7 +197,7 @@ class LocksTest {
         for (int i = 0; i < 2; i++) {
             Account own = i == 0 ? first : second;
             Account others = i == 0 ? second : first;
-            both.add(threads.submit(() -> {
+            both.add(Elsewhere.submit(threads, () -> {
                 try (var transaction = Transaction.begin()) {
                     own.balance = 1;
                     bothHaveOne.await();
@@ -232,8 +233,8 @@ class LocksTest {
         CyclicBarrier bothHaveOne = new CyclicBarrier(2);
         Callable<Integer> forwards = () -> inOrder(first, second, bothHaveOne);
         Callable<Integer> backwards = () -> inOrder(second, first, bothHaveOne);
-        Future<Integer> one = threads.submit(forwards);
-        Future<Integer> other = threads.submit(backwards);
+        Future<Integer> one = Elsewhere.submit(threads, forwards);
+        Future<Integer> other = Elsewhere.submit(threads, backwards);
         assertEquals(1 + 2, one.get() + other.get());
     }
 
@@ -272,7 +273,7 @@ class LocksTest {
                         }
                     }
                 };
-                all.add(i % 2 == 0 ? threads.submit(work) : virtual.submit(work));
+                all.add(i % 2 == 0 ? Elsewhere.submit(threads, work) : virtual.submit(work));
             }
             for (Future<?> one : all) {
                 one.get();

@@ -1,0 +1,50 @@
+package cedrat.persist;
+
+import cedrat.persist.JavaBase.Treatment;
+import java.nio.Buffer;
+import java.text.DateFormatSymbols;
+import java.text.DecimalFormatSymbols;
+import java.util.TimeZone;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// What an object of the JDK that is kept before calls is made of.
+final class Parts {
+    private Parts() {}
+
+    /// Whether what an object's field leads to is a part of the object: arrays, and what else its methods
+    /// change. The rest has barriers, does not change, or is shared with objects that have nothing to do with
+    /// it.
+    static boolean contain(Treatments treatments, Object part) {
+        return switch (part) {
+            case null -> false;
+            // Objects that have these have them to themselves, or share them and do not change them.
+            case TimeZone shared -> false;
+            case DateFormatSymbols shared -> false;
+            case DecimalFormatSymbols shared -> false;
+            // The seed of a Random.
+            case AtomicLong number -> true;
+            default -> {
+                Class<?> type = part.getClass();
+                yield type.isArray()
+                        || isDate(type)
+                        || type.getName().equals("java.text.DigitList")
+                        || type.getClassLoader() == null && treatments.of(type) == Treatment.SAVED;
+            }
+        };
+    }
+
+    /// Fields of a date, as calendars have them.
+    private static boolean isDate(Class<?> type) {
+        for (Class<?> ancestor = type; ancestor != null; ancestor = ancestor.getSuperclass()) {
+            if (ancestor.getName().equals("sun.util.calendar.CalendarDate")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether the memory of a buffer is none of the Java heap.
+    static boolean areOutsideOfTheHeap(Object object) {
+        return object instanceof Buffer buffer && buffer.isDirect();
+    }
+}

@@ -1,0 +1,52 @@
+package cedrat.persist;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.JavaBase.Treatment;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+
+/// J5: the list of the types of `java.base` that change.
+class JavaBaseTest {
+    private static List<String> lines() throws IOException {
+        try (InputStream in = JavaBase.class.getResourceAsStream("java.base.types")) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8).lines().toList();
+        }
+    }
+
+    @Test
+    void eachTypeThatChangesStandsInTheListOnce() throws IOException {
+        List<String> listed = new ArrayList<>();
+        for (String line : lines()) {
+            String[] words = line.split(" ", 3);
+            if (!words[1].equals("interface")) {
+                listed.add(words[0]);
+            }
+            assertTrue(!words[1].equals("harmless") || words.length == 3, "a reason is missing: " + line);
+        }
+        Set<String> names = new TreeSet<>(listed);
+        assertEquals(List.copyOf(names), listed, "sorted, and each once");
+        JavaBaseTypes types = new JavaBaseTypes();
+        assertEquals(types.changing(), names, "make the list again, see JavaBaseTypes");
+        assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
+    }
+
+    @Test
+    void typesAreWovenThatTheListSaysAre() throws IOException {
+        Classes classes = new Classes(null);
+        for (String line : lines()) {
+            String name = line.split(" ")[0].replace('.', '/');
+            Treatment treatment = JavaBase.find(name).treatment();
+            if (treatment != Treatment.INTERFACE) {
+                assertEquals(treatment == Treatment.WOVEN, classes.kind(null, name) == Weaver.Kind.COLLECTION, line);
+            }
+        }
+    }
+}

@@ -1,0 +1,485 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Transaction;
+import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.CharArrayReader;
+import java.io.CharArrayWriter;
+import java.io.IOException;
+import java.io.ObjectOutputStream;
+import java.io.OutputStream;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringReader;
+import java.io.StringWriter;
+import java.io.UncheckedIOException;
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.IntBuffer;
+import java.security.MessageDigest;
+import java.text.ChoiceFormat;
+import java.text.DecimalFormat;
+import java.text.FieldPosition;
+import java.text.MessageFormat;
+import java.text.ParsePosition;
+import java.text.SimpleDateFormat;
+import java.text.StringCharacterIterator;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Calendar;
+import java.util.Collections;
+import java.util.Date;
+import java.util.GregorianCalendar;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Random;
+import java.util.Scanner;
+import java.util.SimpleTimeZone;
+import java.util.SplittableRandom;
+import java.util.StringJoiner;
+import java.util.StringTokenizer;
+import java.util.TimeZone;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BiConsumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.zip.Adler32;
+import java.util.zip.CRC32;
+import java.util.zip.CRC32C;
+import java.util.zip.Checksum;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/// J5: what becomes of types of `java.base` that change.
+class JavaBaseTypesTest {
+    private static final int ROUNDS = 30;
+
+    /// Changes an object, then again in a transaction that is rolled back, and so on, and compares what is
+    /// seen of it.
+    private static <T> void restores(Supplier<T> maker, BiConsumer<T, Random> change, Function<T, Object> seen) {
+        T object = maker.get();
+        Random choice = new Random(1);
+        for (int round = 0; round < ROUNDS; round++) {
+            for (int i = choice.nextInt(4); i > 0; i--) {
+                change.accept(object, choice);
+            }
+            Object before = seen.apply(object);
+            Random inside = new Random(round);
+            try (var transaction = Transaction.begin()) {
+                change.accept(object, inside);
+                try (var inner = Transaction.begin()) {
+                    change.accept(object, inside);
+                    inner.defaultAction(choice.nextBoolean() ? Transaction.Action.COMMIT : Transaction.Action.ROLLBACK);
+                }
+                change.accept(object, inside);
+                transaction.rollback();
+            }
+            assertEquals(before, seen.apply(object), object.getClass() + ", round " + round);
+        }
+    }
+
+    /// All that an object would leave in a file.
+    private static String written(Object object) {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+            out.writeObject(object);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return Arrays.toString(bytes.toByteArray());
+    }
+
+    @Test
+    void randomNumbersComeAgain() {
+        restores(() -> new Random(5), JavaBaseTypesTest::draw, JavaBaseTypesTest::written);
+        restores(() -> new SplittableRandom(5), (numbers, random) -> numbers.nextInt(), JavaBaseTypesTest::peek);
+        List<Integer> list = new ArrayList<>(List.of(1, 2, 3, 4));
+        restores(
+                () -> new Random(5),
+                (numbers, random) -> Collections.shuffle(list, numbers),
+                numbers -> written(numbers) + list);
+    }
+
+    private static void draw(Random numbers, Random random) {
+        switch (random.nextInt(4)) {
+            case 0 -> numbers.nextGaussian();
+            case 1 -> numbers.setSeed(random.nextLong());
+            case 2 -> numbers.ints(3).sum();
+            default -> numbers.nextInt();
+        }
+    }
+
+    /// The next number, which is put back.
+    private static Object peek(SplittableRandom numbers) {
+        try (var transaction = Transaction.begin()) {
+            long next = numbers.nextLong();
+            transaction.rollback();
+            return next;
+        }
+    }
+
+    @Test
+    void buffersAreAsTheyWere() {
+        byte[] wrapped = new byte[64];
+        List<Supplier<ByteBuffer>> makers = List.of(
+                () -> ByteBuffer.allocate(64),
+                () -> ByteBuffer.wrap(wrapped),
+                () -> ByteBuffer.wrap(wrapped, 8, 48).slice(),
+                () -> ByteBuffer.allocate(64).duplicate());
+        for (Supplier<ByteBuffer> maker : makers) {
+            restores(maker, JavaBaseTypesTest::put, bytes -> seen(bytes) + Arrays.toString(bytes.array()));
+        }
+        restores(
+                () -> ByteBuffer.wrap(wrapped).asIntBuffer(),
+                (numbers, random) ->
+                        numbers.put(random.nextInt(16), random.nextInt()).position(random.nextInt(16)),
+                numbers -> seen(numbers) + Arrays.toString(wrapped));
+        restores(
+                () -> CharBuffer.wrap("some text"),
+                (chars, random) -> chars.position(random.nextInt(8)).get(),
+                JavaBaseTypesTest::seen);
+        restores(
+                () -> IntBuffer.allocate(8),
+                (numbers, random) -> numbers.clear().put(random.nextInt()).put(2),
+                numbers -> seen(numbers) + Arrays.toString(numbers.array()));
+    }
+
+    private static void put(ByteBuffer bytes, Random random) {
+        bytes.clear();
+        bytes.position(random.nextInt(16)).mark().putInt(random.nextInt()).put((byte) random.nextInt());
+        bytes.putLong(random.nextInt(40), random.nextLong()).get();
+        if (random.nextBoolean()) {
+            bytes.order(java.nio.ByteOrder.LITTLE_ENDIAN).flip().compact();
+        }
+    }
+
+    private static String seen(Buffer buffer) {
+        return buffer.toString();
+    }
+
+    @Test
+    void theArrayOfABufferIsLocked() {
+        byte[] array = new byte[8];
+        ByteBuffer bytes = ByteBuffer.wrap(array);
+        boolean[] isRefused = new boolean[1];
+        try (var transaction = Transaction.begin()) {
+            bytes.put((byte) 1);
+            Thread other = Thread.ofPlatform().start(() -> {
+                try {
+                    array[3] = 1;
+                } catch (IllegalStateException e) {
+                    isRefused[0] = true;
+                }
+            });
+            other.join();
+            transaction.rollback();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+        assertTrue(isRefused[0]);
+    }
+
+    @Test
+    void datesAreAsTheyWere() {
+        restores(() -> new Date(5_000_000_000L), JavaBaseTypesTest::changeDate, JavaBaseTypesTest::written);
+        TimeZone zone = TimeZone.getTimeZone("Europe/Berlin");
+        restores(() -> new GregorianCalendar(zone, Locale.ROOT), JavaBaseTypesTest::turn, calendar -> days(calendar));
+        restores(() -> Calendar.getInstance(zone, Locale.ROOT), JavaBaseTypesTest::turn, calendar -> days(calendar));
+        restores(
+                () -> new SimpleTimeZone(3_600_000, "Here"),
+                (here, random) -> here.setRawOffset(random.nextInt(9) * 60_000),
+                JavaBaseTypesTest::written);
+    }
+
+    @SuppressWarnings("deprecation")
+    private static void changeDate(Date date, Random random) {
+        if (random.nextBoolean()) {
+            date.setTime(random.nextInt() * 1000L);
+        } else {
+            date.setYear(random.nextInt(200));
+            date.setMonth(random.nextInt(12));
+        }
+    }
+
+    private static void turn(Calendar calendar, Random random) {
+        switch (random.nextInt(5)) {
+            case 0 -> calendar.add(Calendar.DAY_OF_YEAR, random.nextInt(900));
+            case 1 -> calendar.roll(Calendar.MONTH, random.nextInt(20));
+            case 2 -> calendar.set(1900 + random.nextInt(200), random.nextInt(12), random.nextInt(28));
+            case 3 -> calendar.setFirstDayOfWeek(1 + random.nextInt(7));
+            default -> calendar.clear(Calendar.MINUTE);
+        }
+        calendar.getTimeInMillis();
+    }
+
+    /// Its fields, as it computes them for the same moment and for another.
+    private static String days(Calendar calendar) {
+        Calendar copy = (Calendar) calendar.clone();
+        String fields = copy.toString();
+        copy.setTimeInMillis(copy.getTimeInMillis() + 1);
+        String next = copy.toString();
+        copy.setTimeInMillis(0);
+        return fields + next + copy;
+    }
+
+    @Test
+    void formatsAreAsTheyWere() {
+        restores(
+                () -> new SimpleDateFormat("yyyy-MM-dd HH:mm", Locale.ROOT),
+                (format, random) -> {
+                    format.format(new Date(random.nextLong() >>> 24));
+                    format.getCalendar().setTimeInMillis(random.nextInt());
+                    format.applyPattern(random.nextBoolean() ? "yyyy" : "MM");
+                },
+                format -> format.toPattern() + format.getCalendar().getTimeInMillis());
+        restores(
+                () -> new DecimalFormat("#,##0.00"),
+                (format, random) -> {
+                    format.format(random.nextDouble());
+                    format.setMaximumFractionDigits(random.nextInt(9));
+                    format.setGroupingUsed(random.nextBoolean());
+                },
+                JavaBaseTypesTest::written);
+        restores(
+                () -> new MessageFormat("{0} and {1}"),
+                (format, random) -> format.setFormat(random.nextInt(2), new ChoiceFormat("0#no|1#some")),
+                JavaBaseTypesTest::written);
+        restores(
+                () -> new ParsePosition(0),
+                (at, random) -> new DecimalFormat("0").parse("17 apples".substring(random.nextInt(2)), at),
+                ParsePosition::toString);
+        restores(
+                () -> new FieldPosition(0),
+                (at, random) -> new DecimalFormat("0").format(random.nextInt(), new StringBuffer(), at),
+                FieldPosition::toString);
+        restores(
+                () -> new StringCharacterIterator("characters"),
+                (at, random) -> at.setIndex(random.nextInt(10)),
+                StringCharacterIterator::getIndex);
+    }
+
+    @Test
+    void streamsInMemoryAreAsTheyWere() {
+        restores(
+                ByteArrayOutputStream::new,
+                (out, random) -> {
+                    out.write(random.nextInt());
+                    out.writeBytes(new byte[random.nextInt(90)]);
+                    if (random.nextInt(4) == 0) {
+                        out.reset();
+                    }
+                },
+                out -> Arrays.toString(out.toByteArray()));
+        restores(
+                () -> new ByteArrayInputStream(new byte[500]),
+                (in, random) -> in.skip(random.nextInt(3)),
+                ByteArrayInputStream::available);
+        restores(
+                CharArrayWriter::new,
+                (out, random) -> out.append("text" + random.nextInt()),
+                CharArrayWriter::toString);
+        restores(
+                () -> new CharArrayReader(new char[] {'a', 'b', 'c'}),
+                (in, random) -> {
+                    try {
+                        in.reset();
+                        in.skip(random.nextInt(4));
+                    } catch (IOException e) {
+                        throw new AssertionError(e);
+                    }
+                },
+                JavaBaseTypesTest::next);
+        restores(StringWriter::new, (out, random) -> out.write("text" + random.nextInt()), StringWriter::toString);
+    }
+
+    private static Object next(CharArrayReader in) {
+        try (var transaction = Transaction.begin()) {
+            int next = in.read();
+            transaction.rollback();
+            return next;
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void matchersAndChecksumsAreAsTheyWere() {
+        Pattern pattern = Pattern.compile("(a+)(b)");
+        restores(
+                () -> pattern.matcher("aabcabcaaab"),
+                (matcher, random) -> {
+                    if (random.nextInt(5) == 0 || !matcher.find()) {
+                        matcher.reset();
+                    }
+                },
+                Matcher::toString);
+        for (Supplier<Checksum> maker : List.<Supplier<Checksum>>of(CRC32::new, CRC32C::new, Adler32::new)) {
+            restores(maker, (sum, random) -> sum.update(random.nextInt(256)), Checksum::getValue);
+        }
+    }
+
+    @Test
+    void otherClassesThatAreWovenAreAsTheyWere() {
+        restores(
+                () -> new StringJoiner(","),
+                (joiner, random) -> joiner.add("text" + random.nextInt()).setEmptyValue("none"),
+                StringJoiner::toString);
+        restores(
+                () -> new StringTokenizer("word ".repeat(300)),
+                (words, random) -> words.nextToken(),
+                StringTokenizer::countTokens);
+        restores(
+                java.util.LongSummaryStatistics::new,
+                (numbers, random) -> numbers.accept(random.nextLong()),
+                java.util.LongSummaryStatistics::toString);
+    }
+
+    // ---- what is refused
+
+    private static void isRefused(String named, Executable change) {
+        try (var transaction = Transaction.begin()) {
+            var refused = assertThrows(UnsupportedOperationException.class, change, named);
+            assertTrue(refused.getMessage().contains(named), refused.getMessage());
+            transaction.rollback();
+        }
+    }
+
+    /// Inherits all that it does.
+    private static final class Heard extends ConcurrentLinkedQueue<String> {
+        private static final long serialVersionUID = 1;
+        private int heard;
+
+        @Override
+        public boolean offer(String text) {
+            heard++;
+            return heard > 100;
+        }
+
+        boolean offerAnyhow(String text) {
+            return super.offer(text);
+        }
+    }
+
+    /// Stores by itself.
+    private static final class Counting extends OutputStream {
+        private int bytes;
+
+        @Override
+        public void write(int one) {
+            bytes++;
+        }
+    }
+
+    @Test
+    void whatWouldBeHalfRestoredIsRefused() throws Exception {
+        ByteBuffer direct = ByteBuffer.allocateDirect(8);
+        isRefused("java.nio.DirectByteBuffer", () -> direct.put((byte) 1));
+        Scanner scanner = new Scanner("1 2 3");
+        isRefused("java.util.Scanner", scanner::nextInt);
+        ThreadLocal<Integer> local = new ThreadLocal<>();
+        isRefused("java.lang.ThreadLocal", () -> local.set(1));
+        BufferedReader reader = new BufferedReader(new StringReader("text"));
+        isRefused("java.io.BufferedReader", reader::readLine);
+        isRefused("java.io.BufferedReader", () -> new Scanner(reader));
+        MessageDigest digest = MessageDigest.getInstance("SHA-256");
+        isRefused("java.security.MessageDigest", () -> digest.update((byte) 1));
+        isRefused("java.security.MessageDigest", () -> List.of((byte) 1).forEach(digest::update));
+        PrintStream printed = new PrintStream(new ByteArrayOutputStream());
+        isRefused("java.io.PrintStream", () -> printed.println("text"));
+        Properties properties = new Properties();
+        isRefused("java.util.Properties", () -> properties.setProperty("a", "b"));
+        Map<String, String> map = new ConcurrentHashMap<>(Map.of("a", "b"));
+        isRefused("java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
+        isRefused("java.util.concurrent.ConcurrentHashMap", () -> {
+            for (var entry : map.entrySet()) {
+                entry.setValue("c");
+            }
+        });
+        try (ExecutorService threads = Executors.newVirtualThreadPerTaskExecutor()) {
+            isRefused("java.util.concurrent", () -> threads.submit(() -> 1));
+        }
+        assertEquals(8, direct.remaining());
+        assertEquals(1, scanner.nextInt());
+        assertEquals("text", reader.readLine());
+        assertEquals(Map.of("a", "b"), map);
+    }
+
+    @Test
+    void aSubclassIsTreatedAsWhatItInheritsFrom() {
+        Heard heard = new Heard();
+        isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.poll());
+        isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.offerAnyhow("text"));
+        Counting counting = new Counting();
+        try (var transaction = Transaction.begin()) {
+            heard.offer("text");
+            counting.write(1);
+            new PrintWriter(counting, true).println("text");
+            assertEquals(1, heard.heard);
+            transaction.rollback();
+        }
+        assertEquals(0, heard.heard);
+        assertEquals(0, counting.bytes);
+        assertTrue(heard.isEmpty());
+    }
+
+    @Test
+    void whatATransactionHasMadeItChanges() throws Exception {
+        try (var transaction = Transaction.begin()) {
+            ByteBuffer.allocateDirect(8).putInt(1).flip();
+            Scanner scanner = new Scanner("1 2");
+            assertEquals(3, scanner.nextInt() + scanner.nextInt());
+            assertEquals("text", new BufferedReader(new StringReader("text")).readLine());
+            assertEquals(2, new AtomicInteger(1).incrementAndGet());
+            var map = new ConcurrentHashMap<Integer, Integer>();
+            map.merge(1, 1, Integer::sum);
+            new Heard().offerAnyhow("text");
+            assertEquals(32, MessageDigest.getInstance("SHA-256").digest(new byte[3]).length);
+            AtomicInteger number = new AtomicInteger();
+            try (var inner = Transaction.begin()) {
+                assertThrows(UnsupportedOperationException.class, number::incrementAndGet);
+                inner.commit();
+            }
+            assertEquals(0, number.get());
+            transaction.commit();
+        }
+    }
+
+    @Test
+    void readingAndLockingAreNotRefused() {
+        var map = new ConcurrentHashMap<>(Map.of("a", 1));
+        var lock = new ReentrantLock();
+        try (var transaction = Transaction.begin()) {
+            lock.lock();
+            try {
+                int sum = 0;
+                for (var entry : map.entrySet()) {
+                    sum += entry.getValue();
+                }
+                assertEquals(1, sum);
+                assertEquals(1, map.get("a"));
+                assertEquals(1, new AtomicInteger(1).get());
+                System.out.println("printed");
+            } finally {
+                lock.unlock();
+            }
+            transaction.commit();
+        }
+        assertArrayEquals(new Object[] {"a"}, map.keySet().toArray());
+    }
+}
