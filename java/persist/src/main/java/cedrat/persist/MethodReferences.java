@@ -123,6 +123,7 @@ final class MethodReferences {
                 JavaBase.changesReceiver(internalName, name)
                         || WovenMethods.mayChangeArguments(internalName, name, true)
                         || internalName.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name);
+            case CONSTRUCTOR -> WovenMethods.isRememberedAsMade(internalName);
             default -> false;
         };
     }
@@ -165,13 +166,20 @@ final class MethodReferences {
     private static void call(CodeBuilder code, Called called) {
         DirectMethodHandleDesc handle = called.handle;
         MethodTypeDesc invocation = called.descriptor;
+        if (handle.kind() == Kind.CONSTRUCTOR) {
+            code.new_(handle.owner()).dup();
+        }
         for (int i = 0; i < invocation.parameterCount(); i++) {
             code.loadLocal(TypeKind.from(invocation.parameterType(i)), code.parameterSlot(i));
         }
         boolean isStatic = handle.kind() == Kind.STATIC || handle.kind() == Kind.INTERFACE_STATIC;
         Opcode opcode = isStatic
                 ? Opcode.INVOKESTATIC
-                : handle.kind() == Kind.VIRTUAL ? Opcode.INVOKEVIRTUAL : Opcode.INVOKEINTERFACE;
+                : switch (handle.kind()) {
+                    case CONSTRUCTOR -> Opcode.INVOKESPECIAL;
+                    case VIRTUAL -> Opcode.INVOKEVIRTUAL;
+                    default -> Opcode.INVOKEINTERFACE;
+                };
         MethodTypeDesc descriptor = MethodTypeDesc.ofDescriptor(handle.lookupDescriptor());
         code.invoke(opcode, handle.owner(), handle.methodName(), descriptor, handle.isOwnerInterface())
                 .return_(TypeKind.from(invocation.returnType()));

@@ -534,7 +534,7 @@ final class Recorder implements Handler {
     public void made(Object object) {
         Context context = contexts.get();
         Transaction transaction = context.innermost;
-        if (transaction != null && !context.isRecording && context.suspended == 0) {
+        if (object != null && transaction != null && !context.isRecording && context.suspended == 0) {
             transaction.top.made.add(object);
         }
     }

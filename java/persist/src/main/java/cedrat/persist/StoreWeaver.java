@@ -40,6 +40,8 @@ final class StoreWeaver implements CodeTransform {
     private final ClassModel type;
     private final CodeModel code;
     private final boolean isApplication;
+    /// Whether it calls collections that others have made.
+    private final boolean isWrapper;
     private final Spill spill = new Spill();
 
     /// How many objects are made in a constructor's prologue and not initialised yet, or ENDED behind it.
@@ -54,6 +56,7 @@ final class StoreWeaver implements CodeTransform {
         this.type = type;
         this.code = code;
         isApplication = kind == Weaver.Kind.APPLICATION;
+        isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
     }
@@ -183,7 +186,6 @@ final class StoreWeaver implements CodeTransform {
         prepare(builder, call, owner, name);
         builder.with(call);
         boolean makesObject = isApplication
-                && call.opcode() == Opcode.INVOKESTATIC
                 && call.typeSymbol().returnType().isClassOrInterface()
                 && WovenMethods.makesObject(owner, name);
         if (makesObject || WovenMethods.makesArray(owner, name)) {
@@ -195,9 +197,9 @@ final class StoreWeaver implements CodeTransform {
     private void construct(CodeBuilder builder, InvokeInstruction call) {
         String owner = call.owner().asInternalName();
         boolean isNew = prologueDepth != 0;
-        boolean isKeptOrRefused = isApplication && JavaBase.isChangedUnseen(owner) && !WovenMethods.isText(owner);
+        boolean isRemembered = isApplication && WovenMethods.isRememberedAsMade(owner);
         prepareArguments(builder, call, owner, ConstantDescs.INIT_NAME);
-        if (isNew && isKeptOrRefused) {
+        if (isNew && isRemembered) {
             spill.store(builder, call.typeSymbol());
             builder.dup();
             spill.loadAll(builder);
@@ -215,7 +217,7 @@ final class StoreWeaver implements CodeTransform {
         }
         prologueDepth = ENDED;
         boolean isSuper = !owner.equals(type.thisClass().asInternalName());
-        if (isSuper && (hasVariables() || isKeptOrRefused)) {
+        if (isSuper && (hasVariables() || isRemembered)) {
             builder.aload(0);
             Calls.made(builder);
         }
@@ -229,7 +231,7 @@ final class StoreWeaver implements CodeTransform {
     }
 
     private void prepare(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
-        if (isApplication && call.opcode() != Opcode.INVOKESTATIC) {
+        if (isWrapper && call.opcode() != Opcode.INVOKESTATIC) {
             if (owner.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name)) {
                 spill.store(builder, call.typeSymbol());
                 builder.dup();
@@ -249,11 +251,13 @@ final class StoreWeaver implements CodeTransform {
         prepareArguments(builder, call, owner, name);
     }
 
-    /// Whether the method belongs to this class, which has no ancestors but `Object`.
+    /// Whether the method is one of a transaction, or belongs to this class, which has no ancestors but
+    /// `Object`.
     private boolean isOnlyOfApplication(String owner) {
-        return owner.equals(type.thisClass().asInternalName())
-                && type.superclass().isPresent()
-                && type.superclass().get().asInternalName().equals("java/lang/Object");
+        return owner.equals("cedrat/persist/Transaction")
+                || owner.equals(type.thisClass().asInternalName())
+                        && type.superclass().isPresent()
+                        && type.superclass().get().asInternalName().equals("java/lang/Object");
     }
 
     private void prepareArguments(CodeBuilder builder, InvokeInstruction call, String owner, String name) {

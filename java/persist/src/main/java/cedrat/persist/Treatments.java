@@ -87,6 +87,9 @@ final class Treatments {
     }
 
     private static Treatment find(Class<?> type, String method) {
+        if (listed(type) == null) {
+            return Treatment.HARMLESS;
+        }
         int dot = method.indexOf('.');
         String descriptor = method.substring(dot + 1);
         Class<?> from = type;

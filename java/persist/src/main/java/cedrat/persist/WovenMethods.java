@@ -99,13 +99,20 @@ final class WovenMethods {
         };
     }
 
-    /// Whether a class is a builder of strings. It costs less to keep a new one's text, which is none, than to
-    /// remember that it is new.
-    static boolean isText(String owner) {
-        return owner.equals("java/lang/StringBuilder") || owner.equals("java/lang/StringBuffer");
+    /// Whether it is to be remembered that an object of a class was made: code without barriers will change it.
+    /// Of a builder of strings it costs less to keep the text that it has, which is none.
+    static boolean isRememberedAsMade(String owner) {
+        return JavaBase.isChangedUnseen(owner)
+                && !owner.equals("java/lang/StringBuilder")
+                && !owner.equals("java/lang/StringBuffer");
     }
 
-    /// Whether a static method of the JDK returns an object that it has made.
+    /// Whether a class of the JDK changes collections that it is given: their class decides what becomes of it.
+    static boolean isWrapper(String internalName) {
+        return internalName.equals("java/util/Collections") || internalName.startsWith("java/util/Collections$");
+    }
+
+    /// Whether a method of the JDK returns an object that it has made.
     static boolean makesObject(String owner, String name) {
         if (!owner.startsWith("java/") && !owner.startsWith("javax/")) {
             return false;
@@ -113,6 +120,7 @@ final class WovenMethods {
         return name.startsWith("new")
                 || name.startsWith("open")
                 || name.startsWith("allocate")
+                || name.equals("getResourceAsStream")
                 || name.startsWith("get")
                         && name.endsWith("Instance")
                         && (owner.startsWith("java/text/")

@@ -50,6 +50,7 @@ import java.util.StringTokenizer;
 import java.util.TimeZone;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -411,6 +412,10 @@ class JavaBaseTypesTest {
                 entry.setValue("c");
             }
         });
+        Map<String, String> wrapped = Collections.synchronizedMap(map);
+        isRefused("java.util.concurrent.ConcurrentHashMap", () -> wrapped.put("a", "c"));
+        List<String> list = new CopyOnWriteArrayList<>();
+        isRefused("java.util.concurrent.CopyOnWriteArrayList", () -> Collections.addAll(list, "c"));
         try (ExecutorService threads = Executors.newVirtualThreadPerTaskExecutor()) {
             isRefused("java.util.concurrent", () -> threads.submit(() -> 1));
         }
@@ -448,6 +453,14 @@ class JavaBaseTypesTest {
             assertEquals(2, new AtomicInteger(1).incrementAndGet());
             var map = new ConcurrentHashMap<Integer, Integer>();
             map.merge(1, 1, Integer::sum);
+            Supplier<AtomicInteger> maker = AtomicInteger::new;
+            assertEquals(1, maker.get().incrementAndGet());
+            Function<String, Properties> another = text -> new Properties();
+            assertEquals(null, another.apply("a").setProperty("a", "b"));
+            try (var in = Object.class.getResourceAsStream("Object.class")) {
+                assertEquals(0xca, in.read());
+            }
+            assertEquals(null, Object.class.getResourceAsStream("none"));
             new Heard().offerAnyhow("text");
             assertEquals(32, MessageDigest.getInstance("SHA-256").digest(new byte[3]).length);
             AtomicInteger number = new AtomicInteger();
