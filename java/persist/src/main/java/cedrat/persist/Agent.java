@@ -9,6 +9,9 @@ import java.lang.classfile.ClassFile;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.lang.instrument.UnmodifiableClassException;
+import java.net.URI;
+import java.nio.file.DirectoryStream;
+import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.ProtectionDomain;
@@ -88,6 +91,7 @@ public final class Agent {
             // So that the transformer itself needs no class that is loaded when it is called first.
             ClassFile.of().parse(bytes(Agent.class));
             JavaBase.find("java/lang/Object");
+            loadCollections(classes);
             instrumentation.redefineModule(
                     Object.class.getModule(),
                     Set.of(Barrier.class.getModule()),
@@ -97,6 +101,24 @@ public final class Agent {
                     Map.of());
             instrumentation.addTransformer(started, true);
             started.retransform(instrumentation);
+        }
+
+        /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of the
+        /// JDK that are to be woven are loaded before there is one.
+        private static void loadCollections(Classes classes) {
+            Path util = FileSystems.getFileSystem(URI.create("jrt:/")).getPath("modules", "java.base", "java", "util");
+            try (DirectoryStream<Path> files = Files.newDirectoryStream(util, "*.class")) {
+                for (Path file : files) {
+                    String name = "java/util/" + file.getFileName().toString().replace(".class", "");
+                    if (classes.kind(null, name) == Weaver.Kind.COLLECTION) {
+                        Class.forName(name.replace('/', '.'), false, null);
+                    }
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException("cannot list the classes of java.util", e);
+            } catch (ClassNotFoundException e) {
+                throw new AssertionError("java.util lists a class that it does not have", e);
+            }
         }
 
         private static byte[] bytes(Class<?> type) {
