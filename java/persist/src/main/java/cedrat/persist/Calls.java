@@ -17,6 +17,8 @@ final class Calls {
     private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
     private static final MethodTypeDesc CALL =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String);
+    private static final MethodTypeDesc INHERITED =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String, OBJECT);
     private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
     private static final MethodTypeDesc STORE =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
@@ -62,6 +64,11 @@ final class Calls {
     /// … receiver → …
     static void beforeCall(CodeBuilder builder, String method) {
         builder.loadConstant(method).invokestatic(BARRIER, "beforeCall", CALL);
+    }
+
+    /// … receiver, method, argument → …
+    static void beforeInherited(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeInherited", INHERITED);
     }
 
     /// … field, receiver → …

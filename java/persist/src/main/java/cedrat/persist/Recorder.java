@@ -415,17 +415,29 @@ final class Recorder implements Handler {
     @Override
     public void beforeCall(Object receiver, String method) {
         Context context = contexts.get();
-        if (receiver == null || context.isRecording || context.suspended != 0) {
-            return;
+        if (receiver != null && !context.isRecording && context.suspended == 0) {
+            beforeUnseen(context, receiver, treatment(context, receiver, method));
         }
+    }
+
+    @Override
+    public void beforeInherited(Object receiver, String method, Object argument) {
+        Context context = contexts.get();
+        if (receiver != null
+                && !context.isRecording
+                && context.suspended == 0
+                && treatment(context, receiver, method) != Treatment.HARMLESS) {
+            beforeArgument(argument);
+        }
+    }
+
+    private Treatment treatment(Context context, Object receiver, String method) {
         context.isRecording = true;
-        Treatment treatment;
         try {
-            treatment = treatments.of(receiver.getClass(), method);
+            return treatments.of(receiver.getClass(), method);
         } finally {
             context.isRecording = false;
         }
-        beforeUnseen(context, receiver, treatment);
     }
 
     /// Code without barriers is about to change the object, if its treatment says so.

@@ -244,11 +244,27 @@ final class StoreWeaver implements CodeTransform {
                 String method = name + call.type().stringValue();
                 spill.store(builder, call.typeSymbol());
                 builder.dup();
-                Calls.beforeCall(builder, call.opcode() == Opcode.INVOKESPECIAL ? owner + "." + method : method);
+                String called = call.opcode() == Opcode.INVOKESPECIAL ? owner + "." + method : method;
+                Calls.beforeCall(builder, called);
+                if (!WovenMethods.mayChangeArguments(owner, name, isApplication)) {
+                    prepareInherited(builder, call.typeSymbol(), called);
+                }
                 spill.loadAll(builder);
             }
         }
         prepareArguments(builder, call, owner, name);
+    }
+
+    /// … receiver → …, receiver; the arguments are in locals. Arrays may be written to, if the class of the
+    /// application that is named has the method from one of the JDK.
+    private void prepareInherited(CodeBuilder builder, MethodTypeDesc descriptor, String method) {
+        for (int i = 0; isApplication && i < descriptor.parameterCount(); i++) {
+            if (descriptor.parameterType(i).isArray()) {
+                builder.dup().loadConstant(method);
+                spill.load(builder, i);
+                Calls.beforeInherited(builder);
+            }
+        }
     }
 
     /// Whether the method is one of a transaction, or belongs to this class, which has no ancestors but

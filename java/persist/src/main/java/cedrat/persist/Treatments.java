@@ -1,6 +1,10 @@
 package cedrat.persist;
 
 import cedrat.persist.JavaBase.Treatment;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.Reader;
+import java.io.Writer;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Modifier;
 import java.util.concurrent.ConcurrentHashMap;
@@ -33,6 +37,7 @@ final class Treatments {
     /// How an object of a class is treated when a method is called.
     ///
     /// @param method its name and descriptor; of a call by `super`, behind the name of the class and a dot
+    /// @return `HARMLESS` if the application has written the method
     Treatment of(Class<?> type, String method) {
         ConcurrentHashMap<String, Treatment> calls = ofCalls.get(type);
         Treatment known = calls.get(method);
@@ -107,6 +112,9 @@ final class Treatments {
                 }
             } else {
                 JavaBase.Type listed = JavaBase.find(internalName(ancestor));
+                if (listed != null && isOfApplication(type) && isBare(ancestor)) {
+                    return Treatment.WOVEN;
+                }
                 if (listed != null) {
                     return listed.methods().contains(name) ? listed.treatment() : Treatment.HARMLESS;
                 }
@@ -116,6 +124,11 @@ final class Treatments {
             }
         }
         return Treatment.HARMLESS;
+    }
+
+    /// Whether a class has no state but for scratch: its methods call those that its subclass has to define.
+    private static boolean isBare(Class<?> type) {
+        return type == InputStream.class || type == OutputStream.class || type == Reader.class || type == Writer.class;
     }
 
     private static boolean declares(Class<?> type, String name, String descriptor) {

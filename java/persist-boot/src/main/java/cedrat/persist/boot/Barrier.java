@@ -129,6 +129,13 @@ public final class Barrier {
         }
     }
 
+    /// Before a call of a method that may be inherited from the JDK, and may change its argument.
+    public static void beforeInherited(Object receiver, String method, Object argument) {
+        if (live != 0) {
+            handler.beforeInherited(receiver, method, argument);
+        }
+    }
+
     /// Before a store by [java.lang.reflect.Field].
     public static void beforeReflection(Object field, Object receiver) {
         if (live != 0) {

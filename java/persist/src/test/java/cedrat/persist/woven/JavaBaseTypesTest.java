@@ -12,6 +12,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.CharArrayReader;
 import java.io.CharArrayWriter;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.ObjectOutputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
@@ -382,7 +383,7 @@ class JavaBaseTypesTest {
         private int bytes;
 
         @Override
-        public void write(int one) {
+        public void write(int number) {
             bytes++;
         }
     }
@@ -425,6 +426,30 @@ class JavaBaseTypesTest {
         assertEquals(Map.of("a", "b"), map);
     }
 
+    /// Inherits the methods that fill arrays.
+    private static final class Ones extends InputStream {
+        private int read;
+
+        @Override
+        public int read() {
+            read++;
+            return 1;
+        }
+    }
+
+    @Test
+    void arraysThatInheritedMethodsWriteToAreRestored() throws IOException {
+        Ones ones = new Ones();
+        byte[] bytes = new byte[3];
+        try (var transaction = Transaction.begin()) {
+            assertEquals(3, ones.read(bytes));
+            assertArrayEquals(new byte[] {1, 1, 1}, bytes);
+            transaction.rollback();
+        }
+        assertEquals(0, ones.read);
+        assertArrayEquals(new byte[3], bytes);
+    }
+
     @Test
     void aSubclassIsTreatedAsWhatItInheritsFrom() {
         Heard heard = new Heard();
@@ -434,6 +459,8 @@ class JavaBaseTypesTest {
         try (var transaction = Transaction.begin()) {
             heard.offer("text");
             counting.write(1);
+            counting.write(new byte[7]);
+            assertEquals(8, counting.bytes);
             new PrintWriter(counting, true).println("text");
             assertEquals(1, heard.heard);
             transaction.rollback();
