@@ -2,8 +2,8 @@ package cedrat.persist;
 
 /// Which classes are woven, and for what.
 final class Classes {
-    /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it is
-    /// called, and the others are the JDK's own business.
+    /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it
+    /// is called, and the others are the JDK's own business.
     private static final String[] NO_COLLECTIONS = {
         "Arrays",
         "ArraysParallelSortHelpers",
@@ -37,7 +37,7 @@ final class Classes {
         if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
             return Suspensions.contains(internalName)
                     ? Weaver.Kind.SUSPENDING
-                    : isCollection(internalName) ? Weaver.Kind.COLLECTION : null;
+                    : isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
         return isOwn(internalName) || isOfJdk(internalName) || isExcluded(internalName)
                 ? null
@@ -70,7 +70,8 @@ final class Classes {
         return false;
     }
 
-    private static boolean isCollection(String internalName) {
+    /// Whether a class of the JDK has barriers.
+    static boolean isWoven(String internalName) {
         String util = "java/util/";
         if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
             return false;
@@ -80,7 +81,7 @@ final class Classes {
             listed = JavaBase.find(internalName.substring(0, internalName.indexOf('$')));
         }
         if (listed != null && listed.treatment() != JavaBase.Treatment.WOVEN) {
-            return listed.treatment() == JavaBase.Treatment.INTERFACE;
+            return listed.treatment() == JavaBase.Treatment.SUPERTYPE;
         }
         for (String name : NO_COLLECTIONS) {
             // Arrays.asList makes a collection.

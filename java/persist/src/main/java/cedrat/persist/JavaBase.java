@@ -13,12 +13,13 @@ import java.util.Set;
 
 /// The public types of `java.base` that change, and what becomes of that in a transaction.
 ///
-/// - J5  Each of them stands in exactly one of four lists. Otherwise some class would be restored by half, and
-///       nobody would say so.
+/// - J5  Each of them stands in exactly one of four lists. Otherwise some class would be restored by half,
+///       and nobody would say so.
 ///
 /// The lists are one resource, `java.base.types`, a line each: a class, its treatment, and the names of the
-/// methods before whose calls a barrier is put; of harmless ones, the reason. Interfaces that such classes
-/// have stand there too, with the methods that come by them.
+/// methods before whose calls a barrier is put; of harmless ones, the reason. What such classes extend or
+/// implement stands there too, with the methods that come by it. The treatment of an interface is that of the
+/// classes behind it which are not public.
 ///
 /// **Threads:** any.
 final class JavaBase {
@@ -32,8 +33,8 @@ final class JavaBase {
         REFUSED,
         /// What changes is nothing that a program would want back.
         HARMLESS,
-        /// It has no objects of its own.
-        INTERFACE
+        /// What extends or implements it decides.
+        SUPERTYPE
     }
 
     /// A line of the list.
@@ -46,15 +47,16 @@ final class JavaBase {
     }
 
     private static final Map<String, Type> TYPES = new HashMap<>();
-    /// Of all classes that are kept or refused, but those that no application extends.
+    /// Of all classes that are kept or refused, but buffers, which no application extends.
     private static final Set<String> METHODS = new HashSet<>();
+    private static final Set<String> PACKAGES = Object.class.getModule().getPackages();
 
     static {
         try (InputStream in = JavaBase.class.getResourceAsStream("java.base.types");
                 BufferedReader lines = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
             lines.lines().forEach(JavaBase::add);
-            // Of entries of maps, which are no public types.
-            METHODS.add("setValue");
+            // A thread local variable's, as which few are called by a name of the application's.
+            METHODS.remove("get");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the list of the types of java.base", e);
         }
@@ -70,15 +72,19 @@ final class JavaBase {
                     case "saved" -> Treatment.SAVED;
                     case "refused" -> Treatment.REFUSED;
                     case "harmless" -> Treatment.HARMLESS;
-                    case "interface" -> Treatment.INTERFACE;
+                    case "supertype" -> Treatment.SUPERTYPE;
                     default -> throw new IllegalStateException("the list of the types of java.base has: " + line);
                 };
         boolean hasMethods = treatment != Treatment.HARMLESS && words.length == 3;
         Type type = new Type(treatment, hasMethods ? Set.of(words[2].split(",")) : Set.of());
         TYPES.put(words[0].replace('.', '/'), type);
-        if (type.isChangedUnseen() && !words[0].startsWith("java.nio.")) {
+        if (type.isChangedUnseen() && !packageOf(words[0]).equals("java.nio")) {
             METHODS.addAll(type.methods);
         }
+    }
+
+    private static String packageOf(String name) {
+        return name.substring(0, Math.max(0, name.lastIndexOf('.')));
     }
 
     /// What is listed of a class, or null.
@@ -86,16 +92,27 @@ final class JavaBase {
         return TYPES.get(internalName);
     }
 
-    /// Whether objects of a listed class, or of one below it, change without barriers.
+    /// Whether an object that is passed as one of this type may change without barriers. Collections that do
+    /// are only read where their type is an interface of `java.util`.
     static boolean isChangedUnseen(String internalName) {
         Type type = find(internalName);
-        return type != null && type.isChangedUnseen();
+        if (type == null || type.treatment != Treatment.SUPERTYPE) {
+            return type != null && type.isChangedUnseen();
+        }
+        return !packageOf(internalName.replace('/', '.')).equals("java.util");
     }
 
     /// Whether a call may change its receiver without barriers. Which class it is of is known when the method
     /// is called, see [Treatments]; where even the method's owner is not of `java.base`, names are compared.
     static boolean changesReceiver(String owner, String name) {
         Type type = find(owner);
-        return type == null ? METHODS.contains(name) : type.methods.contains(name);
+        return type != null
+                ? type.methods.contains(name)
+                : isChange(name) && !PACKAGES.contains(packageOf(owner.replace('/', '.')));
+    }
+
+    /// Whether some class that is kept or refused is changed by methods of that name.
+    static boolean isChange(String name) {
+        return METHODS.contains(name);
     }
 }

@@ -1,9 +1,12 @@
 package cedrat.persist;
 
 import cedrat.persist.JavaBase.Treatment;
+import java.lang.foreign.MemorySegment;
 import java.nio.Buffer;
 import java.text.DateFormatSymbols;
 import java.text.DecimalFormatSymbols;
+import java.util.Enumeration;
+import java.util.Iterator;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -14,7 +17,10 @@ final class Parts {
     /// Whether what an object's field leads to is a part of the object: arrays, and what else its methods
     /// change. The rest has barriers, does not change, or is shared with objects that have nothing to do with
     /// it.
-    static boolean contain(Treatments treatments, Object part) {
+    static boolean contain(Treatments treatments, Object whole, Object part) {
+        if (isIterator(whole)) {
+            return isIterator(part) && treatments.of(part.getClass()) != Treatment.WOVEN;
+        }
         return switch (part) {
             case null -> false;
             // Objects that have these have them to themselves, or share them and do not change them.
@@ -33,6 +39,15 @@ final class Parts {
         };
     }
 
+    /// An iterator's arrays are those of the collection that it runs over. A `TableStack` says where one of a
+    /// `ConcurrentHashMap` is while the map grows.
+    private static boolean isIterator(Object object) {
+        return object instanceof Iterator
+                || object instanceof Enumeration
+                || object != null
+                        && object.getClass().getName().equals("java.util.concurrent.ConcurrentHashMap$TableStack");
+    }
+
     /// Fields of a date, as calendars have them.
     private static boolean isDate(Class<?> type) {
         for (Class<?> ancestor = type; ancestor != null; ancestor = ancestor.getSuperclass()) {
@@ -43,8 +58,9 @@ final class Parts {
         return false;
     }
 
-    /// Whether the memory of a buffer is none of the Java heap.
+    /// Whether the memory of a buffer or segment is none of the Java heap.
     static boolean areOutsideOfTheHeap(Object object) {
-        return object instanceof Buffer buffer && buffer.isDirect();
+        return object instanceof Buffer buffer && buffer.isDirect()
+                || object instanceof MemorySegment segment && segment.isNative();
     }
 }

@@ -59,7 +59,8 @@ final class Recorder implements Handler {
         }
         return new IllegalStateException(
                 "the calling class has no write barriers, so a rollback would miss its stores: "
-                        + "it is excluded from weaving, is a hidden class, or calls by reflection or by a method reference");
+                        + "it is excluded from weaving, is a hidden class, calls by reflection or by a method reference, "
+                        + "or was running when the agent was loaded");
     }
 
     /// A class could not be woven: no transaction begins any more.
@@ -415,19 +416,43 @@ final class Recorder implements Handler {
     @Override
     public void beforeCall(Object receiver, String method) {
         Context context = contexts.get();
-        if (receiver != null && !context.isRecording && context.suspended == 0) {
+        if (receiver == null || context.isRecording || context.suspended != 0) {
+            return;
+        }
+        if (receiver instanceof ThreadLocal<?> local && method.startsWith("get(")) {
+            if (context.innermost != null) {
+                initialize(context, local);
+            }
+        } else {
             beforeUnseen(context, receiver, treatment(context, receiver, method));
+        }
+    }
+
+    /// The first value of a thread local variable stays when the transaction that asks for it is rolled back.
+    /// As what a class initialiser makes, it belongs to none.
+    private static void initialize(Context context, ThreadLocal<?> local) {
+        context.suspended++;
+        try {
+            local.get();
+        } finally {
+            context.suspended--;
         }
     }
 
     @Override
     public void beforeInherited(Object receiver, String method, Object argument) {
         Context context = contexts.get();
-        if (receiver != null
-                && !context.isRecording
-                && context.suspended == 0
-                && treatment(context, receiver, method) != Treatment.HARMLESS) {
+        if (receiver != null && !context.isRecording && context.suspended == 0 && isOfJdk(context, receiver, method)) {
             beforeArgument(argument);
+        }
+    }
+
+    private boolean isOfJdk(Context context, Object receiver, String method) {
+        context.isRecording = true;
+        try {
+            return treatments.isOfJdk(receiver.getClass(), method);
+        } finally {
+            context.isRecording = false;
         }
     }
 
@@ -454,9 +479,9 @@ final class Recorder implements Handler {
         boolean isConsole = object == System.out || object == System.err;
         if (!isConsole && storing(context, object) != null) {
             Class<?> type = object.getClass();
-            Class<?> listed = Treatments.listed(type);
+            Class<?> deciding = Treatments.deciding(type);
             throw new UnsupportedOperationException("a rollback could not undo a change of " + type.getName()
-                    + ", because " + (listed == null ? type : listed).getName()
+                    + ", because " + deciding.getName()
                     + " has no write barriers: change it outside of transactions, or make the object in the one "
                     + "that changes it");
         }
@@ -478,8 +503,8 @@ final class Recorder implements Handler {
         }
     }
 
-    /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may have
-    /// other owners: an array that a buffer was made of, for one.
+    /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may
+    /// have other owners: an array that a buffer was made of, for one.
     private void keepParts(Transaction transaction, Object object) {
         TopLevel top = transaction.top;
         if (object instanceof StringBuilder || object instanceof StringBuffer) {
@@ -502,16 +527,18 @@ final class Recorder implements Handler {
         lock(transaction, object, true);
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {
-            Object part = reference.read(object);
-            if (Parts.contain(treatments, part)) {
-                keepParts(transaction, part);
-            }
-            if (part instanceof Object[] elements) {
-                for (Object element : elements) {
-                    if (Parts.contain(treatments, element)) {
-                        keepParts(transaction, element);
-                    }
-                }
+            keepPart(transaction, object, reference.read(object));
+        }
+    }
+
+    private void keepPart(Transaction transaction, Object whole, Object part) {
+        if (!Parts.contain(treatments, whole, part)) {
+            return;
+        }
+        keepParts(transaction, part);
+        if (part instanceof Object[] elements) {
+            for (Object element : elements) {
+                keepPart(transaction, whole, element);
             }
         }
     }

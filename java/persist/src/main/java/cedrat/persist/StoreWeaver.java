@@ -240,36 +240,41 @@ final class StoreWeaver implements CodeTransform {
                 spill.loadAll(builder);
                 return;
             }
-            if (JavaBase.changesReceiver(owner, name) && !isOnlyOfApplication(owner)) {
-                String method = name + call.type().stringValue();
-                spill.store(builder, call.typeSymbol());
-                builder.dup();
-                String called = call.opcode() == Opcode.INVOKESPECIAL ? owner + "." + method : method;
-                Calls.beforeCall(builder, called);
-                if (!WovenMethods.mayChangeArguments(owner, name, isApplication)) {
-                    prepareInherited(builder, call.typeSymbol(), called);
-                }
-                spill.loadAll(builder);
-            }
+            prepareReceiver(builder, call, owner, name);
         }
         prepareArguments(builder, call, owner, name);
     }
 
-    /// … receiver → …, receiver; the arguments are in locals. Arrays may be written to, if the class of the
-    /// application that is named has the method from one of the JDK.
-    private void prepareInherited(CodeBuilder builder, MethodTypeDesc descriptor, String method) {
-        for (int i = 0; isApplication && i < descriptor.parameterCount(); i++) {
-            if (descriptor.parameterType(i).isArray()) {
-                builder.dup().loadConstant(method);
+    private void prepareReceiver(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
+        MethodTypeDesc descriptor = call.typeSymbol();
+        boolean changesReceiver = JavaBase.changesReceiver(owner, name) && !extendsNothing(owner);
+        boolean changesArguments = isApplication
+                && WovenMethods.mayInherit(owner, name)
+                && changesAny(descriptor, owner)
+                && !(extendsNothing(owner) && type.interfaces().isEmpty());
+        if (!changesReceiver && !changesArguments) {
+            return;
+        }
+        String method = name + call.type().stringValue();
+        String called = call.opcode() == Opcode.INVOKESPECIAL ? owner + "." + method : method;
+        spill.store(builder, descriptor);
+        if (changesReceiver) {
+            builder.dup();
+            Calls.beforeCall(builder, called);
+        }
+        for (int i = 0; changesArguments && i < descriptor.parameterCount(); i++) {
+            if (isChanged(descriptor.parameterType(i), owner)) {
+                builder.dup().loadConstant(called);
                 spill.load(builder, i);
                 Calls.beforeInherited(builder);
             }
         }
+        spill.loadAll(builder);
     }
 
-    /// Whether the method is one of a transaction, or belongs to this class, which has no ancestors but
-    /// `Object`.
-    private boolean isOnlyOfApplication(String owner) {
+    /// Whether the class whose method is called is this one, or that of transactions, and has no ancestors
+    /// but `Object`.
+    private boolean extendsNothing(String owner) {
         return owner.equals("cedrat/persist/Transaction")
                 || owner.equals(type.thisClass().asInternalName())
                         && type.superclass().isPresent()
@@ -300,11 +305,13 @@ final class StoreWeaver implements CodeTransform {
         return false;
     }
 
-    /// Whether a parameter may be something that is kept. Those of `java.lang.reflect.Array` are objects.
+    /// Whether a parameter may be something that is kept. Arrays that are passed to `java.lang.reflect.Array`
+    /// and `MemorySegment.copy` are objects.
     private static boolean isChanged(ClassDesc parameter, String owner) {
         return parameter.isArray()
                 || WovenMethods.isChangedUnseen(parameter.descriptorString())
-                || owner.equals("java/lang/reflect/Array") && parameter.equals(ConstantDescs.CD_Object);
+                || parameter.equals(ConstantDescs.CD_Object)
+                        && (owner.equals("java/lang/reflect/Array") || owner.equals("java/lang/foreign/MemorySegment"));
     }
 
     /// Takes the arguments of a call off the stack and puts them back, by locals of their own.

@@ -46,6 +46,14 @@ final class WovenMethods {
         };
     }
 
+    /// Whether a class of the application may have a method from the JDK that writes into what is passed to
+    /// it.
+    static boolean mayInherit(String owner, String name) {
+        return !isOfJdk(owner)
+                && !owner.startsWith("[")
+                && (name.equals("toArray") || name.equals("getChars") || JavaBase.isChange(name));
+    }
+
     private static boolean isOfJdk(String owner) {
         return owner.startsWith("java/") || owner.startsWith("javax/") || owner.startsWith("jdk/");
     }
@@ -89,25 +97,24 @@ final class WovenMethods {
     /// Whether a parameter's type may be that of an object that code without barriers changes.
     static boolean isChangedUnseen(String descriptor) {
         return switch (descriptor) {
-            case "Ljava/lang/Appendable;", "Ljava/lang/Readable;", "Ljava/util/random/RandomGenerator;" -> true;
-            case "Ljava/nio/channels/ReadableByteChannel;", "Ljava/nio/channels/WritableByteChannel;" -> true;
             // Whoever gets one of these reads it.
-            case "Ljava/util/Calendar;", "Ljava/util/Date;", "Ljava/util/TimeZone;", "Ljava/lang/Thread;" -> false;
+            case "Ljava/util/Date;", "Ljava/util/TimeZone;", "Ljava/lang/Thread;" -> false;
             default ->
                 descriptor.startsWith("L")
                         && JavaBase.isChangedUnseen(descriptor.substring(1, descriptor.length() - 1));
         };
     }
 
-    /// Whether it is to be remembered that an object of a class was made: code without barriers will change it.
-    /// Of a builder of strings it costs less to keep the text that it has, which is none.
+    /// Whether it is to be remembered that an object of a class was made: code without barriers will change
+    /// it. Of a builder of strings it costs less to keep the text that it has, which is none.
     static boolean isRememberedAsMade(String owner) {
         return JavaBase.isChangedUnseen(owner)
                 && !owner.equals("java/lang/StringBuilder")
                 && !owner.equals("java/lang/StringBuffer");
     }
 
-    /// Whether a class of the JDK changes collections that it is given: their class decides what becomes of it.
+    /// Whether a class of the JDK changes collections that it is given: their class decides what becomes of
+    /// it.
     static boolean isWrapper(String internalName) {
         return internalName.equals("java/util/Collections") || internalName.startsWith("java/util/Collections$");
     }
@@ -117,15 +124,24 @@ final class WovenMethods {
         if (!owner.startsWith("java/") && !owner.startsWith("javax/")) {
             return false;
         }
-        return name.startsWith("new")
-                || name.startsWith("open")
-                || name.startsWith("allocate")
-                || name.equals("getResourceAsStream")
-                || name.startsWith("get")
-                        && name.endsWith("Instance")
-                        && (owner.startsWith("java/text/")
-                                || owner.startsWith("java/security/")
-                                || owner.startsWith("javax/crypto/")
-                                || owner.equals("java/util/Calendar"));
+        if (name.startsWith("new") || name.startsWith("open") || name.startsWith("allocate")) {
+            return true;
+        }
+        return switch (name) {
+            case "getResourceAsStream", "spliterator", "trySplit" -> true;
+            case "builder" -> owner.startsWith("java/util/stream/");
+            case "ofAuto", "ofConfined", "ofShared" -> owner.equals("java/lang/foreign/Arena");
+            case "ofPlatform", "ofVirtual" -> owner.equals("java/lang/Thread");
+            case "allOf", "anyOf", "completedFuture", "failedFuture", "runAsync", "supplyAsync" ->
+                owner.equals("java/util/concurrent/CompletableFuture");
+            default -> name.startsWith("get") && name.endsWith("Instance") && hasInstances(owner);
+        };
+    }
+
+    private static boolean hasInstances(String owner) {
+        return owner.startsWith("java/text/")
+                || owner.startsWith("java/security/")
+                || owner.startsWith("javax/crypto/")
+                || owner.equals("java/util/Calendar");
     }
 }

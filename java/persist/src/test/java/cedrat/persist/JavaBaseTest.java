@@ -23,18 +23,20 @@ class JavaBaseTest {
 
     @Test
     void eachTypeThatChangesStandsInTheListOnce() throws IOException {
-        List<String> listed = new ArrayList<>();
+        List<String> names = new ArrayList<>();
+        Set<String> decided = new TreeSet<>();
         for (String line : lines()) {
             String[] words = line.split(" ", 3);
-            if (!words[1].equals("interface")) {
-                listed.add(words[0]);
+            names.add(words[0]);
+            if (!words[1].equals("supertype")) {
+                decided.add(words[0]);
             }
             assertTrue(!words[1].equals("harmless") || words.length == 3, "a reason is missing: " + line);
         }
-        Set<String> names = new TreeSet<>(listed);
-        assertEquals(List.copyOf(names), listed, "sorted, and each once");
+        assertEquals(List.copyOf(new TreeSet<>(names)), names, "sorted, and each once");
         JavaBaseTypes types = new JavaBaseTypes();
-        assertEquals(types.changing(), names, "make the list again, see JavaBaseTypes");
+        assertTrue(names.containsAll(types.changing()), "make the list again, see JavaBaseTypes");
+        assertTrue(types.changing().containsAll(decided), "make the list again, see JavaBaseTypes");
         assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
     }
 
@@ -44,7 +46,7 @@ class JavaBaseTest {
         for (String line : lines()) {
             String name = line.split(" ")[0].replace('.', '/');
             Treatment treatment = JavaBase.find(name).treatment();
-            if (treatment != Treatment.INTERFACE) {
+            if (treatment != Treatment.SUPERTYPE) {
                 assertEquals(treatment == Treatment.WOVEN, classes.kind(null, name) == Weaver.Kind.COLLECTION, line);
             }
         }

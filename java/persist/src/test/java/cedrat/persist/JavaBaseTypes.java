@@ -17,7 +17,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Scanner;
@@ -38,7 +37,13 @@ import java.util.stream.Stream;
 final class JavaBaseTypes {
     /// What a class file says.
     private record Shape(
-            String name, String superclass, boolean isPublic, boolean isInterface, String outer, List<Holder> state) {}
+            String name,
+            String superclass,
+            List<String> interfaces,
+            boolean isPublic,
+            boolean isInterface,
+            String outer,
+            List<Holder> state) {}
 
     /// An instance field.
     private record Holder(boolean isFinal, String descriptor) {}
@@ -62,7 +67,10 @@ final class JavaBaseTypes {
 
     private final Map<String, Shape> shapes = new HashMap<>();
     private final Set<String> exported = new HashSet<>();
-    private final Map<String, Boolean> changes = new HashMap<>();
+    /// Classes whose objects change, or are made of what changes; interfaces may have such.
+    private final Set<String> changing = new HashSet<>();
+    /// Their superclasses: who has one of these may have one of those.
+    private final Set<String> above = new HashSet<>();
 
     JavaBaseTypes() {
         for (ModuleDescriptor.Exports exports :
@@ -80,6 +88,20 @@ final class JavaBaseTypes {
             }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+        boolean isComplete = false;
+        while (!isComplete) {
+            List<Shape> found = shapes.values().stream().filter(this::changes).toList();
+            isComplete = !changing.addAll(found.stream().map(Shape::name).toList());
+            found.forEach(this::addAbove);
+        }
+    }
+
+    private void addAbove(Shape shape) {
+        String name = shape.superclass;
+        while (name != null && !IMMUTABLE.contains(name)) {
+            above.add(name);
+            name = shapes.get(name).superclass;
         }
     }
 
@@ -105,8 +127,10 @@ final class JavaBaseTypes {
             }
         }
         String superclass = type.superclass().map(one -> one.asInternalName()).orElse(null);
+        List<String> interfaces =
+                type.interfaces().stream().map(one -> one.asInternalName()).toList();
         boolean isInterface = type.flags().has(AccessFlag.INTERFACE);
-        shapes.put(name, new Shape(name, superclass, isPublic, isInterface, outer, state));
+        shapes.put(name, new Shape(name, superclass, interfaces, isPublic, isInterface, outer, state));
     }
 
     private static Holder holder(FieldModel field) {
@@ -119,48 +143,63 @@ final class JavaBaseTypes {
                 && (shape.outer == null || shapes.containsKey(shape.outer) && isPublic(shapes.get(shape.outer)));
     }
 
-    /// Whether objects of exactly this class change, or are made of what changes.
-    private boolean changes(String name) {
-        Shape shape = shapes.get(name);
-        if (shape == null || IMMUTABLE.contains(name)) {
-            return false;
-        }
-        Boolean known = changes.get(name);
-        if (known != null) {
-            return known;
-        }
-        // Of classes that contain each other the others decide.
-        changes.put(name, false);
-        boolean found = shape.isInterface
-                || STATE_ELSEWHERE.contains(name)
-                || shape.superclass != null && changes(shape.superclass)
-                || shape.state.stream().anyMatch(this::changes);
-        changes.put(name, found);
-        return found;
+    /// As far as is known of others.
+    private boolean changes(Shape shape) {
+        return !IMMUTABLE.contains(shape.name)
+                && (shape.isInterface
+                        || STATE_ELSEWHERE.contains(shape.name)
+                        || changing.contains(shape.superclass)
+                        || shape.state.stream().anyMatch(this::changes));
     }
 
     private boolean changes(Holder field) {
         String type = field.descriptor;
         return !field.isFinal
                 || type.startsWith("[")
-                || type.startsWith("L") && changes(type.substring(1, type.length() - 1));
+                || type.startsWith("L") && mayChange(type.substring(1, type.length() - 1));
     }
 
-    /// The public classes that change, and those of which the JDK has other subclasses that do.
+    private boolean mayChange(String name) {
+        return changing.contains(name) || above.contains(name);
+    }
+
+    /// The public classes that change, those of which the JDK has other subclasses that do, and the
+    /// interfaces of classes that have none of these.
     Set<String> changing() {
         Set<String> found = new TreeSet<>();
         for (Shape shape : shapes.values()) {
-            if (!shape.isInterface && changes(shape.name)) {
-                Shape nearest = shape;
-                while (!isPublic(nearest)) {
-                    nearest = shapes.get(nearest.superclass);
-                }
-                if (!IMMUTABLE.contains(nearest.name) || shape == nearest) {
-                    found.add(nearest.name.replace('/', '.'));
-                }
+            if (shape.isInterface || !changing.contains(shape.name)) {
+                continue;
+            }
+            Shape nearest = shape;
+            while (!isPublic(nearest)) {
+                nearest = shapes.get(nearest.superclass);
+            }
+            if (!IMMUTABLE.contains(nearest.name) || shape == nearest) {
+                found.add(nearest.name.replace('/', '.'));
+            } else if (!isWoven(shape)) {
+                addInterfaces(shape, found);
             }
         }
         return found;
+    }
+
+    private static boolean isWoven(Shape shape) {
+        String outermost = shape.name.replaceFirst("[$].*", "");
+        return outermost.matches("java/util/[^/]+") && decide(load(outermost.replace('/', '.'))) == WOVEN;
+    }
+
+    private void addInterfaces(Shape shape, Set<String> found) {
+        for (String name : shape.interfaces) {
+            Shape one = shapes.get(name);
+            if (isPublic(one)) {
+                found.add(name.replace('/', '.'));
+            }
+            addInterfaces(one, found);
+        }
+        if (shape.superclass != null) {
+            addInterfaces(shapes.get(shape.superclass), found);
+        }
     }
 
     // ---- the decisions
@@ -170,6 +209,15 @@ final class JavaBaseTypes {
     private static Decision harmless(String reason) {
         return new Decision("harmless", reason);
     }
+
+    private static final String IMMUTABLE_BUT_FOR_CACHES = "immutable; parts of it are computed once";
+    private static final String OF_CODE = "tells of code; what is stored by it is another matter";
+    private static final String LOADING = "loading and linking are no part of a transaction";
+    private static final String WAITING = "waiting and waking, as by monitors";
+    private static final String CHANCE = "no program can have its numbers twice";
+    private static final String OUTSIDE = "outside of the program's memory";
+    private static final String MAKER = "makes objects, and stays as it is";
+    private static final String CALLED = "code that is called; what it changes has its own type";
 
     private static final Decision WOVEN = new Decision("woven", "");
     private static final Decision SAVED = new Decision("saved", "");
@@ -185,29 +233,39 @@ final class JavaBaseTypes {
         if (type.isRecord() || type == Record.class || type == Number.class) {
             return harmless("has no fields that change");
         }
+        if (type.getPackageName().startsWith("java.lang.classfile")) {
+            return harmless(OF_CODE);
+        }
         if (type.getSimpleName().endsWith("Builder") && !type.getName().startsWith("java.lang.String")) {
             return REFUSED;
         }
         if (type.getSimpleName().endsWith("Permission")) {
-            return harmless("immutable; parts of it are computed once");
+            return harmless(IMMUTABLE_BUT_FOR_CACHES);
+        }
+        Decision ofInterface = type.isInterface() ? ofInterface(type) : null;
+        if (ofInterface != null) {
+            return ofInterface;
         }
         return switch (type.getPackageName()) {
             case "java.lang" -> ofLang(type.getName());
             case "java.io" -> ofIo(type.getSimpleName());
             case "java.util" -> ofUtil(type.getName().substring("java.util.".length()));
-            case "java.math", "java.lang.constant" -> harmless("immutable; parts of it are computed once");
+            case "java.math", "java.lang.constant" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.lang.invoke" ->
                 type.getSimpleName().matches("MutableCallSite|VolatileCallSite|SwitchPoint")
                         ? REFUSED
-                        : harmless("tells of code; what is stored by it is another matter");
-            case "java.lang.reflect", "java.lang.module", "java.lang.classfile" ->
-                harmless("tells of code; what is stored by it is another matter");
+                        : harmless(OF_CODE);
+            case "java.lang.reflect", "java.lang.module" -> harmless(OF_CODE);
             case "java.time", "java.time.chrono", "java.time.format", "java.time.zone", "java.time.temporal" ->
-                harmless("immutable; parts of it are computed once");
+                harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.nio" -> type.getSimpleName().startsWith("Mapped") ? REFUSED : SAVED;
+            case "java.nio.channels" -> type.getSimpleName().equals("Pipe") ? harmless("immutable") : REFUSED;
             case "java.nio.charset" ->
-                type.getSimpleName().equals("Charset") ? harmless("immutable; parts of it are computed once") : REFUSED;
-            case "java.nio.file.attribute" -> harmless("immutable; parts of it are computed once");
+                type.getSimpleName().equals("Charset") ? harmless(IMMUTABLE_BUT_FOR_CACHES) : REFUSED;
+            case "java.nio.charset.spi", "javax.net" -> harmless(MAKER);
+            case "java.nio.file", "java.nio.file.spi" ->
+                type.getSimpleName().equals("FileSystem") ? REFUSED : harmless(OUTSIDE);
+            case "java.nio.file.attribute" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.net" -> ofNet(type.getSimpleName());
             case "java.text" -> ofText(type.getSimpleName());
             case "java.util.zip" -> type.getSimpleName().matches("CRC32C?|Adler32") ? SAVED : REFUSED;
@@ -216,11 +274,58 @@ final class JavaBaseTypes {
                         ? harmless("keeps what changes in a woven map")
                         : REFUSED;
             case "java.util.regex" ->
-                type.getSimpleName().equals("Matcher") ? SAVED : harmless("immutable; parts of it are computed once");
-            case "java.util.concurrent.locks" -> harmless("waiting and waking, as by monitors");
+                type.getSimpleName().equals("Matcher") ? SAVED : harmless(IMMUTABLE_BUT_FOR_CACHES);
+            case "java.util.concurrent.locks" -> harmless(WAITING);
             case "java.util.concurrent" -> ofConcurrent(type.getSimpleName());
             case "java.security" -> ofSecurity(type.getSimpleName());
+            case "java.security.cert" ->
+                type.getSimpleName().matches("CertPath|CertPathRep|Certificate|CertificateRep|X509CRL|X509Certificate")
+                        ? harmless(IMMUTABLE_BUT_FOR_CACHES)
+                        : REFUSED;
+            case "javax.crypto" -> type.getName().startsWith("javax.crypto.KEM") ? harmless("immutable") : REFUSED;
+            case "javax.crypto.spec" ->
+                type.getSimpleName().matches("PBEKeySpec|SecretKeySpec") ? REFUSED : harmless("immutable");
+            case "javax.net.ssl" -> ofSsl(type.getSimpleName());
             default -> REFUSED;
+        };
+    }
+
+    /// What the classes behind an interface are, or null if its package says it.
+    private static Decision ofInterface(Class<?> type) {
+        return switch (type.getPackageName()) {
+            case "java.util.function" -> harmless(CALLED);
+            case "java.util.stream" -> harmless("used once, and says so when it is used again");
+            case "java.util.random" -> SAVED;
+            case "java.lang.foreign" ->
+                switch (type.getSimpleName()) {
+                    case "MemorySegment" -> SAVED;
+                    case "Arena", "SegmentAllocator" -> REFUSED;
+                    default -> harmless("immutable");
+                };
+            case "java.nio.file", "java.nio.file.attribute" -> harmless(OUTSIDE);
+            default ->
+                switch (type.getName()) {
+                    case "java.util.Iterator", "java.util.ListIterator", "java.util.Enumeration" -> SAVED;
+                    case "java.util.PrimitiveIterator", "java.util.PrimitiveIterator$OfDouble" -> SAVED;
+                    case "java.util.PrimitiveIterator$OfInt", "java.util.PrimitiveIterator$OfLong" -> SAVED;
+                    case "java.text.CharacterIterator", "java.text.AttributedCharacterIterator" -> SAVED;
+                    case "java.util.Map$Entry", "java.util.Spliterator", "java.util.Spliterator$OfPrimitive" -> REFUSED;
+                    case "java.util.Spliterator$OfDouble", "java.util.Spliterator$OfInt" -> REFUSED;
+                    case "java.util.Spliterator$OfLong" -> REFUSED;
+                    case "java.io.Closeable", "java.io.Externalizable", "java.io.ObjectInputFilter" -> harmless(CALLED);
+                    case "java.lang.AutoCloseable", "java.lang.Comparable", "java.lang.Runnable" -> harmless(CALLED);
+                    case "java.security.AlgorithmConstraints", "java.security.PrivilegedAction" -> harmless(CALLED);
+                    case "java.util.concurrent.Callable", "java.util.concurrent.ThreadFactory" -> harmless(CALLED);
+                    case "java.util.concurrent.ForkJoinPool$ManagedBlocker" -> harmless(CALLED);
+                    case "java.util.concurrent.StructuredTaskScope$Joiner" -> harmless(CALLED);
+                    case "java.util.concurrent.StructuredTaskScope$Subtask" -> harmless(CALLED);
+                    case "javax.net.ssl.HandshakeCompletedListener" -> harmless(CALLED);
+                    case "java.io.ObjectInputFilter$FilterInfo", "java.security.cert.Extension" ->
+                        harmless("immutable");
+                    case "java.net.spi.InetAddressResolverProvider$Configuration" -> harmless("immutable");
+                    case "java.lang.ProcessHandle$Info", "java.lang.System$Logger" -> harmless(OUTSIDE);
+                    default -> null;
+                };
         };
     }
 
@@ -234,14 +339,13 @@ final class JavaBaseTypes {
                     "java.lang.ThreadLocal",
                     "java.lang.InheritableThreadLocal" -> REFUSED;
             case "java.lang.ClassLoader", "java.lang.ClassValue", "java.lang.Class", "java.lang.Module" ->
-                harmless("loading and linking are no part of a transaction");
-            case "java.lang.ModuleLayer", "java.lang.ModuleLayer$Controller", "java.lang.Package" ->
-                harmless("loading and linking are no part of a transaction");
-            case "java.lang.Runtime" -> harmless("the virtual machine's, outside of the program's memory");
+                harmless(LOADING);
+            case "java.lang.ModuleLayer", "java.lang.ModuleLayer$Controller", "java.lang.Package" -> harmless(LOADING);
+            case "java.lang.Runtime" -> harmless(OUTSIDE);
             case "java.lang.String",
                     "java.lang.StackTraceElement",
                     "java.lang.Runtime$Version",
-                    "java.lang.Character" -> harmless("immutable; parts of it are computed once");
+                    "java.lang.Character" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.lang.Boolean", "java.lang.Byte", "java.lang.Short", "java.lang.Integer", "java.lang.Long" ->
                 harmless("immutable");
             case "java.lang.Float",
@@ -261,8 +365,8 @@ final class JavaBaseTypes {
                     "CharArrayReader",
                     "CharArrayWriter",
                     "StringWriter" -> SAVED;
-            case "File" -> harmless("immutable; parts of it are computed once");
-            case "ObjectStreamClass", "ObjectStreamField" -> harmless("tells of code");
+            case "File" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
+            case "ObjectStreamClass", "ObjectStreamField" -> harmless(OF_CODE);
             default -> REFUSED;
         };
     }
@@ -271,9 +375,10 @@ final class JavaBaseTypes {
         return switch (name) {
             case "Random", "SplittableRandom", "Date", "Calendar", "GregorianCalendar", "TimeZone", "SimpleTimeZone" ->
                 SAVED;
-            case "Formatter", "Properties", "Scanner", "ServiceLoader", "Timer", "TimerTask" -> REFUSED;
+            case "Formatter", "Properties", "Scanner", "Timer", "TimerTask" -> REFUSED;
+            case "ServiceLoader" -> harmless(LOADING);
             case "HexFormat", "Currency", "Locale", "Locale$LanguageRange", "UUID" ->
-                harmless("immutable; parts of it are computed once");
+                harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "Base64$Decoder", "Base64$Encoder" -> harmless("immutable");
             case "ListResourceBundle", "PropertyResourceBundle", "ResourceBundle", "ResourceBundle$Control" ->
                 harmless("texts that are loaded once");
@@ -284,11 +389,12 @@ final class JavaBaseTypes {
     private static Decision ofNet(String name) {
         return switch (name) {
             case "Inet4Address", "Inet6Address", "InetAddress", "InetSocketAddress", "InterfaceAddress" ->
-                harmless("immutable; parts of it are computed once");
-            case "NetworkInterface", "SocketAddress", "URI", "URL" ->
-                harmless("immutable; parts of it are computed once");
-            case "UnixDomainSocketAddress" -> harmless("immutable; parts of it are computed once");
-            case "URLClassLoader" -> harmless("loading and linking are no part of a transaction");
+                harmless(IMMUTABLE_BUT_FOR_CACHES);
+            case "NetworkInterface", "SocketAddress", "URI", "URL" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
+            case "UnixDomainSocketAddress" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
+            case "URLClassLoader" -> harmless(LOADING);
+            case "Proxy" -> harmless("immutable");
+            case "URLStreamHandler" -> harmless(MAKER);
             default -> REFUSED;
         };
     }
@@ -298,24 +404,33 @@ final class JavaBaseTypes {
             case "ChoiceFormat", "CompactNumberFormat", "DateFormat", "DateFormatSymbols", "DecimalFormat" -> SAVED;
             case "DecimalFormatSymbols", "FieldPosition", "Format", "MessageFormat", "NumberFormat" -> SAVED;
             case "ParsePosition", "SimpleDateFormat", "StringCharacterIterator" -> SAVED;
-            case "Annotation", "Attribute", "Field", "CollationKey" -> harmless("immutable");
+            case "Annotation", "Attribute", "Bidi", "CollationKey", "Field", "ListFormat" -> harmless("immutable");
             default -> REFUSED;
         };
     }
 
     private static Decision ofConcurrent(String name) {
         return switch (name) {
-            case "CountDownLatch", "CyclicBarrier", "Exchanger", "Phaser", "Semaphore" ->
-                harmless("waiting and waking, as by monitors");
-            case "ThreadLocalRandom" -> harmless("no program can have its numbers twice");
+            case "CountDownLatch", "CyclicBarrier", "Exchanger", "Phaser", "Semaphore" -> harmless(WAITING);
+            case "ThreadLocalRandom" -> harmless(CHANCE);
             default -> REFUSED;
         };
     }
 
     private static Decision ofSecurity(String name) {
         return switch (name) {
-            case "SecureRandom", "SecureRandomSpi" -> harmless("no program can have its numbers twice");
-            case "SecureClassLoader" -> harmless("loading and linking are no part of a transaction");
+            case "SecureRandom", "SecureRandomSpi" -> harmless(CHANCE);
+            case "SecureClassLoader" -> harmless(LOADING);
+            case "AccessControlContext", "KeyRep", "PEMDecoder", "PEMEncoder", "ProtectionDomain", "SignedObject" ->
+                harmless("immutable");
+            default -> REFUSED;
+        };
+    }
+
+    private static Decision ofSsl(String name) {
+        return switch (name) {
+            case "SSLEngineResult" -> harmless("immutable");
+            case "SSLServerSocketFactory", "SSLSocketFactory" -> harmless(MAKER);
             default -> REFUSED;
         };
     }
@@ -352,29 +467,44 @@ final class JavaBaseTypes {
         }
     }
 
-    private static final Set<String> BUFFER_READERS = Set.of(
-            ("alignedSlice alignmentOffset array arrayOffset asReadOnlyBuffer capacity charAt chars codePoints compareTo duplicate "
-                            + "equals getChars hasArray hashCode hasRemaining isDirect isEmpty isReadOnly length mismatch remaining "
-                            + "slice subSequence toString")
+    private static final Set<String> BUFFER_READERS =
+            Set.of(("alignedSlice alignmentOffset array arrayOffset asReadOnlyBuffer capacity charAt "
+                            + "chars codePoints compareTo duplicate equals getChars hasArray hasRemaining "
+                            + "hashCode isDirect isEmpty isReadOnly length mismatch remaining slice subSequence "
+                            + "toString")
                     .split(" "));
 
     private static final Set<String> MATCHER_READERS =
             Set.of("end groupCount group hasMatch hitEnd namedGroups pattern regionEnd regionStart requireEnd start"
                     .split(" "));
 
-    private static final Set<String> READERS = Set.of(
-            ("after available await awaitTermination before byteValue ceiling ceilingEntry ceilingKey charAt chars "
-                            + "checkAccess checkGuard clone codePointAt codePointBefore codePointCount codePoints comparator compare compareTo count "
-                            + "descendingIterator descendingKeySet descendingMap descendingSet describeConstable "
-                            + "doubleValue element elements entrySet equals exceptionNow finalize firstEntry firstKey "
-                            + "floatValue floor floorEntry floorKey forEach forEachEntry forEachKey forEachValue "
-                            + "hashCode headMap headSet higher higherEntry higherKey implies indexOf interrupt intValue "
-                            + "iterator join keySet keys lastEntry lastIndexOf lastKey length list listIterator "
-                            + "longValue lower lowerEntry lowerKey mappingCount markSupported navigableKeySet newPermissionCollection "
-                            + "offsetByCodePoints parallelStream peek peekFirst peekLast propertyNames provider ready refersTo "
-                            + "remainingCapacity resolveConstantDesc resultNow reversed shortValue size spliterator state stream "
-                            + "stringPropertyNames subList subMap subSequence subSet substring sum supportedOptions tailMap tailSet threadId "
-                            + "uncaughtException values")
+    private static final Set<String> READERS =
+            Set.of(("acquiredBy activeCount activeGroupCount address after aliases asByteBuffer "
+                            + "asIterator asOverlappingSlice asReadOnly asSegment asSlice attachment available "
+                            + "averageBytesPerChar averageCharsPerByte await awaitTermination before "
+                            + "blockingLock byteSize byteValue cancelledKeys capacity ceiling ceilingEntry "
+                            + "ceilingKey channel charAt characteristics chars charset checkAccess checkGuard "
+                            + "children clone codePointAt codePointBefore codePointCount codePoints comparator "
+                            + "compare compareTo copy count current delimiter descendants descendingIterator "
+                            + "descendingKeySet descendingMap descendingSet describeConstable detectedCharset "
+                            + "doubleValue dynamicInvoker element elements entryInstanceOf entrySet equals "
+                            + "estimateSize exceptionNow exitValue finalize firstEntry firstKey floatValue floor "
+                            + "floorEntry floorKey forEach forEachEntry forEachKey forEachValue "
+                            + "get2DigitYearStart group hashCode headMap headSet heapBase higher higherEntry "
+                            + "higherKey implies indexOf info intValue interrupt ioException iterator join "
+                            + "keyFor keySet keys lastEntry lastIndexOf lastKey length list listIterator locale "
+                            + "longValue lower lowerEntry lowerKey malformedInputAction mappingCount "
+                            + "markSupported match maxByteAlignment maxBytesPerChar maxCharsPerByte mismatch "
+                            + "navigableKeySet networkInterface newPermissionCollection newWatchService "
+                            + "nextIndex offsetByCodePoints onExit overlaps parallelStream parentOf peek "
+                            + "peekFirst peekLast pid previousIndex propertyNames provider radix ready readyOps "
+                            + "refersTo reinterpret remainingCapacity replacement resolveConstantDesc resultNow "
+                            + "reversed scheduledExecutionTime scope segmentOffset selectedKeys selector "
+                            + "sequencedEntrySet sequencedKeySet sequencedValues shortValue size sourceAddress "
+                            + "spliterator state stream stringPropertyNames subList subMap subSequence subSet "
+                            + "substring sum supportedFileAttributeViews supportedOptions tailMap tailSet "
+                            + "threadId type uncaughtException unmappableCharacterAction valid validOps values "
+                            + "waitFor")
                     .split(" "));
 
     /// Whether a method leaves its receiver as it is, as far as anybody can see.
@@ -384,6 +514,10 @@ final class JavaBaseTypes {
         }
         if (type == Matcher.class && MATCHER_READERS.contains(name)) {
             return true;
+        }
+        // The first makes a value, which stays.
+        if (ThreadLocal.class.isAssignableFrom(type) && name.equals("get")) {
+            return false;
         }
         // Iterators of texts go there.
         if (name.equals("first") || name.equals("last")) {
@@ -435,24 +569,22 @@ final class JavaBaseTypes {
             lines.put(type.getName(), (type.getName() + " " + decision.treatment + " " + rest).stripTrailing());
         });
         for (Shape shape : shapes.values()) {
-            if (shape.isInterface && isPublic(shape)) {
-                Class<?> type = load(shape.name.replace('/', '.'));
-                Set<String> names = looked(type, stores);
-                if (!names.isEmpty()) {
-                    lines.put(type.getName(), type.getName() + " interface " + String.join(",", names));
-                }
+            Class<?> type = isPublic(shape) ? load(shape.name.replace('/', '.')) : Object.class;
+            Set<String> names = looked(type, stores);
+            boolean isUndecided = !decisions.containsKey(type) || type.isInterface() && !stores.containsKey(type);
+            if (!names.isEmpty() && isUndecided) {
+                lines.put(type.getName(), type.getName() + " supertype " + String.join(",", names));
             }
         }
         return String.join("\n", lines.values()) + "\n";
     }
 
-    /// Methods by which objects of such subtypes are changed. Nobody uses a `Scanner` as an iterator, and every
-    /// loop would be slower for it.
+    /// Methods by which objects of such subtypes are changed.
     private static Set<String> looked(Class<?> type, Map<Class<?>, Set<String>> stores) {
         Set<String> names = new TreeSet<>();
         Set<String> own = methods(type);
         stores.forEach((subtype, changing) -> {
-            if (type.isAssignableFrom(subtype) && !(type == Iterator.class && subtype == Scanner.class)) {
+            if (type != subtype && type.isAssignableFrom(subtype)) {
                 changing.stream().filter(own::contains).forEach(names::add);
             }
         });

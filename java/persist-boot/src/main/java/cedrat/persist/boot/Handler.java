@@ -46,8 +46,8 @@ public interface Handler {
     /// @throws UnsupportedOperationException in a transaction, if the list says that it is refused
     void beforeCall(Object receiver, String method);
 
-    /// A method is about to be called that may change its argument, if the receiver's class has inherited it from
-    /// the JDK.
+    /// A method is about to be called that may change its argument, if the receiver's class has inherited it
+    /// from the JDK.
     ///
     /// @param method as of [#beforeCall]
     void beforeInherited(Object receiver, String method, Object argument);

@@ -2,6 +2,7 @@ package cedrat.persist.woven;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,10 +21,14 @@ import java.io.PrintWriter;
 import java.io.StringReader;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.IntBuffer;
+import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.text.ChoiceFormat;
 import java.text.DecimalFormat;
@@ -32,35 +37,54 @@ import java.text.MessageFormat;
 import java.text.ParsePosition;
 import java.text.SimpleDateFormat;
 import java.text.StringCharacterIterator;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Calendar;
 import java.util.Collections;
 import java.util.Date;
 import java.util.GregorianCalendar;
+import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.PriorityQueue;
 import java.util.Properties;
 import java.util.Random;
 import java.util.Scanner;
 import java.util.SimpleTimeZone;
+import java.util.Spliterator;
 import java.util.SplittableRandom;
 import java.util.StringJoiner;
 import java.util.StringTokenizer;
 import java.util.TimeZone;
+import java.util.TreeSet;
+import java.util.concurrent.AbstractExecutorService;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingDeque;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.LinkedTransferQueue;
+import java.util.concurrent.PriorityBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import java.util.zip.Adler32;
 import java.util.zip.CRC32;
 import java.util.zip.CRC32C;
@@ -111,6 +135,10 @@ class JavaBaseTypesTest {
     void randomNumbersComeAgain() {
         restores(() -> new Random(5), JavaBaseTypesTest::draw, JavaBaseTypesTest::written);
         restores(() -> new SplittableRandom(5), (numbers, random) -> numbers.nextInt(), JavaBaseTypesTest::peek);
+        restores(
+                () -> RandomGenerator.of("L64X128MixRandom"),
+                (numbers, random) -> numbers.nextInt(),
+                JavaBaseTypesTest::peek);
         List<Integer> list = new ArrayList<>(List.of(1, 2, 3, 4));
         restores(
                 () -> new Random(5),
@@ -128,7 +156,7 @@ class JavaBaseTypesTest {
     }
 
     /// The next number, which is put back.
-    private static Object peek(SplittableRandom numbers) {
+    private static Object peek(RandomGenerator numbers) {
         try (var transaction = Transaction.begin()) {
             long next = numbers.nextLong();
             transaction.rollback();
@@ -352,6 +380,99 @@ class JavaBaseTypesTest {
                 java.util.LongSummaryStatistics::toString);
     }
 
+    @Test
+    void iteratorsAreWhereTheyWere() {
+        List<Integer> numbers = IntStream.range(0, 40).boxed().toList();
+        var map = new ConcurrentHashMap<Integer, Integer>();
+        numbers.forEach(number -> map.put(number, number));
+        List<Iterable<?>> all = List.of(
+                numbers,
+                new ArrayList<>(numbers),
+                new ArrayDeque<>(numbers),
+                new PriorityQueue<>(numbers),
+                new HashSet<>(numbers),
+                new TreeSet<>(numbers),
+                new CopyOnWriteArrayList<>(numbers),
+                new CopyOnWriteArrayList<>(numbers).subList(2, 30),
+                new ConcurrentLinkedQueue<>(numbers),
+                new ConcurrentLinkedDeque<>(numbers),
+                new ConcurrentSkipListSet<>(numbers),
+                new LinkedBlockingQueue<>(numbers),
+                new LinkedBlockingDeque<>(numbers),
+                new LinkedTransferQueue<>(numbers),
+                new PriorityBlockingQueue<>(numbers),
+                map.keySet(),
+                map.entrySet(),
+                Collections.unmodifiableCollection(map.values()),
+                Path.of("a/b/c/d/e/f/g/h/i/j/k/l/m"));
+        for (Iterable<?> one : all) {
+            comesAgain(one::iterator);
+        }
+        comesAgain(() -> map.keys().asIterator());
+    }
+
+    private static void comesAgain(Supplier<Iterator<?>> maker) {
+        Iterator<?> one = maker.get();
+        Iterator<?> other = maker.get();
+        assertEquals(other.next(), one.next());
+        try (var transaction = Transaction.begin()) {
+            one.next();
+            try (var inner = Transaction.begin()) {
+                one.next();
+                one.next();
+                inner.rollback();
+            }
+            one.forEachRemaining(element -> {});
+            transaction.rollback();
+        }
+        while (other.hasNext()) {
+            assertEquals(other.next(), one.next(), one.getClass().getName());
+        }
+        assertFalse(one.hasNext());
+    }
+
+    /// What a transaction reads by an iterator is not written by its rollback.
+    @Test
+    void aCollectionStaysWhenItsIteratorGoesBack() {
+        var map = new ConcurrentHashMap<>(Map.of(1, "one", 2, "two"));
+        Iterator<Integer> keys = map.keySet().iterator();
+        try (var transaction = Transaction.begin()) {
+            keys.next();
+            Thread other = Thread.ofPlatform().start(() -> map.put(3, "three"));
+            other.join();
+            transaction.rollback();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+        assertEquals(Map.of(1, "one", 2, "two", 3, "three"), map);
+    }
+
+    /// J14
+    @Test
+    void theFirstValueOfAThreadLocalBelongsToNoTransaction() {
+        ThreadLocal<List<String>> texts = ThreadLocal.withInitial(() -> new ArrayList<>(List.of("first")));
+        try (var transaction = Transaction.begin()) {
+            texts.get().add("second");
+            assertEquals(List.of("first", "second"), texts.get());
+            transaction.rollback();
+        }
+        assertEquals(List.of("first"), texts.get());
+    }
+
+    @Test
+    void segmentsOfMemoryAreAsTheyWere() {
+        byte[] bytes = new byte[64];
+        long[] numbers = new long[8];
+        restores(
+                () -> MemorySegment.ofArray(bytes).asSlice(8, 48),
+                (segment, random) -> {
+                    segment.set(ValueLayout.JAVA_INT_UNALIGNED, random.nextInt(40), random.nextInt());
+                    segment.asSlice(random.nextInt(20), 9).fill((byte) 7);
+                    MemorySegment.copy(segment, ValueLayout.JAVA_LONG_UNALIGNED, 0, numbers, 1, 4);
+                },
+                segment -> Arrays.toString(bytes) + Arrays.toString(numbers));
+    }
+
     // ---- what is refused
 
     private static void isRefused(String named, Executable change) {
@@ -392,6 +513,10 @@ class JavaBaseTypesTest {
     void whatWouldBeHalfRestoredIsRefused() throws Exception {
         ByteBuffer direct = ByteBuffer.allocateDirect(8);
         isRefused("java.nio.DirectByteBuffer", () -> direct.put((byte) 1));
+        IntBuffer numbers = direct.asIntBuffer();
+        isRefused("java.nio.IntBuffer", () -> numbers.put(1));
+        MemorySegment segment = Arena.ofAuto().allocate(8);
+        isRefused("java.lang.foreign.MemorySegment", () -> segment.set(ValueLayout.JAVA_BYTE, 0, (byte) 1));
         Scanner scanner = new Scanner("1 2 3");
         isRefused("java.util.Scanner", scanner::nextInt);
         ThreadLocal<Integer> local = new ThreadLocal<>();
@@ -405,9 +530,12 @@ class JavaBaseTypesTest {
         PrintStream printed = new PrintStream(new ByteArrayOutputStream());
         isRefused("java.io.PrintStream", () -> printed.println("text"));
         Properties properties = new Properties();
-        isRefused("java.util.Properties", () -> properties.setProperty("a", "b"));
+        properties.setProperty("a", "b");
+        isRefused("java.util.Properties", () -> properties.setProperty("a", "c"));
         Map<String, String> map = new ConcurrentHashMap<>(Map.of("a", "b"));
         isRefused("java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
+        isRefused("java.util.concurrent.ConcurrentHashMap", () -> map.values().removeIf(text -> true));
+        isRefused("java.util.Properties", () -> properties.entrySet().removeIf(entry -> true));
         isRefused("java.util.concurrent.ConcurrentHashMap", () -> {
             for (var entry : map.entrySet()) {
                 entry.setValue("c");
@@ -417,13 +545,22 @@ class JavaBaseTypesTest {
         isRefused("java.util.concurrent.ConcurrentHashMap", () -> wrapped.put("a", "c"));
         List<String> list = new CopyOnWriteArrayList<>();
         isRefused("java.util.concurrent.CopyOnWriteArrayList", () -> Collections.addAll(list, "c"));
+        Iterator<String> keys = map.keySet().iterator();
+        keys.next();
+        isRefused("java.util.concurrent.ConcurrentHashMap", keys::remove);
+        Spliterator<String> split = map.keySet().spliterator();
+        isRefused("java.util.Spliterator", () -> split.tryAdvance(key -> {}));
+        Stream.Builder<String> builder = Stream.builder();
+        isRefused("java.util.stream.Stream$Builder", () -> builder.add("text"));
         try (ExecutorService threads = Executors.newVirtualThreadPerTaskExecutor()) {
             isRefused("java.util.concurrent", () -> threads.submit(() -> 1));
+            isRefused("java.util.concurrent", () -> CompletableFuture.runAsync(() -> {}, threads));
         }
         assertEquals(8, direct.remaining());
         assertEquals(1, scanner.nextInt());
         assertEquals("text", reader.readLine());
         assertEquals(Map.of("a", "b"), map);
+        assertEquals(Map.of("a", "b"), properties);
     }
 
     /// Inherits the methods that fill arrays.
@@ -433,30 +570,91 @@ class JavaBaseTypesTest {
         @Override
         public int read() {
             read++;
-            return 1;
+            return read > 10 ? -1 : 1;
+        }
+    }
+
+    /// Has the methods of an interface.
+    private static final class Sevens implements RandomGenerator {
+        @Override
+        public long nextLong() {
+            return 7;
         }
     }
 
     @Test
-    void arraysThatInheritedMethodsWriteToAreRestored() throws IOException {
+    void whatInheritedMethodsWriteToIsRestored() throws IOException {
         Ones ones = new Ones();
         byte[] bytes = new byte[3];
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        Sevens sevens = new Sevens();
+        Heard heard = new Heard();
+        String[] texts = new String[1];
+        heard.offerAnyhow("text");
         try (var transaction = Transaction.begin()) {
             assertEquals(3, ones.read(bytes));
             assertArrayEquals(new byte[] {1, 1, 1}, bytes);
+            assertEquals(7, ones.transferTo(out));
+            assertEquals(7, out.size());
             transaction.rollback();
         }
         assertEquals(0, ones.read);
         assertArrayEquals(new byte[3], bytes);
+        assertEquals(0, out.size());
+        try (var transaction = Transaction.begin()) {
+            sevens.nextBytes(bytes);
+            assertArrayEquals(new byte[] {7, 0, 0}, bytes);
+            heard.toArray(texts);
+            assertEquals("text", texts[0]);
+            transaction.rollback();
+        }
+        assertArrayEquals(new byte[3], bytes);
+        assertEquals(null, texts[0]);
+    }
+
+    /// Hands work to itself.
+    private static final class Direct extends AbstractExecutorService {
+        private int executed;
+
+        @Override
+        public void execute(Runnable work) {
+            executed++;
+        }
+
+        @Override
+        public void shutdown() {}
+
+        @Override
+        public List<Runnable> shutdownNow() {
+            return List.of();
+        }
+
+        @Override
+        public boolean isShutdown() {
+            return false;
+        }
+
+        @Override
+        public boolean isTerminated() {
+            return false;
+        }
+
+        @Override
+        public boolean awaitTermination(long timeout, TimeUnit unit) {
+            return false;
+        }
     }
 
     @Test
-    void aSubclassIsTreatedAsWhatItInheritsFrom() {
+    void aSubclassIsTreatedAsWhatItInheritsFrom() throws IOException {
         Heard heard = new Heard();
         isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.poll());
         isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.offerAnyhow("text"));
         Counting counting = new Counting();
+        Direct direct = new Direct();
         try (var transaction = Transaction.begin()) {
+            direct.submit(() -> {});
+            assertEquals(1, direct.executed);
             heard.offer("text");
             counting.write(1);
             counting.write(new byte[7]);
@@ -467,6 +665,7 @@ class JavaBaseTypesTest {
         }
         assertEquals(0, heard.heard);
         assertEquals(0, counting.bytes);
+        assertEquals(0, direct.executed);
         assertTrue(heard.isEmpty());
     }
 
@@ -489,6 +688,16 @@ class JavaBaseTypesTest {
             }
             assertEquals(null, Object.class.getResourceAsStream("none"));
             new Heard().offerAnyhow("text");
+            try (Arena arena = Arena.ofConfined()) {
+                arena.allocate(8).set(ValueLayout.JAVA_LONG, 0, 1);
+            }
+            assertTrue(map.keySet().spliterator().tryAdvance(key -> {}));
+            assertEquals(1, Stream.builder().add("text").build().count());
+            assertEquals(
+                    2,
+                    CompletableFuture.completedFuture(1)
+                            .thenApply(one -> one + 1)
+                            .join());
             assertEquals(32, MessageDigest.getInstance("SHA-256").digest(new byte[3]).length);
             AtomicInteger number = new AtomicInteger();
             try (var inner = Transaction.begin()) {
@@ -504,6 +713,7 @@ class JavaBaseTypesTest {
     void readingAndLockingAreNotRefused() {
         var map = new ConcurrentHashMap<>(Map.of("a", 1));
         var lock = new ReentrantLock();
+        var queue = new ArrayBlockingQueue<>(2, true, List.of(1, 2));
         try (var transaction = Transaction.begin()) {
             lock.lock();
             try {
@@ -512,6 +722,10 @@ class JavaBaseTypesTest {
                     sum += entry.getValue();
                 }
                 assertEquals(1, sum);
+                for (int number : queue) {
+                    sum += number;
+                }
+                assertEquals(4, sum);
                 assertEquals(1, map.get("a"));
                 assertEquals(1, new AtomicInteger(1).get());
                 System.out.println("printed");
