@@ -16,6 +16,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.ProtectionDomain;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -27,8 +29,9 @@ import java.util.zip.ZipEntry;
 /// `java.util`.
 ///
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.Agent` in the manifest of an executable
-/// jar. The argument `exclude=org.example:com.example.Generated` lists packages and classes that are not
-/// woven: their stores are not restored by a rollback, and transactions do not begin in them.
+/// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
+/// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
+/// not begin in them.
 public final class Agent {
     private static final String[] BOOT_CLASSES = {"cedrat/persist/boot/Barrier", "cedrat/persist/boot/Handler"};
 
@@ -103,8 +106,8 @@ public final class Agent {
             started.retransform(instrumentation);
         }
 
-        /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of the
-        /// JDK that are to be woven are loaded before there is one.
+        /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of
+        /// the JDK that are to be woven are loaded before there is one.
         private static void loadCollections(Classes classes) {
             Path util = FileSystems.getFileSystem(URI.create("jrt:/")).getPath("modules", "java.base", "java", "util");
             try (DirectoryStream<Path> files = Files.newDirectoryStream(util, "*.class")) {
@@ -144,11 +147,25 @@ public final class Agent {
             }
         }
 
-        /// Weaves what was loaded before.
+        /// Weaves what was loaded before, and what has been loaded by other threads meanwhile: that may have
+        /// begun before there was a transformer.
         private void retransform(Instrumentation instrumentation) {
+            Set<Class<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+            List<Class<?>> loaded = loaded(instrumentation, seen);
+            while (!loaded.isEmpty()) {
+                try {
+                    instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
+                } catch (UnmodifiableClassException | UnsupportedOperationException | LinkageError e) {
+                    recorder.fail("classes that were loaded before the agent cannot be woven any more: " + e);
+                }
+                loaded = loaded(instrumentation, seen);
+            }
+        }
+
+        private List<Class<?>> loaded(Instrumentation instrumentation, Set<Class<?>> seen) {
             List<Class<?>> loaded = new ArrayList<>();
             for (Class<?> type : instrumentation.getAllLoadedClasses()) {
-                if (type.isArray() || type.isHidden() || kind(type) == null) {
+                if (type.isArray() || type.isHidden() || kind(type) == null || !seen.add(type)) {
                     continue;
                 }
                 if (instrumentation.isModifiableClass(type)) {
@@ -157,11 +174,7 @@ public final class Agent {
                     recorder.fail(type + " was loaded before the agent and cannot be woven any more");
                 }
             }
-            try {
-                instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
-            } catch (UnmodifiableClassException | LinkageError e) {
-                recorder.fail("classes that were loaded before the agent cannot be woven any more: " + e);
-            }
+            return loaded;
         }
 
         private Weaver.Kind kind(Class<?> type) {
@@ -183,7 +196,7 @@ public final class Agent {
             // The thread may be in a transaction, of which weaving is no part.
             recorder.suspend();
             try {
-                return weaver.weave(original, kind, loader);
+                return weaver.weave(original, kind, loader, redefined != null);
             } catch (UnstructuredException e) {
                 if (redefined != null) {
                     recorder.fail(e.getMessage());

@@ -59,13 +59,18 @@ final class Weaver {
 
     /// The woven class.
     ///
-    /// @param loader its class loader, by whose resources the types of locals are compared
+    /// @param loader   its class loader, by whose resources the types of locals are compared
+    /// @param isLoaded whether the class is there already, and can have no further methods
     /// @throws UnstructuredException    if it begins a transaction that it does not close
-    /// @throws IllegalArgumentException if the class is not well-formed
-    byte[] weave(byte[] original, Kind kind, ClassLoader loader) throws UnstructuredException {
+    /// @throws IllegalArgumentException if the class is not well-formed, or was to have further methods
+    byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded) throws UnstructuredException {
         ClassModel type = CLASS_FILE.parse(original);
         MethodReferences references = new MethodReferences(CLASS_FILE, type);
         if (kind == Kind.APPLICATION && references.areThere()) {
+            if (isLoaded) {
+                throw new IllegalArgumentException("it was loaded before the agent, and refers to methods by `::` "
+                        + "whose calls need barriers: start Java with the agent, or write lambdas");
+            }
             type = CLASS_FILE.parse(references.replaced());
         }
         if (kind == Kind.APPLICATION && mentionsTransactions(type)) {

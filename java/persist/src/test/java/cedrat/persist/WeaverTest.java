@@ -20,7 +20,7 @@ class WeaverTest {
         try (InputStream in = Object.class.getResourceAsStream("/java/util/HashMap.class")) {
             original = in.readAllBytes();
         }
-        byte[] woven = new Weaver(new Fields(declaring -> {})).weave(original, Weaver.Kind.COLLECTION, null);
+        byte[] woven = new Weaver(new Fields(declaring -> {})).weave(original, Weaver.Kind.COLLECTION, null, false);
         assertTrue(putLength(woven) > putLength(original));
         assertTrue(putLength(woven) <= INLINED_BYTES_MAX, putLength(woven) + " bytes");
     }

@@ -1,11 +1,15 @@
 package cedrat.persist.woven;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.tools.attach.VirtualMachine;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -84,5 +88,54 @@ class LaunchTest {
                 Launched.class.getName());
         assertTrue(ended.said.contains("the calling class has no write barriers"), ended.said);
         assertNotEquals(0, ended.status);
+    }
+
+    /// Starts a program, loads the agent when it says that it is ready, and lets it go on.
+    private String attached(String... loaded) throws Exception {
+        List<String> line = new ArrayList<>();
+        line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        line.addAll(List.of("-XX:+EnableDynamicAgentLoading", "-cp", CLASSES + java.io.File.pathSeparator + AGENT));
+        line.add(Attached.class.getName());
+        line.addAll(List.of(loaded));
+        Process process = new ProcessBuilder(line).redirectErrorStream(true).start();
+        try (BufferedReader said = process.inputReader();
+                Writer toProcess = process.outputWriter()) {
+            assertEquals("ready", said.readLine());
+            VirtualMachine machine = VirtualMachine.attach(Long.toString(process.pid()));
+            try {
+                machine.loadAgent(AGENT.toString());
+            } finally {
+                machine.detach();
+            }
+            toProcess.write('\n');
+            toProcess.flush();
+            String rest = String.join("\n", said.readAllLines());
+            assertEquals(0, process.waitFor(), rest);
+            return rest;
+        } finally {
+            process.destroyForcibly();
+        }
+    }
+
+    @Test
+    void withTheAgentInARunningProgram() throws Exception {
+        String said = attached(Launched.class.getName());
+        assertTrue(said.contains(RESTORED), said);
+    }
+
+    /// J12
+    @Test
+    void inAMethodThatRanBeforeTheAgentNothingBegins() throws Exception {
+        String said = attached();
+        assertTrue(said.contains(RESTORED), said);
+        assertTrue(said.contains("count 0: the calling class has no write barriers"), said);
+    }
+
+    /// J12
+    @Test
+    void afterAClassThatCannotBeWovenAnyMoreNothingBegins() throws Exception {
+        String said = attached(Attached.Referring.class.getName());
+        assertTrue(said.contains(Attached.Referring.class.getName() + " cannot be woven"), said);
+        assertFalse(said.contains(RESTORED), said);
     }
 }
