@@ -26,7 +26,7 @@ use std::any::TypeId;
 use std::fmt;
 
 use cedrat_pages::layout::{Versioned, VersionedMut};
-use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
+use cedrat_pages::{Damaged, LatchedPage, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, Mutex, Weak};
 use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending, TxnId};
 use serde::Serialize;
@@ -85,6 +85,12 @@ pub trait Unflushed: Send + Sync {
     /// A change is taken back, by a rollback or by a return to a savepoint. Called for each, the newest first; not for
     /// those of a transaction without atomicity, which stay.
     fn taken_back(&self, change: TakenBack);
+
+    /// The change in its page that this record has been [kept](Txn::kept) behind is about to be taken back there, after
+    /// all that was deferred since: it is not to be kept any longer (E19.7).
+    fn withdrawn(&self, at: RecordId) {
+        let _ = at;
+    }
 
     /// The transaction has ended: committed, with its commit record at this LSN, which may not be durable yet; or
     /// rolled back. From now on its changes are to be counted by [`oldest`](Unflushed::oldest). Its locks are still
@@ -219,6 +225,14 @@ impl Store {
 }
 
 impl ToPages<'_> {
+    /// As [`Store::read`]. Drop the page before a record is flushed.
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
+        Ok(self.0.pool.read(page)?)
+    }
+
     /// Writes a record with all its deferred changes to its page (Lemon §7.1: `flush()`). Nothing is logged: the log
     /// has the changes.
     ///
@@ -284,6 +298,8 @@ pub(crate) struct Deferred {
     keepers: Vec<Keeper>,
     by: Option<TakenBackBy>,
     newest: Option<LogOffset>,
+    /// Changes in pages behind which their records are kept, the newest last.
+    kept: Vec<(LogOffset, RecordId, Keeper)>,
 }
 
 impl Deferred {
@@ -295,6 +311,15 @@ impl Deferred {
     /// Everything behind this place was taken back.
     pub(crate) fn back_to(&mut self, place: Option<LogOffset>) {
         self.newest = self.newest.min(place);
+        self.kept.retain(|&(behind, ..)| Some(behind) <= place);
+    }
+
+    /// The change at this place is about to be taken back in its page (E19.7).
+    #[inline]
+    pub(crate) fn withdraws(&mut self, place: LogOffset) {
+        while let Some((_, at, keeper)) = self.kept.pop_if(|&mut (behind, ..)| behind == place) {
+            keeper.0.unflushed.withdrawn(at);
+        }
     }
 
     /// Whether this transaction, in this run, has deferred anything.
@@ -353,6 +378,28 @@ impl Txn {
         self.log_deferred(keeper, at, delta, Some(inverse))
     }
 
+    /// Says that a record is kept, behind the change of its page that this transaction has just made: should that be taken
+    /// back, its keeper is [told](Unflushed::withdrawn) before. Nothing is logged. The keeper is told of the transaction's
+    /// end, too.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] within a nested top action or an ordered sequence, in undo, before the first change, or for another
+    /// store's keeper.
+    pub fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
+        self.may_keep(keeper)?;
+        let behind = self.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
+        self.keep(keeper);
+        self.deferred.newest = Some(behind);
+        self.deferred.kept.push((behind, at, keeper.clone()));
+        Ok(())
+    }
+
+    fn keep(&mut self, keeper: &Keeper) {
+        if !self.deferred.keepers.iter().any(|known| Arc::ptr_eq(&known.0, &keeper.0)) {
+            self.deferred.keepers.push(keeper.clone());
+        }
+    }
+
     fn log_deferred<D: Delta, I: Delta>(
         &mut self,
         keeper: &Keeper,
@@ -390,9 +437,7 @@ impl Txn {
         self.room_for_records(body_len_bound, undo_room)?;
 
         // From here nothing can fail.
-        if !self.deferred.keepers.iter().any(|known| Arc::ptr_eq(&known.0, &keeper.0)) {
-            self.deferred.keepers.push(keeper.clone());
-        }
+        self.keep(keeper);
         self.deferred.by = Some(by);
         self.owed += undo_room;
         let log = &self.store.inner.log;
@@ -413,7 +458,7 @@ impl Txn {
         Ok(appended.lsn)
     }
 
-    fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
+    fn may_keep(&self, keeper: &Keeper) -> Result<()> {
         if self.how != How::Plain || self.undoing {
             return Err(Error::Misuse(
                 "a change was to be deferred within a nested top action, an ordered sequence, isolation declared, or undo; \
@@ -423,6 +468,11 @@ impl Txn {
         if !std::ptr::eq(keeper.0.inner.as_ptr(), Arc::as_ptr(&self.store.inner)) {
             return Err(Error::Misuse("the keeper belongs to another store"));
         }
+        Ok(())
+    }
+
+    fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
+        self.may_keep(keeper)?;
         let by = match has_inverse {
             _ if self.gave_up_atomicity() => TakenBackBy::Nothing,
             true => TakenBackBy::Inverse,

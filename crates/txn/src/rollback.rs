@@ -240,6 +240,9 @@ impl Txn {
         let next = record.next_to_undo()?;
         let next = self.planted(record.offset, next);
         let step = self.step(undo, redo, lsn)?;
+        if !matches!(step, Step::Nothing) {
+            self.deferred.withdraws(record.offset);
+        }
         match step {
             Step::Nothing => return Ok(false),
             Step::Page { operation, at, arguments } => self.compensate(operation, at, arguments, next)?,

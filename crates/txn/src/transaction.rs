@@ -236,6 +236,11 @@ impl Txn {
         self.last.map(|offset| Position { partition: self.partition, offset })
     }
 
+    /// What it does without.
+    pub fn options(&self) -> TxnOptions {
+        self.options
+    }
+
     /// Whether this is an undo: of this transaction while it rolls back, or of a loser in recovery.
     pub fn is_undoing(&self) -> bool {
         self.undoing

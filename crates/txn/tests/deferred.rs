@@ -9,7 +9,7 @@ use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
     Commit, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store, TakenBack,
-    ToPages, TxnOptions, Undo, Unflushed, VersionedDelete,
+    ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
 };
 use cedrat_wal::{Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
@@ -369,6 +369,7 @@ struct Door {
     before_it_answers: Mutex<Option<Event>>,
     when_it_has_answered: Mutex<Option<Event>>,
     before_it_is_told: Mutex<Option<Event>>,
+    before_it_withdraws: Mutex<Option<Event>>,
 }
 
 impl Door {
@@ -379,6 +380,7 @@ impl Door {
             before_it_answers: Mutex::default(),
             when_it_has_answered: Mutex::default(),
             before_it_is_told: Mutex::default(),
+            before_it_withdraws: Mutex::default(),
         });
         place.keeper = place.store.keep_log_for(door.clone());
         (door, place.keeper.clone())
@@ -406,6 +408,11 @@ impl Unflushed for Door {
 
     fn taken_back(&self, change: TakenBack) {
         self.shelf.taken_back(change);
+    }
+
+    fn withdrawn(&self, at: RecordId) {
+        happens(&self.before_it_withdraws);
+        self.shelf.forget(at);
     }
 
     fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
@@ -451,6 +458,53 @@ fn a_checkpoint_just_before_the_keeper_is_told_of_a_commit_loses_nothing() {
     *door.before_it_is_told.lock() = Some(Box::new(move || store.checkpoint().unwrap()));
     place.store.transact(|txn| place.shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
+}
+
+/// E19.7: before the page changes, once, and only where it does.
+#[test]
+fn what_is_kept_behind_an_insertion_goes_with_it() {
+    let mut place = place();
+    let (door, keeper) = Door::before(&mut place);
+    let (store, shelf, born) = (&place.store, &place.shelf, place.at(RECORDS));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watch = || {
+        let (seen, store) = (Arc::clone(&seen), store.clone());
+        *door.before_it_withdraws.lock() = Some(Box::new(move || seen.lock().push(in_page(&store, born).unwrap().0)));
+    };
+    let bear = |txn: &mut Txn| {
+        insert(txn, born, mixed(&[1])).unwrap();
+        txn.kept(&keeper, born).unwrap();
+        shelf.change(txn, &keeper, born, 2, Back::Inverse).unwrap();
+        shelf.flush_one(born, |kept| store.flush_record(kept)).unwrap();
+    };
+    let mut txn = store.begin();
+    is_misuse(txn.kept(&keeper, born), "nothing was changed yet");
+    let savepoint = txn.savepoint();
+    bear(&mut txn);
+    let later = txn.savepoint();
+    watch();
+    txn.rollback_to(later).unwrap();
+    assert_eq!((seen.lock().len(), shelf.places()), (0, vec![born]));
+    txn.rollback_to(savepoint).unwrap();
+    assert_eq!(*seen.lock(), [Some(mixed(&[1, 2]))], "it is in its page yet");
+    assert_eq!((shelf.places(), in_page(store, born).unwrap().0), (vec![], None));
+    bear(&mut txn);
+    watch();
+    txn.rollback().unwrap();
+    assert_eq!((seen.lock().len(), shelf.places()), (2, vec![]));
+    let mut txn = store.begin();
+    bear(&mut txn);
+    is_misuse(txn.nested((), |txn| Ok((txn.kept(&keeper, born)?, Undo::none()))), "nested top action");
+    watch();
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!((seen.lock().len(), shelf.places()), (2, vec![born]));
+    // What was done without atomicity stays.
+    let other = place.at(RECORDS + 1);
+    let mut txn = store.begin_with(TxnOptions::default().without_atomicity());
+    insert(&mut txn, other, mixed(&[3])).unwrap();
+    txn.kept(&keeper, other).unwrap();
+    txn.rollback().unwrap();
+    assert_eq!((seen.lock().len(), value(store, other)), (2, mixed(&[3])));
 }
 
 #[track_caller]
