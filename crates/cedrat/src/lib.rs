@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use cedrat_check as check;
 pub use cedrat_heap as heap;
 pub use cedrat_media as media;
+pub use cedrat_objects as objects;
 pub use cedrat_pages as pages;
 pub use cedrat_structures as structures;
 pub use cedrat_txn as txn;
@@ -45,7 +46,7 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
 
 /// All operations that come with Cedrat: what a program adds its own to.
 pub fn registry() -> Registry {
-    structures::register(Registry::new())
+    objects::register(structures::register(Registry::new()))
 }
 
 /// Programs in the documentation are compiled and run as tests.
@@ -61,4 +62,6 @@ mod documentation {
     struct CommitModes;
     #[doc = include_str!("../../../docs/use/heaps.md")]
     struct Heaps;
+    #[doc = include_str!("../../../docs/use/objects-cache.md")]
+    struct ObjectsCache;
 }

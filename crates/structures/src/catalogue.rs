@@ -30,6 +30,8 @@ pub enum Kind {
     PageList,
     /// [`Records`](crate::Records).
     Records,
+    /// A collection of objects with a cache (`cedrat-objects`).
+    Objects,
     /// A structure of the application's own, by a number that it chooses, from [`Kind::USER_FIRST`] on.
     User(u16),
 }
@@ -46,6 +48,7 @@ impl Kind {
             Kind::List => 3,
             Kind::PageList => 4,
             Kind::Records => 5,
+            Kind::Objects => 6,
             Kind::User(number) => number,
         }
     }
@@ -58,6 +61,7 @@ impl Kind {
             3 => Kind::List,
             4 => Kind::PageList,
             5 => Kind::Records,
+            6 => Kind::Objects,
             other => Kind::User(other),
         }
     }
@@ -71,6 +75,7 @@ impl fmt::Display for Kind {
             Kind::List => f.write_str("a list"),
             Kind::PageList => f.write_str("a page-oriented list"),
             Kind::Records => f.write_str("a collection of records"),
+            Kind::Objects => f.write_str("a collection of objects"),
             Kind::User(number) => write!(f, "a structure of kind {number}"),
         }
     }
@@ -179,13 +184,16 @@ impl Catalogue {
     /// # Errors
     /// [`StructureError::NoSuchName`]; [`Error::Deadlock`].
     pub fn remove(&self, txn: &mut Txn, name: &str) -> Result<Named> {
-        check_name(name)?;
-        let found = self.table.get_for_change(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
-        let Some(named) = found.transpose()? else {
-            return Err(StructureError::NoSuchName { name: name.into() }.into());
-        };
+        let named = self.find_for_change(txn, name)?;
         self.table.remove(txn, name.as_bytes())?;
         Ok(named)
+    }
+
+    /// What `name` stands for, which is about to change.
+    pub(crate) fn find_for_change(&self, txn: &mut Txn, name: &str) -> Result<Named> {
+        check_name(name)?;
+        let found = self.table.get_for_change(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
+        found.transpose()?.ok_or_else(|| StructureError::NoSuchName { name: name.into() }.into())
     }
 
     /// All names, in order.

@@ -60,23 +60,30 @@ pub fn register(registry: Registry) -> Registry {
 /// name.
 ///
 /// # Errors
-/// [`StructureError::NoSuchName`]; [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
+/// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for a collection of objects, whose cache is not known
+/// here; [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
 pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
     let store = txn.store().clone();
-    let named = Catalogue::open(&store)?.remove(txn, name)?;
+    let catalogue = Catalogue::open(&store)?;
+    let kind = catalogue.find_for_change(txn, name)?.kind;
+    if kind == Kind::Objects {
+        let (expected, found) = ("a structure that can be dropped here".into(), kind.to_string());
+        return Err(StructureError::WrongKind { name: name.into(), expected, found }.into());
+    }
+    let named = catalogue.remove(txn, name)?;
     match named.kind {
         Kind::HashTable => RawHashTable::open(&store, named.root)?.drop(txn)?,
         Kind::ArrayList => RawArrayList::open(&store, named.root)?.drop(txn)?,
         Kind::List => RawList::open(&store, named.root)?.drop(txn)?,
         Kind::PageList => RawPageList::open(&store, named.root)?.drop(txn)?,
         Kind::Records => Records::open_root(&store, named.root)?.drop(txn)?,
-        Kind::User(_) => {}
+        Kind::Objects | Kind::User(_) => {}
     }
     Ok(named)
 }
 
-/// Walks the structure behind a line of the catalogue and verifies it. For users' own kinds, which only they can
-/// walk: nothing.
+/// Walks the structure behind a line of the catalogue and verifies it. For objects, and for users' own kinds, which only
+/// they can walk: nothing.
 ///
 /// # Errors
 /// Only what keeps it from looking. What it finds wrong is in the answer.
@@ -88,6 +95,6 @@ pub fn check_named(txn: &Txn, named: &Named) -> Result<Option<Checked>> {
         Kind::List => RawList::open(store, named.root)?.check(txn)?,
         Kind::PageList => RawPageList::open(store, named.root)?.check(txn)?,
         Kind::Records => Records::open_root(store, named.root)?.check(txn)?,
-        Kind::User(_) => return Ok(None),
+        Kind::Objects | Kind::User(_) => return Ok(None),
     }))
 }

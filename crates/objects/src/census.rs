@@ -1,0 +1,131 @@
+//! Walks over a whole collection: who is there, what nobody needs any more, and whether all is well.
+
+use std::collections::BTreeMap;
+
+use cedrat_pages::{LayoutKind, PageId};
+use cedrat_structures::Checked;
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{RecordId, Refused, Result, Store, Txn};
+
+use crate::collection::Objects;
+use crate::place::pages;
+use crate::record::{Header, ObjectPage, said};
+
+/// Every record of a collection, as it is now.
+pub(crate) struct Census {
+    pub(crate) pages: Vec<PageId>,
+    pub(crate) records: BTreeMap<RecordId, Header>,
+}
+
+impl Census {
+    /// Where objects are said to lie that have moved, and who says so.
+    fn forwards(&self) -> BTreeMap<RecordId, RecordId> {
+        let live = self.records.iter().filter(|(_, header)| !header.is_dead());
+        live.filter_map(|(&at, header)| Some((header.forward?, at))).collect()
+    }
+
+    /// Records that no object needs: dead ones, and targets to which nobody leads (`true`).
+    fn superfluous(&self) -> Vec<(RecordId, bool)> {
+        let forwards = self.forwards();
+        let is_orphan = |at: &RecordId, header: &Header| header.is_target() && !forwards.contains_key(at);
+        let superfluous = |(&at, header): (&RecordId, &Header)| match header.is_dead() {
+            true => Some((at, false)),
+            false => is_orphan(&at, header).then_some((at, true)),
+        };
+        self.records.iter().filter_map(superfluous).collect()
+    }
+}
+
+impl Objects {
+    /// All records. Nobody else may be changing any: the caller has a lock on the collection.
+    pub(crate) fn census(&self, store: &Store) -> Result<Census> {
+        // What is committed is in its page then, whoever leaves the cache meanwhile.
+        self.flush_all(store)?;
+        let pages = pages(store, self.shared.root)?;
+        let mut records = BTreeMap::new();
+        for &page in &pages {
+            let view = store.read(page)?;
+            let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
+            for (objects, slot) in objects.iter().flat_map(|objects| objects.slots().map(move |slot| (objects, slot))) {
+                if let Some(found) = objects.get(slot).map_err(|damaged| said(store, damaged))? {
+                    records.insert(RecordId::new(page, slot), found.header);
+                }
+            }
+        }
+        // The caller's own changes that are not committed may be in the cache alone.
+        for (&at, header) in &mut records {
+            if let Some(image) = self.shared.cache.peek(at) {
+                *header = Header::of(&image.bytes).map_err(Refused::from)?;
+            }
+        }
+        Ok(Census { pages, records })
+    }
+
+    /// Gives back the room of objects that were removed, and of records that objects have left, also where a crash came
+    /// before that was done; insertions use it again. Returns how many records have gone.
+    ///
+    /// What was removed since the collection was opened is found by insertions themselves. It reads all pages, in a
+    /// transaction of its own that locks the collection, so it waits for all others: not to be called by a thread that
+    /// has a transaction open.
+    ///
+    /// # Errors
+    /// Those of any change; damage, with file and offset.
+    pub fn sweep(&self, store: &Store) -> Result<u64> {
+        store.transact(|txn| {
+            txn.lock(Resource::Structure(self.shared.root), LockMode::Exclusive)?;
+            let superfluous = self.census(store)?.superfluous();
+            for &(at, is_orphan) in &superfluous {
+                self.shared.places.purge_found(txn, &self.shared.cache, at, is_orphan)?;
+            }
+            Ok(superfluous.len() as u64)
+        })
+    }
+
+    /// Walks the collection and verifies it. Elements are objects.
+    ///
+    /// It is to be called while no transaction changes the collection, and flushes it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        let root = self.shared.root;
+        let mut checked = Checked::default();
+        checked.pages.push(root);
+        let problem = |page: PageId, what: &dyn std::fmt::Display| format!("page {page}: {what}");
+        let census = match self.census(txn.store()) {
+            Ok(census) => census,
+            Err(error) => {
+                checked.problems.push(problem(root, &error));
+                return Ok(checked);
+            }
+        };
+        checked.pages.extend(&census.pages);
+        for &page in &census.pages {
+            let view = txn.read_latched(page)?;
+            debug_assert_eq!(view.kind(), LayoutKind::VERSIONED, "the census has read it");
+            if let Err(damaged) = cedrat_pages::layout::Versioned::of(&view).and_then(|versioned| versioned.check()) {
+                checked.problems.push(problem(page, &said(txn.store(), damaged)));
+            }
+        }
+        let mut reached = BTreeMap::new();
+        for (&at, header) in &census.records {
+            if header.is_dead() {
+                continue;
+            }
+            checked.elements += u64::from(!header.is_target());
+            let Some(to) = header.forward else { continue };
+            match census.records.get(&to) {
+                Some(target) if target.is_target() && !target.is_dead() => {}
+                _ => checked
+                    .problems
+                    .push(problem(at.page, &format!("the object at {at} is not at {to}, where it moved"))),
+            }
+            if let Some(other) = reached.insert(to, at) {
+                checked
+                    .problems
+                    .push(problem(to.page, &format!("the objects at {other} and {at} lie in one record, {to}")));
+            }
+        }
+        Ok(checked)
+    }
+}

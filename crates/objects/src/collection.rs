@@ -1,0 +1,467 @@
+//! A collection of objects: what a program holds.
+
+use std::ops::Range;
+
+use cedrat_pages::{Damaged, PageId};
+use cedrat_structures::{Catalogue, Kind, StructureError};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
+
+use crate::cache::{Back, Cache, Image, Inverse, Statistics};
+use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
+use crate::error::ObjectError;
+use crate::place::{Places, ROOT, ends, key};
+use crate::record::{
+    HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
+};
+
+/// The identity of an object: the place that it was given when it was inserted, and keeps as long as it lives. While a
+/// store is open no two objects have the same, also of those that were removed.
+pub type ObjectId = RecordId;
+
+/// What becomes of changes whose transaction does not commit (Lemon §7.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UndoPolicy {
+    /// What is not committed is not flushed. No undo is logged, and the cache must hold all that a transaction changes.
+    #[default]
+    CommittedOnly,
+    /// Inverses are logged: the application's own, or the bytes that were there. Transactions may change more than the
+    /// cache holds.
+    Inverses,
+    /// Atomicity is relaxed: a crash, or a rollback, leaves a prefix of what a transaction has done; what it has committed
+    /// is durable. Its transactions are begun [without atomicity](cedrat_txn::TxnOptions::without_atomicity).
+    Relaxed,
+}
+
+/// Choices for an open collection. Nothing of them is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for objects, in bytes. Each thread that changes an object may go beyond it by that object, for moments.
+    pub cache_bytes: u64,
+    /// What becomes of changes that are not committed.
+    pub undo: UndoPolicy,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cache_bytes: 64 << 20, undo: UndoPolicy::default() }
+    }
+}
+
+/// What all handles of a collection share while its store is open.
+pub(crate) struct Shared {
+    pub(crate) root: PageId,
+    options: Options,
+    pub(crate) cache: Arc<Cache>,
+    keeper: Keeper,
+    pub(crate) places: Places,
+}
+
+/// A named collection of objects, with a cache of them (Lemon §7).
+///
+/// A change of an object logs what has changed, and leaves its page alone; the page is written when the object leaves the
+/// cache, when a checkpoint asks for it, or by [`flush`](Objects::flush). So the page pool may be small: objects in the
+/// cache have no second copy there.
+///
+/// Objects are bytes, at most [`OBJECT_LEN_MAX`] of them. Each is locked by itself, to the end of the transaction: many
+/// read it, or one changes it. Insertions lock the page that they go to.
+///
+/// A handle, cheap to clone; all handles of a store share one cache. Any thread may use it. It does not keep the store
+/// open.
+#[derive(Clone)]
+pub struct Objects {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects").field("root", &self.shared.root).field("options", &self.shared.options).finish()
+    }
+}
+
+/// Where an object lies.
+struct Found {
+    /// Its identity, and the record there.
+    id: ObjectId,
+    home: Image,
+    home_header: Header,
+    /// The record with its bytes: the same, or the target.
+    at: RecordId,
+    image: Image,
+    header: Header,
+}
+
+impl Found {
+    fn bytes(&self) -> &[u8] {
+        object(&self.image.bytes, &self.header)
+    }
+}
+
+impl Objects {
+    /// Makes an empty collection under a name that nothing has yet, in a transaction of its own.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`]; those of any change.
+    pub fn create(store: &Store, name: &str, options: Options) -> Result<Objects> {
+        let root = store.transact(|txn| {
+            let catalogue = Catalogue::open(store)?;
+            catalogue.check_free(txn, name)?;
+            let root = txn.allocate()?;
+            txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
+            catalogue.add(txn, name, Kind::Objects, root)?;
+            Ok(root)
+        })?;
+        Objects::at_root(store, root, options)
+    }
+
+    /// The collection of this name.
+    ///
+    /// While the store is open, all handles have the options of the first.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options.
+    pub fn open(store: &Store, name: &str, options: Options) -> Result<Objects> {
+        let root = store.transact(|txn| Catalogue::open(store)?.expect(txn, name, Kind::Objects))?;
+        Objects::at_root(store, root, options)
+    }
+
+    /// The collection of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](Objects::open) and [`create`](Objects::create).
+    pub fn open_or_create(store: &Store, name: &str, options: Options) -> Result<Objects> {
+        loop {
+            match Objects::open(store, name, options) {
+                Err(error) if is(&error, |why| matches!(why, StructureError::NoSuchName { .. })) => {}
+                other => return other,
+            }
+            match Objects::create(store, name, options) {
+                // Somebody else has made it meanwhile.
+                Err(error) if is(&error, |why| matches!(why, StructureError::NameTaken { .. })) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn at_root(store: &Store, root: PageId, options: Options) -> Result<Objects> {
+        let shared = store.resident(root, || {
+            let cache = Arc::new(Cache::new(options.cache_bytes));
+            let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
+            Ok(Shared { root, options, cache, keeper, places: Places::new(root, ends(store, root)?) })
+        })?;
+        if shared.options != options {
+            return Err(Error::Misuse("the collection is open already, with other options; use the same everywhere"));
+        }
+        Ok(Objects { shared })
+    }
+
+    /// The page that stands for the collection.
+    pub fn root(&self) -> PageId {
+        self.shared.root
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------------
+
+    /// Lets `look` see an object, which is brought into the cache if it is not there. No latch is held meanwhile.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSuchObject`]; [`Error::Deadlock`] from the lock on the object; damage, with file and offset.
+    pub fn read<T>(&self, txn: &mut Txn, id: ObjectId, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let found = self.find(txn, id, LockMode::Shared)?;
+        Ok(look(found.bytes()))
+    }
+
+    /// All identities, in the order of pages and slots. The collection is locked shared to the end of the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]; damage.
+    pub fn ids(&self, txn: &mut Txn) -> Result<Vec<ObjectId>> {
+        txn.lock(Resource::Structure(self.shared.root), LockMode::Shared)?;
+        let census = self.census(txn.store())?;
+        let is_object = |header: &Header| !header.is_dead() && !header.is_target();
+        Ok(census.records.into_iter().filter(|(_, header)| is_object(header)).map(|(at, _)| at).collect())
+    }
+
+    // ---- changing ---------------------------------------------------------------------------------------------
+
+    /// Adds an object. It goes to its page at once, and comes into the cache when it is asked for.
+    ///
+    /// Its record has room for as many bytes as it has now, rounded up; when it outgrows that, it moves.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; no room; [`Error::Misuse`] with
+    /// [`UndoPolicy::Relaxed`] in a transaction with atomicity.
+    pub fn insert(&self, txn: &mut Txn, bytes: &[u8]) -> Result<ObjectId> {
+        self.policy(txn)?;
+        check_len(bytes.len())?;
+        txn.lock(Resource::Structure(self.shared.root), LockMode::IntentionExclusive)?;
+        self.insert_record(txn, &new_record(bytes, capacity_for(bytes.len()), false))
+    }
+
+    /// Changes an object by a delta of the application's own, which alone is logged (Lemon §7.1, `update`). With
+    /// [`UndoPolicy::Inverses`] it is taken back by the bytes that it has changed.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] by the delta; [`ObjectError::NoSuchObject`], [`ObjectError::CacheFull`]; [`Error::Deadlock`],
+    /// [`Error::LogFull`]; [`Error::Unregistered`]: see [`register_delta`](crate::register_delta). Nothing has happened
+    /// then. [`Error::PinsLog`]: the transaction was rolled back.
+    pub fn update<D: ObjectDelta>(&self, txn: &mut Txn, id: ObjectId, delta: D) -> Result<()> {
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        self.change(txn, found.at, &found.image, &OnObject(delta), |before, range| PutBytes {
+            at: range.start.saturating_sub(HEADER_LEN) as u16,
+            bytes: before[range].into(),
+        })
+    }
+
+    /// As [`update`](Objects::update), with an inverse of the application's own (L075). Other policies than
+    /// [`UndoPolicy::Inverses`] have no use for it.
+    ///
+    /// # Errors
+    /// As there; [`Error::Refused`] if the inverse does not lead back.
+    pub fn update_with<D: ObjectDelta, I: ObjectDelta>(
+        &self,
+        txn: &mut Txn,
+        id: ObjectId,
+        delta: D,
+        inverse: I,
+    ) -> Result<()> {
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        self.change(txn, found.at, &found.image, &OnObject(delta), |_, _| OnObject(inverse))
+    }
+
+    /// Gives an object other bytes, of any length. What is logged is where they differ.
+    ///
+    /// # Errors
+    /// As [`update`](Objects::update), and as [`insert`](Objects::insert) if the object grows.
+    pub fn put(&self, txn: &mut Txn, id: ObjectId, bytes: &[u8]) -> Result<()> {
+        check_len(bytes.len())?;
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        if bytes.len() > found.header.capacity {
+            return self.grow(txn, &found, bytes);
+        }
+        let old = found.bytes();
+        let (at, image) = (found.at, &found.image);
+        match (Patch::between(old, bytes), Patch::between(bytes, old)) {
+            (Some(Patch::PutBytes(put)), Some(Patch::PutBytes(back))) => self.change(txn, at, image, &put, |_, _| back),
+            (Some(Patch::Resize(resize)), Some(Patch::Resize(back))) => {
+                self.change(txn, at, image, &resize, |_, _| back)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes an object. Its place is used again by another one after the store was opened anew.
+    ///
+    /// # Errors
+    /// As [`update`](Objects::update).
+    pub fn remove(&self, txn: &mut Txn, id: ObjectId) -> Result<()> {
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        if found.at == found.id {
+            return self.die(txn, found.at, &found.image);
+        }
+        txn.nested_transaction(|txn| {
+            self.die(txn, found.id, &found.home)?;
+            self.die(txn, found.at, &found.image)
+        })
+    }
+
+    fn die(&self, txn: &mut Txn, at: RecordId, image: &Image) -> Result<()> {
+        self.change(txn, at, image, &Dead {}, |_, _| Alive {})
+    }
+
+    /// Moves an object to a longer record. Nobody sees that before it is committed (E19.10).
+    fn grow(&self, txn: &mut Txn, found: &Found, bytes: &[u8]) -> Result<()> {
+        // Half as much again, so that what grows a little often does not move each time.
+        let capacity = capacity_for(bytes.len().max(found.header.capacity * 3 / 2));
+        let record = new_record(bytes, capacity, true);
+        txn.nested_transaction(|txn| {
+            let to = Forward::to(self.insert_record(txn, &record)?);
+            match found.home_header.forward {
+                None => self.change(txn, found.id, &found.home, &to, |before, _| {
+                    let bytes: [u8; PLACE_LEN] = before[HEADER_LEN..][..PLACE_LEN].try_into().expect("as many");
+                    Unforward { bytes }
+                }),
+                Some(old) => {
+                    self.change(txn, found.id, &found.home, &to, |_, _| Forward::to(old))?;
+                    self.die(txn, old, &found.image)
+                }
+            }
+        })
+    }
+
+    fn insert_record(&self, txn: &mut Txn, record: &[u8]) -> Result<RecordId> {
+        let Shared { places, cache, keeper, .. } = &*self.shared;
+        places.insert(txn, cache, keeper, record)
+    }
+
+    /// Changes a record that is locked: in the log, and in the cache. No latch is held while it is logged. `inverse` is
+    /// told the record as it was, and the range that changes.
+    fn change<D: Delta, I: Delta>(
+        &self,
+        txn: &mut Txn,
+        at: RecordId,
+        before: &Image,
+        delta: &D,
+        inverse: impl FnOnce(&[u8], Range<usize>) -> I,
+    ) -> Result<()> {
+        let Shared { cache, keeper, .. } = &*self.shared;
+        let policy = self.policy(txn)?;
+        let mut after = before.bytes.to_vec();
+        delta.apply(&mut after)?;
+        let range = if policy == UndoPolicy::Relaxed { 0..0 } else { difference(&before.bytes, &after) };
+        let kept_bytes = range.len() as u64;
+        cache.may_change(txn.id(), at, before, kept_bytes, txn.store())?;
+        let (change, back) = match policy {
+            UndoPolicy::Inverses => {
+                let inverse = inverse(&before.bytes, range);
+                leads_back(&inverse, &after, &before.bytes)?;
+                let change = txn.defer_inverse(keeper, at, delta, &inverse)?;
+                (change, Back::Inverse(Arc::new(inverse), kept_bytes))
+            }
+            UndoPolicy::CommittedOnly => (txn.defer(keeper, at, delta)?, Back::NotCounting(range)),
+            UndoPolicy::Relaxed => (txn.defer(keeper, at, delta)?, Back::Stays),
+        };
+        cache.changed(txn.id(), at, before, after, change, back);
+        Ok(())
+    }
+
+    /// What holds for this transaction.
+    fn policy(&self, txn: &Txn) -> Result<UndoPolicy> {
+        match (self.shared.options.undo, txn.options().atomicity) {
+            (_, false) => Ok(UndoPolicy::Relaxed),
+            (UndoPolicy::Relaxed, true) => Err(Error::Misuse(
+                "the collection was opened with UndoPolicy::Relaxed: begin its transactions with \
+                 TxnOptions::default().without_atomicity()",
+            )),
+            (policy, true) => Ok(policy),
+        }
+    }
+
+    // ---- finding ----------------------------------------------------------------------------------------------
+
+    /// Locks an object, and finds it.
+    fn find(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<Found> {
+        let root = self.shared.root;
+        let intention = match mode {
+            LockMode::Exclusive => LockMode::IntentionExclusive,
+            _ => LockMode::IntentionShared,
+        };
+        txn.lock(Resource::Structure(root), intention)?;
+        txn.lock(key(root, id), mode)?;
+        let none = || ObjectError::NoSuchObject { id };
+        let (home, home_header) = self.record(txn, id)?.ok_or_else(none)?;
+        if home_header.is_target() || home_header.is_dead() {
+            return Err(none().into());
+        }
+        let Some(at) = home_header.forward else {
+            return Ok(Found { id, at: id, image: home.clone(), header: home_header, home, home_header });
+        };
+        match self.record(txn, at)? {
+            Some((image, header)) if header.is_target() && !header.is_dead() => {
+                Ok(Found { id, home, home_header, at, image, header })
+            }
+            _ => {
+                let lost = Damaged::in_body(id.page, 0, "an object of this page is not where it has moved to");
+                Err(said(txn.store(), lost))
+            }
+        }
+    }
+
+    /// A record, from the cache or from its page.
+    fn record(&self, txn: &Txn, at: RecordId) -> Result<Option<(Image, Header)>> {
+        let cache = &self.shared.cache;
+        let store = txn.store();
+        let image = loop {
+            if let Some(image) = cache.get(at) {
+                break image;
+            }
+            let found = {
+                if at.slot == LINK || at.page.get() >= store.pool().len_pages() {
+                    return Ok(None);
+                }
+                let view = txn.read_latched(at.page)?;
+                let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
+                let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else {
+                    return Ok(None);
+                };
+                match objects.get(at.slot).map_err(|damaged| said(store, damaged))? {
+                    None => return Ok(None),
+                    Some(found) => Image { bytes: Arc::new(found.bytes.to_vec()), version: found.version },
+                }
+            };
+            if let Some(image) = cache.bring(at, found, store)? {
+                break image;
+            }
+        };
+        // Whoever has seen it is not told to be durable before it is.
+        txn.saw(image.version);
+        let header = Header::of(&image.bytes).map_err(Refused::from)?;
+        Ok(Some((image, header)))
+    }
+
+    // ---- leaving the cache ------------------------------------------------------------------------------------
+
+    /// Writes an object to its page, as far as it may be (Lemon §7.1, `flush`): with [`UndoPolicy::CommittedOnly`] without
+    /// what is not committed. It stays in the cache. Nothing is logged, and nothing is forced to the disk: the log has it.
+    ///
+    /// # Errors
+    /// If the page cannot be read.
+    pub fn flush(&self, store: &Store, id: ObjectId) -> Result<()> {
+        self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.flush_one(at, store))
+    }
+
+    /// As [`flush`](Objects::flush), for all objects, in the order of their pages.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn flush_all(&self, store: &Store) -> Result<()> {
+        self.shared.cache.flush_older(store.log().current_lsn().next(), store)
+    }
+
+    /// Flushes an object and lets it go.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotCommitted`]; as [`flush`](Objects::flush).
+    pub fn evict(&self, store: &Store, id: ObjectId) -> Result<()> {
+        self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.evict(at, store))
+    }
+
+    /// The object's records that are in the cache.
+    fn records_of(&self, id: ObjectId) -> Vec<RecordId> {
+        let forward = |image: Image| Header::of(&image.bytes).ok().and_then(|header| header.forward);
+        let target = self.shared.cache.peek(id).and_then(forward);
+        target.into_iter().chain([id]).collect()
+    }
+
+    /// What the cache holds and has done.
+    pub fn statistics(&self) -> Statistics {
+        self.shared.cache.statistics()
+    }
+}
+
+/// Everything that can refuse is asked first: an inverse that did not fit could not be rolled back (E6.1).
+fn leads_back(inverse: &impl Inverse, after: &[u8], before: &[u8]) -> Result<()> {
+    let mut back = after.to_vec();
+    inverse.take_back(&mut back)?;
+    let object_of = |record: &[u8]| -> Result<(Header, Vec<u8>), Refused> {
+        let header = Header::of(record)?;
+        Ok((header, object(record, &header).to_vec()))
+    };
+    if object_of(&back)? == object_of(before)? {
+        Ok(())
+    } else {
+        Err(Refused::new("the inverse does not lead back to the object as it was before the delta").into())
+    }
+}
+
+fn check_len(len: usize) -> Result<()> {
+    if len > OBJECT_LEN_MAX {
+        return Err(Error::TooLarge { what: "an object", given: len as u64, limit: OBJECT_LEN_MAX as u64 });
+    }
+    Ok(())
+}
+
+fn is(error: &Error, what: impl FnOnce(&StructureError) -> bool) -> bool {
+    StructureError::of(error).is_some_and(what)
+}

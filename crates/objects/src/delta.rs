@@ -1,0 +1,348 @@
+//! What is logged when an object changes: patches that come with this crate, and the application's own (Lemon §7.1).
+//!
+//! | delta | changes | taken back by |
+//! |---|---|---|
+//! | [`PutBytes`] | a range of the object | the bytes that were there |
+//! | [`Resize`] | its length, and a range | the same, the other way |
+//! | [`Forward`] | the object lies in another record | [`Unforward`], or the place before |
+//! | [`Dead`] | the object is removed | [`Alive`] |
+//! | [`OnObject`] | what an [`ObjectDelta`] of the application does | the caller's inverse, or the bytes that were there |
+
+use std::fmt;
+use std::ops::Range;
+
+use cedrat_pages::{PageId, Slot};
+use cedrat_txn::{Delta, RecordId, Refused, Registry, SmallBytes};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{self, Header, PLACE_LEN};
+
+/// A change of an object, in the application's own words: its fields are its arguments, which are logged.
+///
+/// Registered with [`register_delta`]. The serialised form (by `postcard`) is a format: give changed arguments another
+/// name.
+///
+/// ```
+/// use cedrat_objects::ObjectDelta;
+/// use cedrat_txn::Refused;
+/// use serde::{Deserialize, Serialize};
+///
+/// /// An article is an amount in cents, and its name.
+/// #[derive(Debug, Serialize, Deserialize)]
+/// struct CostsMore { cents: u64 }
+///
+/// impl ObjectDelta for CostsMore {
+///     const NAME: &'static str = "shop.costs_more.v1";
+///
+///     fn apply(&self, article: &mut [u8]) -> Result<(), Refused> {
+///         let price = article.first_chunk_mut().ok_or(Refused::new("an article begins with its price"))?;
+///         *price = u64::from_le_bytes(*price).wrapping_add(self.cents).to_le_bytes();
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait ObjectDelta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
+    /// The name under which a store knows it for ever, for example `"shop.costs_more.v1"`.
+    const NAME: &'static str;
+
+    /// Changes the object's bytes. Its length stays.
+    ///
+    /// The object cache calls it before it logs the delta; recovery calls it again, on what the changes before have made
+    /// of the object (L083). So it is a function of the arguments and of these bytes alone, and reaches nothing else.
+    ///
+    /// # Errors
+    /// [`Refused`] if the object is none that the change is for: nothing has happened then.
+    fn apply(&self, object: &mut [u8]) -> Result<(), Refused>;
+}
+
+/// Adds a delta of the application's own to a registry.
+#[must_use]
+pub fn register_delta<D: ObjectDelta>(registry: Registry) -> Registry {
+    registry.delta::<OnObject<D>>()
+}
+
+/// An application's delta as a delta of the record that the object lies in.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent, bound = "")]
+pub(crate) struct OnObject<D: ObjectDelta>(pub(crate) D);
+
+impl<D: ObjectDelta> Delta for OnObject<D> {
+    const NAME: &'static str = D::NAME;
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        let len = live_len(record)?;
+        self.0.apply(&mut record::body(record)[..len])
+    }
+}
+
+/// Overwrites a part of the object.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PutBytes {
+    pub(crate) at: u16,
+    pub(crate) bytes: SmallBytes,
+}
+
+impl Delta for PutBytes {
+    const NAME: &'static str = "cedrat.objects.put_bytes.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        let len = live_len(record)?;
+        put(&mut record::body(record)[..len], self.at, &self.bytes)
+    }
+}
+
+/// Makes the object longer or shorter, within its record, and overwrites a part of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Resize {
+    pub(crate) len: u16,
+    pub(crate) at: u16,
+    pub(crate) bytes: SmallBytes,
+}
+
+impl Delta for Resize {
+    const NAME: &'static str = "cedrat.objects.resize.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        live_len(record)?;
+        let body = record::body(record);
+        let object = body.get_mut(..self.len.into()).ok_or(Refused::new("the record has no room for the object"))?;
+        put(object, self.at, &self.bytes)?;
+        record::set_len(record, self.len);
+        Ok(())
+    }
+}
+
+/// The object lies in another record from now on, or in another one than before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Forward {
+    page: u64,
+    slot: u16,
+}
+
+impl Forward {
+    pub(crate) fn to(at: RecordId) -> Forward {
+        Forward { page: at.page.get(), slot: at.slot.0 }
+    }
+}
+
+impl Delta for Forward {
+    const NAME: &'static str = "cedrat.objects.forward.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        let header = Header::of(record)?;
+        if header.is_dead() || header.is_target() {
+            return Err(Refused::new("only an object that is there can be moved to another record"));
+        }
+        let to = RecordId::new(PageId::new(self.page), Slot(self.slot));
+        record::body(record)[..PLACE_LEN].copy_from_slice(&record::place_bytes(to));
+        record::set_forward(record, true);
+        Ok(())
+    }
+}
+
+/// The object lies in its own record again, whose first bytes were these.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Unforward {
+    pub(crate) bytes: [u8; PLACE_LEN],
+}
+
+impl Delta for Unforward {
+    const NAME: &'static str = "cedrat.objects.unforward.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        if Header::of(record)?.forward.is_none() {
+            return Err(Refused::new("the object was not moved to another record"));
+        }
+        record::body(record)[..PLACE_LEN].copy_from_slice(&self.bytes);
+        record::set_forward(record, false);
+        Ok(())
+    }
+}
+
+/// The object is removed, or a record that it has left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Dead {}
+
+impl Delta for Dead {
+    const NAME: &'static str = "cedrat.objects.dead.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        if Header::of(record)?.is_dead() {
+            return Err(Refused::new("the object was removed already"));
+        }
+        record::set_dead(record, true);
+        Ok(())
+    }
+}
+
+/// It is there again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Alive {}
+
+impl Delta for Alive {
+    const NAME: &'static str = "cedrat.objects.alive.v1";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        if !Header::of(record)?.is_dead() {
+            return Err(Refused::new("the object was not removed"));
+        }
+        record::set_dead(record, false);
+        Ok(())
+    }
+}
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry
+        .delta::<PutBytes>()
+        .delta::<Resize>()
+        .delta::<Forward>()
+        .delta::<Unforward>()
+        .delta::<Dead>()
+        .delta::<Alive>()
+}
+
+/// The length of the object that lies in this record.
+fn live_len(record: &[u8]) -> Result<usize, Refused> {
+    let header = Header::of(record)?;
+    if header.is_dead() || header.forward.is_some() {
+        return Err(Refused::new("no object lies in this record"));
+    }
+    Ok(header.len)
+}
+
+fn put(object: &mut [u8], at: u16, bytes: &[u8]) -> Result<(), Refused> {
+    let at = usize::from(at);
+    let range = object.get_mut(at..at + bytes.len()).ok_or(Refused::new("the bytes do not lie within the object"))?;
+    range.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Where two runs of bytes of one length differ, from the first place to the last.
+pub(crate) fn difference(a: &[u8], b: &[u8]) -> Range<usize> {
+    /// Compared as a whole first: byte by byte would take longer than all else that a small change costs.
+    const PIECE: usize = 64;
+    debug_assert_eq!(a.len(), b.len());
+    let differ = |(a, b): &(&[u8], &[u8])| a != b;
+    let Some(piece) = a.chunks(PIECE).zip(b.chunks(PIECE)).position(|pair| differ(&pair)) else { return 0..0 };
+    let from = piece * PIECE;
+    let first = from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count();
+    let pieces = a.rchunks(PIECE).zip(b.rchunks(PIECE)).take_while(|pair| !differ(pair)).count();
+    let to = a.len() - pieces * PIECE;
+    let same = a[..to].iter().rev().zip(b[..to].iter().rev()).take_while(|(a, b)| a == b).count();
+    first..to - same
+}
+
+/// What makes an object that is `from` become `to`.
+pub(crate) enum Patch {
+    PutBytes(PutBytes),
+    Resize(Resize),
+}
+
+impl Patch {
+    /// `None` if they are the same. Both fit a log record.
+    pub(crate) fn between(from: &[u8], to: &[u8]) -> Option<Patch> {
+        let common = from.len().min(to.len());
+        let range = difference(&from[..common], &to[..common]);
+        if from.len() == to.len() {
+            return (!range.is_empty())
+                .then(|| Patch::PutBytes(PutBytes { at: range.start as u16, bytes: to[range].into() }));
+        }
+        // What lies behind the end of an object is not its own: a longer one brings all of its tail.
+        let range = if range.is_empty() { common..common } else { range };
+        let end = if to.len() > from.len() { to.len() } else { range.end };
+        let (len, at) = (to.len() as u16, range.start as u16);
+        Some(Patch::Resize(Resize { len, at, bytes: to[range.start..end].into() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::new_record;
+
+    fn object_of(record: &[u8]) -> Vec<u8> {
+        record::object(record, &Header::of(record).unwrap()).to_vec()
+    }
+
+    fn apply(patch: &Patch, record: &mut [u8]) {
+        match patch {
+            Patch::PutBytes(put) => put.apply(record).unwrap(),
+            Patch::Resize(resize) => resize.apply(record).unwrap(),
+        }
+    }
+
+    proptest! {
+        /// There and back again, also where the bytes behind a shorter object are garbage by then.
+        #[test]
+        fn a_patch_leads_from_one_to_the_other(
+            from in prop::collection::vec(0_u8..3, 0..40),
+            to in prop::collection::vec(0_u8..3, 0..40),
+        ) {
+            let mut record = new_record(&from, 48, false);
+            if let Some(patch) = Patch::between(&from, &to) {
+                apply(&patch, &mut record);
+            }
+            prop_assert_eq!(&object_of(&record), &to);
+            let len = to.len();
+            record::body(&mut record)[len..].fill(9);
+            if let Some(patch) = Patch::between(&to, &from) {
+                apply(&patch, &mut record);
+            }
+            prop_assert_eq!(&object_of(&record), &from);
+        }
+    }
+
+    #[test]
+    fn a_difference_is_found_wherever_it_is() {
+        for len in [1, 63, 64, 65, 200] {
+            let zeros = vec![0; len];
+            assert!(difference(&zeros, &zeros).is_empty());
+            for first in 0..len {
+                for last in first..len {
+                    let mut other = zeros.clone();
+                    (other[first], other[last]) = (1, 1);
+                    assert_eq!(difference(&zeros, &other), first..last + 1, "{len}");
+                }
+            }
+        }
+        assert!(difference(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_patch_is_as_short_as_the_change() {
+        let Some(Patch::PutBytes(put)) = Patch::between(b"one two three", b"one TWO three") else { panic!() };
+        assert_eq!((put.at, &put.bytes[..]), (4, &b"TWO"[..]));
+        assert!(Patch::between(b"same", b"same").is_none());
+        let Some(Patch::Resize(cut)) = Patch::between(b"one two three", b"one") else { panic!() };
+        assert_eq!((cut.len, cut.bytes.len()), (3, 0));
+        let Some(Patch::Resize(longer)) = Patch::between(b"one", b"one two") else { panic!() };
+        assert_eq!((longer.len, longer.at, &longer.bytes[..]), (7, 3, &b" two"[..]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut record = new_record(b"object", 16, false);
+        assert!(PutBytes { at: 5, bytes: b"xx"[..].into() }.apply(&mut record).is_err());
+        assert!(Resize { len: 17, at: 0, bytes: SmallBytes::new() }.apply(&mut record).is_err());
+        assert!(Resize { len: 2, at: 2, bytes: b"x"[..].into() }.apply(&mut record).is_err());
+        assert!(Alive {}.apply(&mut record).is_err());
+        assert!(Unforward { bytes: [0; PLACE_LEN] }.apply(&mut record).is_err());
+        assert_eq!(object_of(&record), b"object", "nothing has happened");
+        Dead {}.apply(&mut record).unwrap();
+        assert!(Dead {}.apply(&mut record).is_err());
+        assert!(PutBytes { at: 0, bytes: b"x"[..].into() }.apply(&mut record).is_err());
+        Alive {}.apply(&mut record).unwrap();
+        assert_eq!(object_of(&record), b"object");
+        let mut target = new_record(b"object", 16, true);
+        let to = RecordId::new(PageId::new(3), Slot(1));
+        assert!(Forward::to(to).apply(&mut target).is_err());
+        Forward::to(to).apply(&mut record).unwrap();
+        assert_eq!(Header::of(&record).unwrap().forward, Some(to));
+        assert!(PutBytes { at: 0, bytes: b"x"[..].into() }.apply(&mut record).is_err());
+        Unforward { bytes: *b"object\0\0\0\0" }.apply(&mut record).unwrap();
+        assert_eq!(object_of(&record), b"object");
+    }
+}

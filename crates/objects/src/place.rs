@@ -1,0 +1,329 @@
+//! Where records go: the pages of a collection, and which of their slots may still be given away.
+//!
+//! The root page has the numbers of the first and the last page; each page's slot 0 that of the next (docs/formats/objects.md).
+//! A page is added by a nested top action and stays, whatever becomes of the transaction.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use cedrat_pages::layout::{Layout, Versioned, VersionedMut};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::{
+    FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
+    VersionedInsert, VersionedUpdate,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Cache;
+use crate::record::{Header, LINK, Link, ObjectPage, said};
+
+/// Root of a collection of objects.
+pub(crate) const ROOT: LayoutKind = LayoutKind(23);
+
+/// First and last page; page 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) first: Option<PageId>,
+    pub(crate) last: Option<PageId>,
+}
+
+impl Ends {
+    /// Reads a root page; `None` if it is none.
+    pub(crate) fn of(page: &PageRef<'_>) -> Result<Option<Ends>, Damaged> {
+        if page.kind() != ROOT {
+            return Ok(None);
+        }
+        let page_at = |offset| page.u64_at(offset).map(|number| (number != 0).then(|| PageId::new(number)));
+        Ok(Some(Ends { first: page_at(0)?, last: page_at(8)? }))
+    }
+
+    fn set(self) -> SetRange {
+        let mut bytes = SmallBytes::new();
+        for page in [self.first, self.last] {
+            bytes.extend_from_slice(&page.map_or(0, PageId::get).to_le_bytes());
+        }
+        SetRange { offset: 0, bytes }
+    }
+}
+
+/// Takes a record out that nobody will ask for again: its object's end is committed. Redo-only: it is gone for good,
+/// whatever becomes of the transaction that found it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Purge {
+    /// It is not dead, but the target of no object.
+    pub(crate) is_orphan: bool,
+}
+
+impl Operation for Purge {
+    const NAME: &'static str = "cedrat.objects.purge.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        let versioned = Versioned::of(page)?;
+        let record =
+            versioned.get(at)?.filter(|_| at != LINK).ok_or(Refused::new("there is no record in this slot"))?;
+        let header = Header::of(record)?;
+        if header.is_dead() || self.is_orphan && header.is_target() {
+            Ok(Undo::none())
+        } else {
+            Err(Refused::new("the record holds an object"))
+        }
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        let version = page.changing_at();
+        VersionedMut::of(page)?.delete(at, version)
+    }
+}
+
+/// The root page as tools see it. Whether its numbers make sense, [`Objects::check`](crate::Objects::check) says.
+#[derive(Debug)]
+struct RootLayout;
+
+impl Layout for RootLayout {
+    fn kind(&self) -> LayoutKind {
+        ROOT
+    }
+
+    fn name(&self) -> &str {
+        "collection of objects, root"
+    }
+
+    fn check(&self, _: &PageRef<'_>) -> Result<(), Damaged> {
+        Ok(())
+    }
+
+    fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
+        Ok(())
+    }
+}
+
+pub(crate) fn register(registry: Registry) -> Registry {
+    registry.operation::<Purge>().layout(Arc::new(RootLayout))
+}
+
+/// Slots of a page that were not given away since the collection was opened.
+#[derive(Debug)]
+struct Slots {
+    /// Those that were vacant then, the lowest number last.
+    vacant: Vec<Slot>,
+    /// The lowest that was not there then, or not given away yet.
+    next: Slot,
+}
+
+impl Slots {
+    fn of(versioned: &Versioned<'_>) -> Result<Slots, Damaged> {
+        let mut vacant = Vec::new();
+        for slot in (1..versioned.slots()).rev().map(Slot) {
+            if versioned.get(slot)?.is_none() {
+                vacant.push(slot);
+            }
+        }
+        Ok(Slots { vacant, next: Slot(versioned.slots().max(1)) })
+    }
+
+    fn peek(&self) -> Slot {
+        self.vacant.last().copied().unwrap_or(self.next)
+    }
+
+    fn take(&mut self) {
+        if self.vacant.pop().is_none() {
+            self.next = Slot(self.next.0 + 1);
+        }
+    }
+}
+
+/// What is known of the pages in memory.
+#[derive(Debug, Default)]
+struct Known {
+    /// Where the next record goes.
+    current: Option<PageId>,
+    /// Pages where records may be dead, or were purged.
+    roomy: BTreeMap<PageId, BTreeSet<Slot>>,
+    /// An identity is given away once (E19.11).
+    slots: HashMap<PageId, Slots>,
+}
+
+/// Gives records their places.
+#[derive(Debug)]
+pub(crate) struct Places {
+    root: PageId,
+    known: Mutex<Known>,
+    /// Held while a page is added.
+    growing: Mutex<()>,
+}
+
+impl Places {
+    pub(crate) fn new(root: PageId, ends: Ends) -> Places {
+        let known = Known { current: ends.last, ..Known::default() };
+        Places { root, known: Mutex::new(known), growing: Mutex::default() }
+    }
+
+    /// Inserts a record, in a place that no other had since the collection was opened. Its page and it are locked to the
+    /// end of the transaction.
+    pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: &[u8]) -> Result<RecordId> {
+        loop {
+            let Some(page) = self.to_try(cache) else {
+                self.add_page(txn)?;
+                continue;
+            };
+            // Exclusive from the beginning: two who both read and then want to write would be a deadlock.
+            txn.lock(Resource::Page(page), LockMode::Exclusive)?;
+            self.purge_dead(txn, cache, page)?;
+            let Some(slot) = self.take_slot(txn, page, record.len())? else {
+                self.is_full(page);
+                continue;
+            };
+            let at = RecordId::new(page, slot);
+            txn.lock(key(self.root, at), LockMode::Exclusive)?;
+            txn.update(at, &VersionedInsert { record: record.into() })?;
+            txn.kept(keeper, at)?;
+            return Ok(at);
+        }
+    }
+
+    /// A page that may have room.
+    fn to_try(&self, cache: &Cache) -> Option<PageId> {
+        let died = cache.take_died();
+        let mut known = self.known.lock();
+        for at in died {
+            known.roomy.entry(at.page).or_default().insert(at.slot);
+        }
+        known.current.or_else(|| known.roomy.keys().next().copied())
+    }
+
+    fn is_full(&self, page: PageId) {
+        let mut known = self.known.lock();
+        known.roomy.retain(|&other, slots| other != page || !slots.is_empty());
+        known.current.take_if(|current| *current == page);
+    }
+
+    /// A slot of this page, which is locked, if it has room for so many bytes.
+    fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Option<Slot>> {
+        let view = txn.read_latched(page)?;
+        let mut known = self.known.lock();
+        let mut take = || -> Result<Option<Slot>, Damaged> {
+            let versioned = Versioned::of(&view)?;
+            let slots = known.slots_of(page, &versioned)?;
+            let slot = slots.peek();
+            if versioned.room(slot)?.is_none_or(|room| room < len) {
+                return Ok(None);
+            }
+            slots.take();
+            known.current.get_or_insert(page);
+            Ok(Some(slot))
+        };
+        take().map_err(|damaged| said(txn.store(), damaged))
+    }
+
+    /// Purges the records of this page, which is locked, whose end was committed (E19.10).
+    fn purge_dead(&self, txn: &mut Txn, cache: &Cache, page: PageId) -> Result<()> {
+        let Some(dead) = self.known.lock().roomy.remove(&page) else { return Ok(()) };
+        let mut dead = dead.into_iter();
+        let purged = dead.try_for_each(|slot| self.purge(txn, cache, RecordId::new(page, slot)));
+        if purged.is_err() {
+            // What is left is for the next one, at worst for a sweep.
+            self.known.lock().roomy.entry(page).or_default().extend(dead);
+        }
+        purged
+    }
+
+    /// Purges a record, if it is dead and nobody can take that back.
+    fn purge(&self, txn: &mut Txn, cache: &Cache, at: RecordId) -> Result<()> {
+        let store = txn.store().clone();
+        if !cache.hand_over(at, &store)? {
+            return Ok(());
+        }
+        let is_dead = {
+            let view = txn.read_latched(at.page)?;
+            let found = ObjectPage::of(&view).map_err(|damaged| said(&store, damaged))?;
+            let Some(objects) = found else { return Ok(()) };
+            // Before it is vacant, so that it is not given away.
+            self.known.lock().slots_of(at.page, &objects.versioned).map_err(|damaged| said(&store, damaged))?;
+            let found = objects.get(at.slot).map_err(|damaged| said(&store, damaged))?;
+            found.is_some_and(|found| found.header.is_dead())
+        };
+        if is_dead { txn.update_latched(at, &Purge { is_orphan: false }) } else { Ok(()) }
+    }
+
+    /// Purges records that a sweep has found, of a collection that is locked.
+    pub(crate) fn purge_found(&self, txn: &mut Txn, cache: &Cache, at: RecordId, is_orphan: bool) -> Result<()> {
+        let store = txn.store().clone();
+        cache.hand_over(at, &store)?;
+        {
+            let view = txn.read_latched(at.page)?;
+            let versioned = Versioned::of(&view).map_err(|damaged| said(&store, damaged))?;
+            self.known.lock().slots_of(at.page, &versioned).map_err(|damaged| said(&store, damaged))?;
+        }
+        txn.update(at, &Purge { is_orphan })?;
+        self.known.lock().roomy.entry(at.page).or_default();
+        Ok(())
+    }
+
+    /// An empty page behind the last.
+    fn add_page(&self, txn: &mut Txn) -> Result<()> {
+        let growing = self.growing.lock();
+        if self.known.lock().current.is_some() {
+            return Ok(()); // somebody was quicker
+        }
+        let root = self.root;
+        let page = txn.nested((), |txn| {
+            let mut ends = ends(txn.store(), root)?;
+            let page = txn.allocate()?;
+            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
+            let link = |next| SmallBytes::from(&Link { next, root }.bytes()[..]);
+            txn.update(RecordId::new(page, LINK), &VersionedInsert { record: link(None) })?;
+            match ends.last {
+                Some(last) => txn.update(RecordId::new(last, LINK), &VersionedUpdate { record: link(Some(page)) })?,
+                None => ends.first = Some(page),
+            }
+            ends.last = Some(page);
+            txn.update(RecordId::page(root), &ends.set())?;
+            Ok((page, Undo::none()))
+        })?;
+        self.known.lock().current = Some(page);
+        drop(growing);
+        Ok(())
+    }
+}
+
+impl Known {
+    fn slots_of(&mut self, page: PageId, versioned: &Versioned<'_>) -> Result<&mut Slots, Damaged> {
+        Ok(match self.slots.entry(page) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(vacant) => vacant.insert(Slots::of(versioned)?),
+        })
+    }
+}
+
+/// The lock of an object, by its place.
+pub(crate) fn key(root: PageId, at: RecordId) -> Resource {
+    // Lock managers take the low bits; slots alone would be few.
+    let mixed = (at.page.get() << 16 | u64::from(at.slot.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Resource::Key { structure: root, hash: mixed ^ mixed >> 32 }
+}
+
+/// What a root page says.
+pub(crate) fn ends(store: &Store, root: PageId) -> Result<Ends> {
+    let page = store.read(root)?;
+    let found = Ends::of(&page).map_err(|damaged| said(store, damaged))?;
+    found.ok_or_else(|| said(store, Damaged::wrong_kind(root)))
+}
+
+/// The pages of a collection, first to last.
+pub(crate) fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
+    let (mut pages, mut seen) = (Vec::new(), HashSet::new());
+    let mut next = ends(store, root)?.first;
+    while let Some(page) = next {
+        let damaged = |what| said(store, Damaged::in_body(page, 0, what));
+        if !seen.insert(page) {
+            return Err(damaged("the pages of the collection form a circle"));
+        }
+        pages.push(page);
+        let view = store.read(page)?;
+        let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
+        let link = objects.map(|objects| objects.link).filter(|link| link.root == root);
+        next = link.ok_or_else(|| damaged("the page belongs to another collection, or to none"))?.next;
+    }
+    Ok(pages)
+}

@@ -1,0 +1,291 @@
+//! The bytes of a record (docs/formats/objects.md).
+//!
+//! ```text
+//! 0       1   2     4
+//! | state | 0 | len | object, len bytes | unused, up to the capacity |
+//!   1       1   2     capacity
+//! ```
+//!
+//! A record keeps its length as long as it lives, so that its page need not have room for a change that was deferred.
+//! An object that has grown out of its record lies in another one, the *target*; the first ten bytes behind the header
+//! then say where.
+
+use cedrat_pages::layout::Versioned;
+use cedrat_pages::{Damaged, PageId, PageRef, Slot};
+use cedrat_txn::{RecordId, Refused, Result, Store};
+use cedrat_wal::Lsn;
+
+/// The longest object, in bytes. A log record must hold it twice, before and after, in the smallest log too.
+pub const OBJECT_LEN_MAX: usize = 3800;
+
+mod at {
+    pub(super) const STATE: usize = 0;
+    pub(super) const ZERO: usize = STATE + 1;
+    pub(super) const LEN: usize = ZERO + 1;
+    pub(super) const OBJECT: usize = LEN + 2;
+}
+
+/// Bytes before the object.
+pub(crate) const HEADER_LEN: usize = at::OBJECT;
+
+/// Bytes of a place: page and slot.
+pub(crate) const PLACE_LEN: usize = 8 + 2;
+
+/// The least capacity: a target's place fits.
+pub(crate) const CAPACITY_MIN: usize = PLACE_LEN;
+
+/// Capacities are multiples of this.
+const CAPACITY_STEP: usize = 8;
+
+/// The object of this page begins nowhere: slot 0 holds the page's link.
+pub(crate) const LINK: Slot = Slot(0);
+
+/// Bytes of a link: the next page, and the root of the collection.
+pub(crate) const LINK_LEN: usize = 8 + 8;
+
+// An empty page takes its link and the longest record.
+const _: () = assert!(LINK_LEN + 12 + HEADER_LEN + OBJECT_LEN_MAX <= Versioned::RECORD_LEN_MAX);
+
+mod bit {
+    /// The object was removed.
+    pub(super) const DEAD: u8 = 1;
+    /// The object lies in another record.
+    pub(super) const FORWARD: u8 = 2;
+    /// This is that other record; it has no identity of its own.
+    pub(super) const TARGET: u8 = 4;
+}
+
+/// The capacity of a record for so many bytes.
+pub(crate) fn capacity_for(len: usize) -> usize {
+    len.max(CAPACITY_MIN).next_multiple_of(CAPACITY_STEP).min(OBJECT_LEN_MAX)
+}
+
+/// A new record.
+pub(crate) fn new_record(object: &[u8], capacity: usize, is_target: bool) -> Vec<u8> {
+    let mut record = vec![0; HEADER_LEN + capacity];
+    record[at::STATE] = if is_target { bit::TARGET } else { 0 };
+    record[at::LEN..at::OBJECT].copy_from_slice(&(object.len() as u16).to_le_bytes());
+    record[at::OBJECT..][..object.len()].copy_from_slice(object);
+    record
+}
+
+/// What the header of a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    state: u8,
+    /// Bytes of the object.
+    pub(crate) len: usize,
+    /// Bytes that it may have.
+    pub(crate) capacity: usize,
+    /// Where it lies instead.
+    pub(crate) forward: Option<RecordId>,
+}
+
+/// A header that makes no sense: where in the record, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadHeader {
+    pub(crate) offset: usize,
+    pub(crate) what: &'static str,
+}
+
+impl From<BadHeader> for Refused {
+    fn from(bad: BadHeader) -> Refused {
+        Refused::new(bad.what)
+    }
+}
+
+impl Header {
+    /// Reads a record's header, which may be any bytes.
+    pub(crate) fn of(record: &[u8]) -> Result<Header, BadHeader> {
+        let bad = |offset, what| Err(BadHeader { offset, what });
+        let Some(capacity) = record.len().checked_sub(HEADER_LEN).filter(|&capacity| capacity >= CAPACITY_MIN) else {
+            return bad(at::STATE, "the record is too short for an object");
+        };
+        let (state, len) = (record[at::STATE], usize::from(u16::from_le_bytes([record[at::LEN], record[at::LEN + 1]])));
+        if state & !(bit::DEAD | bit::FORWARD | bit::TARGET) != 0 {
+            return bad(at::STATE, "the object's state is none that there is");
+        }
+        if state & bit::FORWARD != 0 && state & bit::TARGET != 0 {
+            return bad(at::STATE, "the object would have to be looked for in a third record");
+        }
+        if record[at::ZERO] != 0 {
+            return bad(at::ZERO, "the object's header has a byte that should be zero");
+        }
+        if len > capacity {
+            return bad(at::LEN, "the object is longer than its record");
+        }
+        let forward = (state & bit::FORWARD != 0).then(|| place(&record[at::OBJECT..]));
+        if forward.is_some_and(|to| to.page == PageId::new(0) || to.slot == LINK) {
+            return bad(at::OBJECT, "the object is said to lie where none can");
+        }
+        Ok(Header { state, len, capacity, forward })
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state & bit::DEAD != 0
+    }
+
+    pub(crate) fn is_target(&self) -> bool {
+        self.state & bit::TARGET != 0
+    }
+}
+
+/// The bytes of a place.
+pub(crate) fn place_bytes(place: RecordId) -> [u8; PLACE_LEN] {
+    let mut bytes = [0; PLACE_LEN];
+    bytes[..8].copy_from_slice(&place.page.get().to_le_bytes());
+    bytes[8..].copy_from_slice(&place.slot.0.to_le_bytes());
+    bytes
+}
+
+fn place(bytes: &[u8]) -> RecordId {
+    let (page, slot) = bytes[..PLACE_LEN].split_at(8);
+    let page = u64::from_le_bytes(page.try_into().expect("eight bytes"));
+    RecordId::new(PageId::new(page), Slot(u16::from_le_bytes(slot.try_into().expect("two bytes"))))
+}
+
+/// The object in a record whose header was read.
+pub(crate) fn object<'r>(record: &'r [u8], header: &Header) -> &'r [u8] {
+    &record[at::OBJECT..][..header.len]
+}
+
+/// What lies behind a record's header, up to its capacity.
+pub(crate) fn body(record: &mut [u8]) -> &mut [u8] {
+    &mut record[at::OBJECT..]
+}
+
+pub(crate) fn set_len(record: &mut [u8], len: u16) {
+    record[at::LEN..at::OBJECT].copy_from_slice(&len.to_le_bytes());
+}
+
+pub(crate) fn set_dead(record: &mut [u8], is_dead: bool) {
+    record[at::STATE] = record[at::STATE] & !bit::DEAD | if is_dead { bit::DEAD } else { 0 };
+}
+
+pub(crate) fn set_forward(record: &mut [u8], is_forward: bool) {
+    record[at::STATE] = record[at::STATE] & !bit::FORWARD | if is_forward { bit::FORWARD } else { 0 };
+}
+
+/// The link of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The page behind it, if there is one.
+    pub(crate) next: Option<PageId>,
+    /// The root of the collection that the page belongs to.
+    pub(crate) root: PageId,
+}
+
+impl Link {
+    pub(crate) fn bytes(self) -> [u8; LINK_LEN] {
+        let mut bytes = [0; LINK_LEN];
+        bytes[..8].copy_from_slice(&self.next.map_or(0, PageId::get).to_le_bytes());
+        bytes[8..].copy_from_slice(&self.root.get().to_le_bytes());
+        bytes
+    }
+
+    fn of(bytes: &[u8]) -> Option<Link> {
+        let (next, root) = <&[u8; LINK_LEN]>::try_from(bytes).ok()?.split_at(8);
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let (next, root) = (number(next), number(root));
+        Some(Link { next: (next != 0).then(|| PageId::new(next)), root: PageId::new(root) })
+    }
+}
+
+/// A record in its page.
+pub(crate) struct Found<'p> {
+    pub(crate) bytes: &'p [u8],
+    pub(crate) header: Header,
+    pub(crate) version: Lsn,
+}
+
+/// A page of objects.
+pub(crate) struct ObjectPage<'p> {
+    pub(crate) versioned: Versioned<'p>,
+    page: PageId,
+    /// Where the body lies in memory, to say where in it a record lies.
+    body_at: usize,
+    pub(crate) link: Link,
+}
+
+impl<'p> ObjectPage<'p> {
+    /// Reads a page; `None` if it is none of objects.
+    pub(crate) fn of(page: &'p PageRef<'_>) -> Result<Option<ObjectPage<'p>>, Damaged> {
+        if page.kind() != cedrat_pages::LayoutKind::VERSIONED {
+            return Ok(None);
+        }
+        let versioned = Versioned::of(page)?;
+        let Some(link) = versioned.get(LINK)?.and_then(Link::of) else { return Ok(None) };
+        Ok(Some(ObjectPage { versioned, page: page.id(), body_at: page.body().as_ptr() as usize, link }))
+    }
+
+    /// The record in a slot. None if there is none.
+    pub(crate) fn get(&self, slot: Slot) -> Result<Option<Found<'p>>, Damaged> {
+        if slot == LINK {
+            return Ok(None);
+        }
+        let Some(record) = self.versioned.get(slot)? else { return Ok(None) };
+        let header = Header::of(record).map_err(|bad| {
+            let in_body = record.as_ptr() as usize - self.body_at + bad.offset;
+            Damaged::in_body(self.page, in_body, bad.what)
+        })?;
+        Ok(Some(Found { bytes: record, header, version: self.versioned.version(slot)? }))
+    }
+
+    /// Slots of records.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        (1..self.versioned.slots()).map(Slot)
+    }
+}
+
+/// Damage of a page, said with the file and the place in it.
+pub(crate) fn said(store: &Store, damaged: Damaged) -> cedrat_txn::Error {
+    store.pool().damaged(damaged).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_what_was_written() {
+        let mut record = new_record(b"object", capacity_for(6), false);
+        let header = Header::of(&record).unwrap();
+        assert_eq!((header.len, header.capacity, header.forward), (6, 16, None));
+        assert!(!header.is_dead() && !header.is_target());
+        assert_eq!(object(&record, &header), b"object");
+        let to = RecordId::new(PageId::new(77), Slot(3));
+        body(&mut record)[..PLACE_LEN].copy_from_slice(&place_bytes(to));
+        set_forward(&mut record, true);
+        set_dead(&mut record, true);
+        let header = Header::of(&record).unwrap();
+        assert_eq!((header.forward, header.is_dead()), (Some(to), true));
+    }
+
+    #[test]
+    fn a_header_that_makes_no_sense_is_refused() {
+        let right = new_record(b"object", 16, false);
+        let with = |offset: usize, byte: u8| {
+            let mut record = right.clone();
+            record[offset] = byte;
+            Header::of(&record).map_err(|bad| bad.offset)
+        };
+        assert_eq!(with(0, 8), Err(0));
+        assert_eq!(with(0, bit::FORWARD | bit::TARGET), Err(0));
+        assert_eq!(with(1, 1), Err(1));
+        assert_eq!(with(2, 17), Err(2));
+        assert_eq!(with(3, 1), Err(2));
+        assert!(Header::of(&right[..HEADER_LEN + CAPACITY_MIN - 1]).is_err());
+        let mut nowhere = new_record(&[0; 10], 16, false);
+        set_forward(&mut nowhere, true);
+        assert_eq!(Header::of(&nowhere).map_err(|bad| bad.offset), Err(at::OBJECT));
+    }
+
+    #[test]
+    fn a_link_is_what_was_written() {
+        for next in [None, Some(PageId::new(9))] {
+            let link = Link { next, root: PageId::new(4) };
+            assert_eq!(Link::of(&link.bytes()), Some(link));
+        }
+        assert_eq!(Link::of(&[0; 8]), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What the tests of this crate share: stores on simulated disks, and a delta of an application's own.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_objects::{ObjectDelta, ObjectError, ObjectId, Objects, Options, UndoPolicy, register_delta};
+use cedrat_sync::Arc;
+use cedrat_txn::{Error, Refused, Registry, Result, Store, Txn, TxnOptions};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const POLICIES: [UndoPolicy; 3] = [UndoPolicy::CommittedOnly, UndoPolicy::Inverses, UndoPolicy::Relaxed];
+
+/// Adds to the number in an object's first eight bytes, and counts in the byte behind them how often that was done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Add {
+    pub(crate) amount: u64,
+}
+
+impl ObjectDelta for Add {
+    const NAME: &'static str = "test.add";
+
+    fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
+        add(object, self.amount, 1)
+    }
+}
+
+/// Takes an addition back.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Subtract {
+    pub(crate) amount: u64,
+}
+
+impl ObjectDelta for Subtract {
+    const NAME: &'static str = "test.subtract";
+
+    fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
+        add(object, self.amount.wrapping_neg(), u8::MAX)
+    }
+}
+
+fn add(object: &mut [u8], amount: u64, times: u8) -> Result<(), Refused> {
+    let Some((number, [count, ..])) = object.split_first_chunk_mut() else {
+        return Err(Refused::new("the object is no number with a count"));
+    };
+    *number = u64::from_le_bytes(*number).wrapping_add(amount).to_le_bytes();
+    *count = count.wrapping_add(times);
+    Ok(())
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::new()
+        .with(cedrat_structures::register)
+        .with(cedrat_objects::register)
+        .with(register_delta::<Add>)
+        .with(register_delta::<Subtract>)
+}
+
+/// A store on a simulated disk, with a collection.
+pub(crate) struct Place {
+    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) store: Store,
+    pub(crate) objects: Objects,
+    pub(crate) options: Options,
+}
+
+pub(crate) fn place_with(options: Options, of_store: cedrat_txn::Options) -> Place {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_on(&disk, of_store);
+    let objects = Objects::create(&store, "objects", options).unwrap();
+    Place { disk, store, objects, options }
+}
+
+pub(crate) fn place(undo: UndoPolicy) -> Place {
+    place_with(Options { undo, ..Options::default() }, cedrat_txn::Options::simulated())
+}
+
+pub(crate) fn open_on(disk: &Arc<SimDisk>, options: cedrat_txn::Options) -> Store {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, registry()).unwrap()
+}
+
+impl Place {
+    /// A transaction as the policy wants it.
+    pub(crate) fn begin(&self) -> Txn {
+        match self.options.undo {
+            UndoPolicy::Relaxed => self.store.begin_with(TxnOptions::default().without_atomicity()),
+            _ => self.store.begin(),
+        }
+    }
+
+    /// Does something in a transaction of its own.
+    pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn) -> Result<T>) -> T {
+        let mut txn = self.begin();
+        let value = work(&mut txn).unwrap();
+        txn.commit(cedrat_txn::Commit::Sync).unwrap();
+        value
+    }
+
+    pub(crate) fn insert(&self, bytes: &[u8]) -> ObjectId {
+        self.transact(|txn| self.objects.insert(txn, bytes))
+    }
+
+    pub(crate) fn get(&self, id: ObjectId) -> Option<Vec<u8>> {
+        get(&self.store, &self.objects, id)
+    }
+
+    /// The store as the next opening finds it, if all that was not durable is lost.
+    pub(crate) fn crashed(&self) -> Place {
+        let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
+        let of_store = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+        let store = open_on(&disk, of_store);
+        let objects = Objects::open(&store, "objects", self.options).unwrap();
+        Place { disk, store, objects, options: self.options }
+    }
+
+    pub(crate) fn check(&self) {
+        self.objects.check(&self.store.begin()).unwrap().expect_sound();
+        self.store.check().unwrap();
+    }
+}
+
+pub(crate) fn get(store: &Store, objects: &Objects, id: ObjectId) -> Option<Vec<u8>> {
+    match objects.read(&mut store.begin(), id, <[u8]>::to_vec) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if is_absent(&error) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub(crate) fn is_absent(error: &Error) -> bool {
+    matches!(ObjectError::of(error), Some(ObjectError::NoSuchObject { .. }))
+}
+
+/// A number with a count, and a name behind it.
+pub(crate) fn number(value: u64, count: u8, name: &str) -> Vec<u8> {
+    [&value.to_le_bytes()[..], &[count], name.as_bytes()].concat()
+}

@@ -1,0 +1,135 @@
+//! Objects under several threads. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the interleavings.
+
+mod common;
+
+use cedrat_media::SimDisk;
+use cedrat_objects::{ObjectId, Objects, Options, UndoPolicy};
+use cedrat_sync::{Arc, explore, thread};
+use cedrat_txn::{Error, Result, Store, Txn};
+use common::{get, number, open_on};
+
+const SCHEDULES: usize = 60;
+const START: u64 = 1000;
+
+/// Some numbers, of which threads move amounts from one to another.
+struct Bank {
+    disk: Arc<SimDisk>,
+    store: Store,
+    objects: Objects,
+    accounts: Vec<ObjectId>,
+}
+
+fn bank(options: Options, accounts: u64) -> Bank {
+    let disk = Arc::new(SimDisk::new());
+    let of_store = cedrat_txn::Options { partitions: 2, ..cedrat_txn::Options::simulated() };
+    let store = open_on(&disk, of_store);
+    let objects = Objects::create(&store, "bank", options).unwrap();
+    let insert = |txn: &mut Txn| -> Result<Vec<ObjectId>> {
+        (0..accounts).map(|_| objects.insert(txn, &number(START, 0, "account"))).collect()
+    };
+    let accounts = store.transact(insert).unwrap();
+    Bank { disk, store, objects, accounts }
+}
+
+fn amount(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("an account has eight bytes"))
+}
+
+/// Takes from one and gives to another. Those who meet in opposite orders are a deadlock: one is run again.
+fn transfer(store: &Store, objects: &Objects, from: ObjectId, to: ObjectId, by: u64, gives_up: bool) {
+    let done = store.transact(|txn| {
+        let has = objects.read(txn, from, amount)?;
+        objects.put(txn, from, &number(has - by, 0, &"paid ".repeat((has % 7) as usize)))?;
+        let has = objects.read(txn, to, amount)?;
+        objects.put(txn, to, &number(has + by, 0, "received"))?;
+        if gives_up { Err(Error::user("second thoughts")) } else { Ok(()) }
+    });
+    assert_eq!(done.is_err(), gives_up, "{done:?}");
+}
+
+fn sum(store: &Store, objects: &Objects, accounts: &[ObjectId]) -> u64 {
+    accounts.iter().map(|&id| amount(&get(store, objects, id).expect("an account"))).sum()
+}
+
+/// Transfers, flushes, evictions and checkpoints at once; then the power fails.
+fn transfers_keep_the_sum(options: Options, seed: u64) {
+    explore(seed, SCHEDULES, move || {
+        let bank = bank(options, 4);
+        let threads: Vec<_> = (0..2_u64)
+            .map(|own| {
+                let (store, objects, accounts) = (bank.store.clone(), bank.objects.clone(), bank.accounts.clone());
+                thread::spawn(move || {
+                    for turn in 0..4_u64 {
+                        let (from, to) = ((own + turn) as usize % 4, (own * 3 + turn * 2 + 1) as usize % 4);
+                        if from != to {
+                            transfer(&store, &objects, accounts[from], accounts[to], 1 + turn, turn == 2);
+                        }
+                        objects.flush(&store, accounts[turn as usize]).unwrap();
+                    }
+                })
+            })
+            .collect();
+        bank.store.checkpoint().unwrap();
+        bank.objects.flush_all(&bank.store).unwrap();
+        bank.store.checkpoint().unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(sum(&bank.store, &bank.objects, &bank.accounts), 4 * START);
+        let Bank { disk, store, objects, accounts } = bank;
+        let crashed = Arc::new(disk.journal().crash(disk.journal_len(), cedrat_media::Loss::Everything));
+        let recovered = open_on(&crashed, cedrat_txn::Options { partitions: 2, ..cedrat_txn::Options::simulated() });
+        let found = Objects::open(&recovered, "bank", options).unwrap();
+        for &id in &accounts {
+            assert_eq!(get(&recovered, &found, id), get(&store, &objects, id));
+        }
+        found.check(&recovered.begin()).unwrap().expect_sound();
+    });
+}
+
+#[test]
+fn transfers_keep_the_sum_where_nothing_is_flushed_early() {
+    transfers_keep_the_sum(Options::default(), 21);
+}
+
+/// E19.9: with room for some of four.
+#[test]
+fn transfers_keep_the_sum_in_a_cache_that_is_too_small() {
+    transfers_keep_the_sum(Options { cache_bytes: 3_000, undo: UndoPolicy::Inverses }, 22);
+}
+
+/// E19.10, E19.11: objects come and go in several threads, and sweeps meanwhile.
+#[test]
+fn objects_come_and_go() {
+    explore(23, SCHEDULES, || {
+        let bank = bank(Options::default(), 2);
+        let threads: Vec<_> = (0..2_u64)
+            .map(|own| {
+                let (store, objects) = (bank.store.clone(), bank.objects.clone());
+                thread::spawn(move || {
+                    let mut mine = Vec::new();
+                    for turn in 0..4_u64 {
+                        let bytes = number(own * 10 + turn, 0, &"x".repeat(1200));
+                        mine.push((store.transact(|txn| objects.insert(txn, &bytes)).unwrap(), bytes));
+                        if turn % 2 == 1 {
+                            let (id, _) = mine.remove(0);
+                            store.transact(|txn| objects.remove(txn, id)).unwrap();
+                        }
+                        if turn == 2 {
+                            objects.sweep(&store).unwrap();
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        let mut all: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        all.extend(bank.accounts.iter().map(|&id| (id, number(START, 0, "account"))));
+        for (id, bytes) in &all {
+            assert_eq!(get(&bank.store, &bank.objects, *id).as_ref(), Some(bytes));
+        }
+        let mut txn = bank.store.begin();
+        let mut ids: Vec<_> = all.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        assert_eq!(bank.objects.ids(&mut txn).unwrap(), ids);
+        bank.objects.check(&txn).unwrap().expect_sound();
+    });
+}
