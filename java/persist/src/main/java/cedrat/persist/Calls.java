@@ -15,6 +15,7 @@ final class Calls {
     private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(ConstantDescs.CD_void);
     private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
     private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
+    private static final MethodTypeDesc ONE_STRING = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
     private static final MethodTypeDesc CALL =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String);
     private static final MethodTypeDesc INHERITED =
@@ -69,6 +70,16 @@ final class Calls {
     /// … receiver, method, argument → …
     static void beforeInherited(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "beforeInherited", INHERITED);
+    }
+
+    /// … → …
+    static void beforeStatic(CodeBuilder builder, String method) {
+        builder.loadConstant(method).invokestatic(BARRIER, "beforeStatic", ONE_STRING);
+    }
+
+    /// … handle, base → …
+    static void beforeHandle(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeHandle", TWO_OBJECTS);
     }
 
     /// … field, receiver → …

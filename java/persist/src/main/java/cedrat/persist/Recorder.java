@@ -3,9 +3,12 @@ package cedrat.persist;
 import cedrat.persist.JavaBase.Treatment;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Handler;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.nio.Buffer;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -471,6 +474,42 @@ final class Recorder implements Handler {
             keepWhole(context, object);
         } else if (treatment == Treatment.REFUSED && context.innermost != null) {
             refuse(context, object);
+        }
+    }
+
+    @Override
+    public void beforeStatic(String method) {
+        Context context = contexts.get();
+        if (context.innermost != null && !context.isRecording && context.suspended == 0) {
+            throw new UnsupportedOperationException(
+                    "a rollback could not undo " + method + ": call it outside of transactions");
+        }
+    }
+
+    @Override
+    public void beforeHandle(Object handle, Object base) {
+        Context context = contexts.get();
+        if (handle instanceof VarHandle one && isStatic(context, one)) {
+            if (storing(context, handle) != null) {
+                throw new UnsupportedOperationException("a rollback could not undo what is stored to a static field by "
+                        + "a VarHandle: name the field, or store outside of transactions");
+            }
+        } else if (base instanceof Buffer
+                || base instanceof MemorySegment
+                || base != null && base.getClass().isArray()) {
+            beforeArgument(base);
+        } else if (base != null) {
+            beforeFields(base);
+        }
+    }
+
+    private static boolean isStatic(Context context, VarHandle handle) {
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            return handle.coordinateTypes().isEmpty();
+        } finally {
+            context.isRecording = wasRecording;
         }
     }
 

@@ -183,6 +183,9 @@ final class StoreWeaver implements CodeTransform {
             builder.invokestatic(WovenMethods.REPLACEMENT, name, call.typeSymbol());
             return;
         }
+        if (isApplication && call.opcode() == Opcode.INVOKESTATIC && StaticState.isChanged(owner, name)) {
+            Calls.beforeStatic(builder, owner.replace('/', '.') + "." + name);
+        }
         prepare(builder, call, owner, name);
         builder.with(call);
         boolean makesObject = isApplication
@@ -240,9 +243,26 @@ final class StoreWeaver implements CodeTransform {
                 spill.loadAll(builder);
                 return;
             }
+            if (WovenMethods.storesByHandle(owner, name)) {
+                prepareHandle(builder, call.typeSymbol());
+                return;
+            }
             prepareReceiver(builder, call, owner, name);
         }
         prepareArguments(builder, call, owner, name);
+    }
+
+    /// A handle's first argument is what the variable belongs to, unless that is a class.
+    private void prepareHandle(CodeBuilder builder, MethodTypeDesc descriptor) {
+        spill.store(builder, descriptor);
+        builder.dup();
+        if (descriptor.parameterCount() > 0 && !descriptor.parameterType(0).isPrimitive()) {
+            spill.load(builder, 0);
+        } else {
+            builder.aconst_null();
+        }
+        Calls.beforeHandle(builder);
+        spill.loadAll(builder);
     }
 
     private void prepareReceiver(CodeBuilder builder, InvokeInstruction call, String owner, String name) {

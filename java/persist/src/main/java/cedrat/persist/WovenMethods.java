@@ -94,6 +94,23 @@ final class WovenMethods {
         return name.startsWith("set") && !name.equals("setAccessible");
     }
 
+    /// Whether a method stores to a variable of its first argument.
+    static boolean storesByHandle(String owner, String name) {
+        boolean isHandle = owner.equals("java/lang/invoke/VarHandle")
+                || owner.startsWith("java/util/concurrent/atomic/Atomic") && owner.endsWith("FieldUpdater");
+        return isHandle
+                && switch (name) {
+                    case "get", "getAcquire", "getOpaque", "getVolatile" -> false;
+                    default ->
+                        name.startsWith("get")
+                                || name.startsWith("set")
+                                || name.startsWith("compareAnd")
+                                || name.startsWith("weakCompareAnd")
+                                || name.endsWith("AndGet")
+                                || name.equals("lazySet");
+                };
+    }
+
     /// Whether a parameter's type may be that of an object that code without barriers changes.
     static boolean isChangedUnseen(String descriptor) {
         return switch (descriptor) {

@@ -62,8 +62,17 @@ final class JavaBaseTypes {
             "java/lang/Class");
 
     /// What they change is in no field of theirs.
-    private static final Set<String> STATE_ELSEWHERE =
-            Set.of("java/lang/ThreadLocal", "java/lang/InheritableThreadLocal", "java/lang/Runtime");
+    private static final Set<String> STATE_ELSEWHERE = Set.of(
+            "java/lang/InheritableThreadLocal",
+            "java/lang/Runtime",
+            "java/lang/ThreadLocal",
+            "java/lang/invoke/VarHandle",
+            "java/util/concurrent/atomic/AtomicIntegerFieldUpdater",
+            "java/util/concurrent/atomic/AtomicLongFieldUpdater",
+            "java/util/concurrent/atomic/AtomicReferenceFieldUpdater");
+
+    private static final String STATIC_CHANGE =
+            "(add|clear|delete|disable|enable|insert|invalidate|put|register|remove|reset|set|unregister)([A-Z].*)?";
 
     private final Map<String, Shape> shapes = new HashMap<>();
     private final Set<String> exported = new HashSet<>();
@@ -184,6 +193,23 @@ final class JavaBaseTypes {
         return found;
     }
 
+    /// The public static methods whose names begin as those that change something do, by the internal names
+    /// of their classes.
+    Map<String, Set<String>> staticChanges() {
+        Map<String, Set<String>> found = new TreeMap<>();
+        for (Shape shape : shapes.values()) {
+            if (!isPublic(shape)) {
+                continue;
+            }
+            for (Method method : load(shape.name.replace('/', '.')).getMethods()) {
+                if (Modifier.isStatic(method.getModifiers()) && method.getName().matches(STATIC_CHANGE)) {
+                    found.computeIfAbsent(shape.name, name -> new TreeSet<>()).add(method.getName());
+                }
+            }
+        }
+        return found;
+    }
+
     private static boolean isWoven(Shape shape) {
         String outermost = shape.name.replaceFirst("[$].*", "");
         return outermost.matches("java/util/[^/]+") && decide(load(outermost.replace('/', '.'))) == WOVEN;
@@ -216,6 +242,7 @@ final class JavaBaseTypes {
     private static final String WAITING = "waiting and waking, as by monitors";
     private static final String CHANCE = "no program can have its numbers twice";
     private static final String OUTSIDE = "outside of the program's memory";
+    private static final String BY_HANDLE = "what it stores to is kept before the call";
     private static final String MAKER = "makes objects, and stays as it is";
     private static final String CALLED = "code that is called; what it changes has its own type";
 
@@ -252,9 +279,11 @@ final class JavaBaseTypes {
             case "java.util" -> ofUtil(type.getName().substring("java.util.".length()));
             case "java.math", "java.lang.constant" -> harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.lang.invoke" ->
-                type.getSimpleName().matches("MutableCallSite|VolatileCallSite|SwitchPoint")
-                        ? REFUSED
-                        : harmless(OF_CODE);
+                switch (type.getSimpleName()) {
+                    case "MutableCallSite", "SwitchPoint", "VolatileCallSite" -> REFUSED;
+                    case "VarHandle" -> harmless(BY_HANDLE);
+                    default -> harmless(OF_CODE);
+                };
             case "java.lang.reflect", "java.lang.module" -> harmless(OF_CODE);
             case "java.time", "java.time.chrono", "java.time.format", "java.time.zone", "java.time.temporal" ->
                 harmless(IMMUTABLE_BUT_FOR_CACHES);
@@ -277,6 +306,8 @@ final class JavaBaseTypes {
                 type.getSimpleName().equals("Matcher") ? SAVED : harmless(IMMUTABLE_BUT_FOR_CACHES);
             case "java.util.concurrent.locks" -> harmless(WAITING);
             case "java.util.concurrent" -> ofConcurrent(type.getSimpleName());
+            case "java.util.concurrent.atomic" ->
+                type.getSimpleName().endsWith("FieldUpdater") ? harmless(BY_HANDLE) : REFUSED;
             case "java.security" -> ofSecurity(type.getSimpleName());
             case "java.security.cert" ->
                 type.getSimpleName().matches("CertPath|CertPathRep|Certificate|CertificateRep|X509CRL|X509Certificate")

@@ -136,6 +136,20 @@ public final class Barrier {
         }
     }
 
+    /// Before a call of a static method that changes static state of the JDK.
+    public static void beforeStatic(String method) {
+        if (live != 0) {
+            handler.beforeStatic(method);
+        }
+    }
+
+    /// Before a store by a handle to a variable of `base`.
+    public static void beforeHandle(Object handle, Object base) {
+        if (live != 0) {
+            handler.beforeHandle(handle, base);
+        }
+    }
+
     /// Before a store by [java.lang.reflect.Field].
     public static void beforeReflection(Object field, Object receiver) {
         if (live != 0) {

@@ -52,6 +52,19 @@ public interface Handler {
     /// @param method as of [#beforeCall]
     void beforeInherited(Object receiver, String method, Object argument);
 
+    /// Static state of the JDK is about to be changed.
+    ///
+    /// @param method its class and name
+    /// @throws UnsupportedOperationException in a transaction
+    void beforeStatic(String method);
+
+    /// A variable is about to be written by a [java.lang.invoke.VarHandle], or by an updater of
+    /// `java.util.concurrent.atomic`. What it belongs to is kept as a whole.
+    ///
+    /// @param base the object or array, or null
+    /// @throws UnsupportedOperationException in a transaction, if the variable is a static field
+    void beforeHandle(Object handle, Object base);
+
     /// A field is about to be written by reflection.
     ///
     /// @param field    a [java.lang.reflect.Field]

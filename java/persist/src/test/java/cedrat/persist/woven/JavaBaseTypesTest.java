@@ -78,6 +78,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
@@ -431,10 +432,27 @@ class JavaBaseTypesTest {
         assertFalse(one.hasNext());
     }
 
+    @Test
+    void anIteratorThatItsQueueKnowsOfStays() {
+        var queue = new ArrayBlockingQueue<>(3, true, List.of(1, 2));
+        Iterator<Integer> numbers = queue.iterator();
+        try (var transaction = Transaction.begin()) {
+            assertEquals(1, numbers.next());
+            assertEquals(2, numbers.next());
+            assertFalse(numbers.hasNext());
+            transaction.rollback();
+        }
+        assertFalse(numbers.hasNext());
+        queue.add(3);
+        assertEquals(List.of(1, 2, 3), List.copyOf(queue));
+    }
+
     /// What a transaction reads by an iterator is not written by its rollback.
     @Test
     void aCollectionStaysWhenItsIteratorGoesBack() {
-        var map = new ConcurrentHashMap<>(Map.of(1, "one", 2, "two"));
+        // With room for more, so that its table stays.
+        var map = new ConcurrentHashMap<Integer, String>(64);
+        map.putAll(Map.of(1, "one", 2, "two"));
         Iterator<Integer> keys = map.keySet().iterator();
         try (var transaction = Transaction.begin()) {
             keys.next();
@@ -477,8 +495,7 @@ class JavaBaseTypesTest {
 
     private static void isRefused(String named, Executable change) {
         try (var transaction = Transaction.begin()) {
-            var refused = assertThrows(UnsupportedOperationException.class, change, named);
-            assertTrue(refused.getMessage().contains(named), refused.getMessage());
+            assertRefused(named, change);
             transaction.rollback();
         }
     }
@@ -580,12 +597,17 @@ class JavaBaseTypesTest {
         public long nextLong() {
             return 7;
         }
+
+        void fill(byte[] bytes) {
+            nextBytes(bytes);
+        }
     }
 
     @Test
     void whatInheritedMethodsWriteToIsRestored() throws IOException {
         Ones ones = new Ones();
         byte[] bytes = new byte[3];
+        byte[] others = new byte[2];
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         Sevens sevens = new Sevens();
         Heard heard = new Heard();
@@ -604,11 +626,14 @@ class JavaBaseTypesTest {
         try (var transaction = Transaction.begin()) {
             sevens.nextBytes(bytes);
             assertArrayEquals(new byte[] {7, 0, 0}, bytes);
+            sevens.fill(others);
+            assertArrayEquals(new byte[] {7, 0}, others);
             heard.toArray(texts);
             assertEquals("text", texts[0]);
             transaction.rollback();
         }
         assertArrayEquals(new byte[3], bytes);
+        assertArrayEquals(new byte[2], others);
         assertEquals(null, texts[0]);
     }
 
@@ -643,6 +668,24 @@ class JavaBaseTypesTest {
         public boolean awaitTermination(long timeout, TimeUnit unit) {
             return false;
         }
+    }
+
+    @Test
+    void staticStateOfTheJdkStays() {
+        Consumer<String> clearing = System::clearProperty;
+        System.setProperty("cedrat.test", "before");
+        try (var transaction = Transaction.begin()) {
+            assertRefused("java.lang.System.setProperty", () -> System.setProperty("cedrat.test", "within"));
+            assertRefused("java.lang.System.clearProperty", () -> clearing.accept("cedrat.test"));
+            assertRefused("java.util.Locale.setDefault", () -> Locale.setDefault(Locale.ROOT));
+            transaction.commit();
+        }
+        assertEquals("before", System.clearProperty("cedrat.test"));
+    }
+
+    private static void assertRefused(String named, Executable change) {
+        var refused = assertThrows(UnsupportedOperationException.class, change, named);
+        assertTrue(refused.getMessage().contains(named), refused.getMessage());
     }
 
     @Test

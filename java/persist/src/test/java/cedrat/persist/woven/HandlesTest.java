@@ -1,0 +1,113 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Transaction;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
+import java.util.concurrent.atomic.AtomicLongFieldUpdater;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+
+/// J5: what is stored by handles of variables.
+class HandlesTest {
+    private static class Cell {
+        volatile int number;
+        volatile long big;
+        volatile String text = "first";
+        private int counted;
+    }
+
+    private static int shared;
+
+    private static final VarHandle NUMBER;
+    private static final VarHandle COUNTED;
+    private static final VarHandle SHARED;
+
+    static {
+        try {
+            MethodHandles.Lookup lookup = MethodHandles.lookup();
+            NUMBER = lookup.findVarHandle(Cell.class, "number", int.class);
+            COUNTED = lookup.findVarHandle(Cell.class, "counted", int.class);
+            SHARED = lookup.findStaticVarHandle(HandlesTest.class, "shared", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    private static final VarHandle ELEMENT = MethodHandles.arrayElementVarHandle(String[].class);
+    private static final VarHandle INT_OF_BYTES =
+            MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle INT_OF_BUFFER =
+            MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+
+    @Test
+    void whatHandlesStoreIsRestored() {
+        Cell cell = new Cell();
+        String[] texts = {"one"};
+        byte[] bytes = new byte[8];
+        ByteBuffer buffer = ByteBuffer.allocate(8);
+        try (var transaction = Transaction.begin()) {
+            cell.number = 5;
+            NUMBER.set(cell, 1);
+            assertTrue(NUMBER.compareAndSet(cell, 1, 2));
+            assertEquals(2, (int) NUMBER.getAndAdd(cell, 1));
+            COUNTED.setRelease(cell, 7);
+            assertEquals("one", (String) ELEMENT.getAndSet(texts, 0, "two"));
+            INT_OF_BYTES.set(bytes, 1, 9);
+            INT_OF_BUFFER.set(buffer, 2, 9);
+            try (var inner = Transaction.begin()) {
+                NUMBER.set(cell, 8);
+                inner.rollback();
+            }
+            assertEquals(3, cell.number);
+            transaction.rollback();
+        }
+        assertEquals(0, cell.number);
+        assertEquals(0, cell.counted);
+        assertEquals("one", texts[0]);
+        assertArrayEquals(new byte[8], bytes);
+        assertArrayEquals(new byte[8], buffer.array());
+    }
+
+    @Test
+    void whatUpdatersStoreIsRestored() {
+        Cell cell = new Cell();
+        var numbers = AtomicIntegerFieldUpdater.newUpdater(Cell.class, "number");
+        var bigs = AtomicLongFieldUpdater.newUpdater(Cell.class, "big");
+        var texts = AtomicReferenceFieldUpdater.newUpdater(Cell.class, String.class, "text");
+        Function<Cell, Integer> counting = numbers::incrementAndGet;
+        Cell another = new Cell();
+        try (var transaction = Transaction.begin()) {
+            numbers.incrementAndGet(cell);
+            bigs.accumulateAndGet(cell, 3, Long::sum);
+            texts.lazySet(cell, "second");
+            counting.apply(another);
+            transaction.rollback();
+        }
+        assertEquals(List.of(0, 0L, "first"), List.of(cell.number, cell.big, cell.text));
+        assertEquals(0, another.number);
+    }
+
+    @Test
+    void aHandleOfAStaticFieldIsRefused() {
+        try (var transaction = Transaction.begin()) {
+            var refused = assertThrows(UnsupportedOperationException.class, () -> SHARED.set(1));
+            assertTrue(refused.getMessage().contains("static field"), refused.getMessage());
+            assertEquals(0, (int) SHARED.get());
+            Cell made = new Cell();
+            NUMBER.set(made, 1);
+            transaction.commit();
+        }
+        SHARED.set(2);
+        assertEquals(2, shared);
+    }
+}
