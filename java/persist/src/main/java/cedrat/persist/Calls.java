@@ -15,6 +15,8 @@ final class Calls {
     private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(ConstantDescs.CD_void);
     private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
     private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
+    private static final MethodTypeDesc THREE_OBJECTS =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT, OBJECT);
     private static final MethodTypeDesc ONE_STRING = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
     private static final MethodTypeDesc CALL =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String);
@@ -80,6 +82,11 @@ final class Calls {
     /// … handle, base → …
     static void beforeHandle(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "beforeHandle", TWO_OBJECTS);
+    }
+
+    /// … method, receiver, arguments → …
+    static void beforeInvoke(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeInvoke", THREE_OBJECTS);
     }
 
     /// … field, receiver → …

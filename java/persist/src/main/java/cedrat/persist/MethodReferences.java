@@ -118,12 +118,11 @@ final class MethodReferences {
         return switch (handle.kind()) {
             case STATIC, INTERFACE_STATIC ->
                 internalName.equals("java/lang/System") && name.equals("arraycopy")
-                        || StaticState.isChanged(internalName, name)
                         || WovenMethods.mayChangeArguments(internalName, name, true);
             case VIRTUAL, INTERFACE_VIRTUAL ->
                 JavaBase.changesReceiver(internalName, name)
                         || WovenMethods.mayInherit(internalName, name)
-                        || WovenMethods.storesByHandle(internalName, name)
+                        || WovenMethods.isReflectiveCall(internalName, name)
                         || WovenMethods.mayChangeArguments(internalName, name, true)
                         || internalName.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name);
             case CONSTRUCTOR -> WovenMethods.isRememberedAsMade(internalName);

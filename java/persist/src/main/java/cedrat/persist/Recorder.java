@@ -7,6 +7,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.Buffer;
 import java.util.Objects;
@@ -579,6 +580,30 @@ final class Recorder implements Handler {
             for (Object element : elements) {
                 keepPart(transaction, whole, element);
             }
+        }
+    }
+
+    @Override
+    public void beforeInvoke(Object method, Object receiver, Object arguments) {
+        Context context = contexts.get();
+        if (!(method instanceof Method called) || context.isRecording || context.suspended != 0) {
+            return;
+        }
+        ReflectiveCall call;
+        context.isRecording = true;
+        try {
+            call = new ReflectiveCall(called, arguments);
+        } finally {
+            context.isRecording = false;
+        }
+        if (call.changesStatics()) {
+            beforeStatic(call.shownName());
+        }
+        if (call.changesReceiver()) {
+            beforeCall(receiver, call.method());
+        }
+        for (Object argument : call.changed()) {
+            beforeArgument(argument);
         }
     }
 

@@ -17,7 +17,6 @@ import java.lang.classfile.instruction.NewMultiArrayInstruction;
 import java.lang.classfile.instruction.NewObjectInstruction;
 import java.lang.classfile.instruction.NewPrimitiveArrayInstruction;
 import java.lang.classfile.instruction.NewReferenceArrayInstruction;
-import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.AccessFlag;
@@ -243,6 +242,15 @@ final class StoreWeaver implements CodeTransform {
                 spill.loadAll(builder);
                 return;
             }
+            if (WovenMethods.isReflectiveCall(owner, name)) {
+                spill.store(builder, call.typeSymbol());
+                builder.dup();
+                spill.load(builder, 0);
+                spill.load(builder, 1);
+                Calls.beforeInvoke(builder);
+                spill.loadAll(builder);
+                return;
+            }
             if (WovenMethods.storesByHandle(owner, name)) {
                 prepareHandle(builder, call.typeSymbol());
                 return;
@@ -283,7 +291,7 @@ final class StoreWeaver implements CodeTransform {
             Calls.beforeCall(builder, called);
         }
         for (int i = 0; changesArguments && i < descriptor.parameterCount(); i++) {
-            if (isChanged(descriptor.parameterType(i), owner)) {
+            if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 builder.dup().loadConstant(called);
                 spill.load(builder, i);
                 Calls.beforeInherited(builder);
@@ -308,7 +316,7 @@ final class StoreWeaver implements CodeTransform {
         }
         spill.store(builder, descriptor);
         for (int i = 0; i < descriptor.parameterCount(); i++) {
-            if (isChanged(descriptor.parameterType(i), owner)) {
+            if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 spill.load(builder, i);
                 Calls.beforeArgument(builder);
             }
@@ -318,20 +326,11 @@ final class StoreWeaver implements CodeTransform {
 
     private static boolean changesAny(MethodTypeDesc descriptor, String owner) {
         for (int i = 0; i < descriptor.parameterCount(); i++) {
-            if (isChanged(descriptor.parameterType(i), owner)) {
+            if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 return true;
             }
         }
         return false;
-    }
-
-    /// Whether a parameter may be something that is kept. Arrays that are passed to `java.lang.reflect.Array`
-    /// and `MemorySegment.copy` are objects.
-    private static boolean isChanged(ClassDesc parameter, String owner) {
-        return parameter.isArray()
-                || WovenMethods.isChangedUnseen(parameter.descriptorString())
-                || parameter.equals(ConstantDescs.CD_Object)
-                        && (owner.equals("java/lang/reflect/Array") || owner.equals("java/lang/foreign/MemorySegment"));
     }
 
     /// Takes the arguments of a call off the stack and puts them back, by locals of their own.

@@ -111,8 +111,22 @@ final class WovenMethods {
                 };
     }
 
+    /// Whether a method calls another one, by [java.lang.reflect.Method].
+    static boolean isReflectiveCall(String owner, String name) {
+        return owner.equals("java/lang/reflect/Method") && name.equals("invoke");
+    }
+
+    /// Whether a parameter of a method may be something that is kept. Arrays that are passed to
+    /// `java.lang.reflect.Array` and `MemorySegment.copy` are objects.
+    static boolean isChanged(String descriptor, String owner) {
+        return descriptor.startsWith("[")
+                || isChangedUnseen(descriptor)
+                || descriptor.equals("Ljava/lang/Object;")
+                        && (owner.equals("java/lang/reflect/Array") || owner.equals("java/lang/foreign/MemorySegment"));
+    }
+
     /// Whether a parameter's type may be that of an object that code without barriers changes.
-    static boolean isChangedUnseen(String descriptor) {
+    private static boolean isChangedUnseen(String descriptor) {
         return switch (descriptor) {
             // Whoever gets one of these reads it.
             case "Ljava/util/Date;", "Ljava/util/TimeZone;", "Ljava/lang/Thread;" -> false;

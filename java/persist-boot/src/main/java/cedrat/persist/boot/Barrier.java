@@ -150,6 +150,13 @@ public final class Barrier {
         }
     }
 
+    /// Before a call by [java.lang.reflect.Method].
+    public static void beforeInvoke(Object method, Object receiver, Object arguments) {
+        if (live != 0) {
+            handler.beforeInvoke(method, receiver, arguments);
+        }
+    }
+
     /// Before a store by [java.lang.reflect.Field].
     public static void beforeReflection(Object field, Object receiver) {
         if (live != 0) {

@@ -65,6 +65,12 @@ public interface Handler {
     /// @throws UnsupportedOperationException in a transaction, if the variable is a static field
     void beforeHandle(Object handle, Object base);
 
+    /// A method is about to be called by reflection, of which what is called otherwise is said above.
+    ///
+    /// @param method    a [java.lang.reflect.Method]
+    /// @param arguments an array, or null
+    void beforeInvoke(Object method, Object receiver, Object arguments);
+
     /// A field is about to be written by reflection.
     ///
     /// @param field    a [java.lang.reflect.Field]

@@ -24,6 +24,7 @@ import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.reflect.Method;
 import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
@@ -81,6 +82,7 @@ import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.random.RandomGenerator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -612,6 +614,8 @@ class JavaBaseTypesTest {
         Sevens sevens = new Sevens();
         Heard heard = new Heard();
         String[] texts = new String[1];
+        String[] more = new String[1];
+        UnaryOperator<String[]> toArray = heard::toArray;
         heard.offerAnyhow("text");
         try (var transaction = Transaction.begin()) {
             assertEquals(3, ones.read(bytes));
@@ -630,11 +634,14 @@ class JavaBaseTypesTest {
             assertArrayEquals(new byte[] {7, 0}, others);
             heard.toArray(texts);
             assertEquals("text", texts[0]);
+            toArray.apply(more);
+            assertEquals("text", more[0]);
             transaction.rollback();
         }
         assertArrayEquals(new byte[3], bytes);
         assertArrayEquals(new byte[2], others);
         assertEquals(null, texts[0]);
+        assertEquals(null, more[0]);
     }
 
     /// Hands work to itself.
@@ -668,6 +675,41 @@ class JavaBaseTypesTest {
         public boolean awaitTermination(long timeout, TimeUnit unit) {
             return false;
         }
+    }
+
+    private interface Invocation {
+        Object invoke(Object receiver, Object... arguments) throws ReflectiveOperationException;
+    }
+
+    @Test
+    void reflectionDoesAsCallsDo() throws ReflectiveOperationException {
+        StringBuilder text = new StringBuilder("text");
+        int[] numbers = {3, 1, 2};
+        int[] copied = new int[3];
+        List<String> list = new ArrayList<>();
+        AtomicInteger number = new AtomicInteger();
+        Invocation append = StringBuilder.class.getMethod("append", int.class)::invoke;
+        Method sort = Arrays.class.getMethod("sort", int[].class);
+        Method copy = System.class.getMethod("arraycopy", Object.class, int.class, Object.class, int.class, int.class);
+        Method increment = AtomicInteger.class.getMethod("incrementAndGet");
+        Method setDefault = Locale.class.getMethod("setDefault", Locale.class);
+        try (var transaction = Transaction.begin()) {
+            append.invoke(text, 1);
+            sort.invoke(null, numbers);
+            copy.invoke(null, numbers, 0, copied, 0, 3);
+            List.class.getMethod("add", Object.class).invoke(list, "element");
+            assertEquals("text1", text.toString());
+            assertArrayEquals(new int[] {1, 2, 3}, copied);
+            assertRefused("AtomicInteger", () -> increment.invoke(number));
+            assertRefused("java.util.Locale.setDefault", () -> setDefault.invoke(null, Locale.ROOT));
+            assertThrows(IllegalArgumentException.class, () -> sort.invoke(null));
+            transaction.rollback();
+        }
+        assertEquals("text", text.toString());
+        assertArrayEquals(new int[] {3, 1, 2}, numbers);
+        assertArrayEquals(new int[3], copied);
+        assertEquals(List.of(), list);
+        assertEquals(0, number.get());
     }
 
     @Test
