@@ -1,0 +1,126 @@
+package cedrat.persist.javac;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.Stream;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// What the plugin leaves as javac does it.
+class UnchangedTest {
+    @TempDir
+    Path folder;
+
+    /// A program that has `transaction`, `commit` and `rollback` for names: the library itself.
+    @Test
+    void classesWithoutTheStatementAreTheSame() throws Exception {
+        List<Path> sources;
+        try (Stream<Path> files = Files.walk(Path.of("..", "persist", "src", "main", "java"))) {
+            sources = files.filter(file -> file.toString().endsWith(".java")).toList();
+        }
+        Path without = Files.createDirectory(folder.resolve("without"));
+        Path with = Files.createDirectory(folder.resolve("with"));
+        try (var manager = ToolProvider.getSystemJavaCompiler().getStandardFileManager(null, null, null)) {
+            var files = manager.getJavaFileObjectsFromPaths(sources);
+            assertEquals(List.of(), Compiled.messages(without, files, List.of("-g")));
+            assertEquals(
+                    List.of(),
+                    Compiled.messages(
+                            with, files, List.of("-g", "-processorpath", Compiled.PLUGIN, "-Xplugin:Cedrat")));
+        }
+        assertTrue(Compiled.sameClasses(without, with) > sources.size());
+    }
+
+    /// Each is a mistake of the program's syntax, or in the use of a name, and is told as in any other block.
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "use(1)",
+                "int x = ;",
+                "int x 1;",
+                "if (flag { use(1); }",
+                "for (int i = 0 i < 3; i++) { }",
+                "String s = \"abc;",
+                "else { }",
+                "case 1: use(1);",
+                "try { }",
+                "catch (Exception e) { }",
+                "1 + 1;",
+                "} }",
+                "{ ",
+                "void inner() { }",
+                "x = switch (1) { case 1 -> };",
+                "commit",
+                "commit use(1);",
+                "commit + 1;",
+                "commit: rollback: }",
+                "rollback commit;",
+                "@Override commit;",
+                "final commit;",
+                "if (flag) commit",
+                "if (flag) int commit = 1;",
+                "for (commit; flag; rollback) { }",
+                "Runnable r = () -> commit;",
+                "Runnable r = () -> { commit };",
+                "int x = switch (1) { case 1 -> commit; default -> 2; };",
+                "transaction",
+                "transaction;",
+                "transaction use(1);",
+                "transaction () { }",
+                "transaction (1) { }",
+                "transaction (commit);",
+                "transaction (commit, rollback) { }",
+                "transaction (commit) use(1);",
+                "new transaction { }",
+                "transaction.commit;",
+                "return commit",
+                "throw rollback;",
+                "yield commit;",
+                "break commit;"
+            })
+    void mistakesAreToldAsByJavac(String mistake) {
+        String source = """
+                class Program {
+                    boolean flag;
+                    static void use(Object o) { }
+                    void run() {
+                        use(0);
+                        %s {
+                            use(1);
+                            %s
+                        }
+                        use(2);
+                    }
+                }
+                """;
+        List<String> expected =
+                Compiled.messagesWithoutPlugin(folder, "Program", source.formatted("synchronized (this)", mistake));
+        assertNotEquals(List.of(), expected, mistake);
+        assertEquals(expected, Compiled.messages(folder, "Program", source.formatted("synchronized (this)", mistake)));
+        assertEquals(expected, Compiled.messages(folder, "Program", source.formatted("transaction", mistake)));
+    }
+
+    /// Where it is no statement, it is as wrong as ever.
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "commit;",
+                "void run() { int x = transaction { 1; }; }",
+                "transaction (commit) { }",
+                "int run() { return switch (1) { default -> transaction { } }; }"
+            })
+    void itIsNoDeclarationAndNoExpression(String members) {
+        String source = "class Program {\n" + members + "\n}\n";
+        List<String> expected = Compiled.messagesWithoutPlugin(folder, "Program", source);
+        assertNotEquals(List.of(), expected, members);
+        assertEquals(expected, Compiled.messages(folder, "Program", source));
+    }
+}
