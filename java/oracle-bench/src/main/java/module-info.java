@@ -1,5 +1,6 @@
 /// Figures of the status oracle, beside those of a server that only echoes.
 module cedrat.oracle.bench {
+    requires cedrat.bench.figures;
     requires cedrat.oracle.client;
     requires cedrat.oracle.log;
     requires cedrat.oracle.log.embedded;

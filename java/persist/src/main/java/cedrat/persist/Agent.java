@@ -31,7 +31,7 @@ import java.util.zip.ZipEntry;
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.Agent` in the manifest of an executable
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
-/// not begin in them.
+/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
 public final class Agent {
     private static final String[] BOOT_CLASSES = {"cedrat/persist/boot/Barrier", "cedrat/persist/boot/Handler"};
 

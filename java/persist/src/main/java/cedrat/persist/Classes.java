@@ -1,5 +1,8 @@
 package cedrat.persist;
 
+import java.util.ArrayList;
+import java.util.List;
+
 /// Which classes are woven, and for what.
 final class Classes {
     /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it
@@ -17,18 +20,27 @@ final class Classes {
         "UUID"
     };
 
-    private final String[] excluded;
+    private final List<String> excluded = new ArrayList<>();
+    private final List<String> included = new ArrayList<>();
 
     /// @param argument the agent's, may be null
     /// @throws IllegalArgumentException if it is none that the agent takes
     Classes(String argument) {
         if (argument == null || argument.isEmpty()) {
-            excluded = new String[0];
-        } else if (argument.startsWith("exclude=")) {
-            excluded = argument.substring("exclude=".length()).replace('.', '/').split(":");
-        } else {
-            throw new IllegalArgumentException(
-                    "the agent's argument is `" + argument + "`: say exclude=PACKAGE:PACKAGE…, or nothing");
+            return;
+        }
+        for (String part : argument.split(",")) {
+            int sign = part.indexOf('=');
+            List<String> names =
+                    switch (part.substring(0, Math.max(0, sign))) {
+                        case "exclude" -> excluded;
+                        case "include" -> included;
+                        default ->
+                            throw new IllegalArgumentException("the agent's argument is `" + argument
+                                    + "`: say exclude=PACKAGE:PACKAGE…, include=PACKAGE…, both with a comma between "
+                                    + "them, or nothing");
+                    };
+            names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
         }
     }
 
@@ -39,9 +51,8 @@ final class Classes {
                     ? Weaver.Kind.SUSPENDING
                     : isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
-        return isOwn(internalName) || isOfJdk(internalName) || isExcluded(internalName)
-                ? null
-                : Weaver.Kind.APPLICATION;
+        boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);
+        return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;
     }
 
     /// This package and the one on the boot class path.
@@ -58,12 +69,12 @@ final class Classes {
                 || internalName.startsWith("sun/");
     }
 
-    private boolean isExcluded(String internalName) {
-        for (String prefix : excluded) {
-            if (internalName.startsWith(prefix)
-                    && (internalName.length() == prefix.length()
-                            || internalName.charAt(prefix.length()) == '/'
-                            || internalName.charAt(prefix.length()) == '$')) {
+    private static boolean isIn(List<String> names, String internalName) {
+        for (String name : names) {
+            if (internalName.startsWith(name)
+                    && (internalName.length() == name.length()
+                            || internalName.charAt(name.length()) == '/'
+                            || internalName.charAt(name.length()) == '$')) {
                 return true;
             }
         }

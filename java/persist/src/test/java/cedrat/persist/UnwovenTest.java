@@ -28,7 +28,8 @@ class UnwovenTest {
 
     @Test
     void theAgentSaysWhichArgumentsItTakes() {
-        assertThrows(IllegalArgumentException.class, () -> new Classes("include=a"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("a"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("exclude=a,included=b"));
         Classes classes = new Classes("exclude=org.example:com.example.One");
         ClassLoader loader = UnwovenTest.class.getClassLoader();
         assertEquals(null, classes.kind(loader, "org/example/Two"));
@@ -40,5 +41,15 @@ class UnwovenTest {
         assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/Arrays$ArrayList"));
         assertEquals(null, classes.kind(null, "java/util/Arrays"));
         assertEquals(null, classes.kind(null, "java/util/concurrent/ConcurrentHashMap"));
+        assertEquals(null, classes.kind(loader, "com/sun/tools/javac/code/Type"));
+    }
+
+    @Test
+    void toolsOfTheJdkAreWovenIfTheAgentIsAskedTo() {
+        Classes classes = new Classes("exclude=com.example,include=com.sun.tools.javac");
+        ClassLoader loader = UnwovenTest.class.getClassLoader();
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/sun/tools/javac/code/Type"));
+        assertEquals(null, classes.kind(loader, "com/sun/tools/javap/Main"));
+        assertEquals(null, classes.kind(loader, "com/example/One"));
     }
 }

@@ -1,5 +1,6 @@
 package cedrat.oracle.bench;
 
+import cedrat.bench.figures.Figures;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.ClientThreads;
 import cedrat.oracle.client.OracleException;

@@ -1,5 +1,6 @@
 package cedrat.oracle.bench;
 
+import cedrat.bench.figures.Figures;
 import cedrat.oracle.bench.Child.Program;
 import cedrat.oracle.server.Main;
 import java.io.DataInputStream;
@@ -149,7 +150,7 @@ public final class OracleBench implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        figures = new Figures(json);
+        figures = new Figures("oracle", json);
         try (logs;
                 commitTable) {
             return steadyMinutes == null ? points() : steadiness();

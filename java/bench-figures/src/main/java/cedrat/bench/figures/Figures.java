@@ -1,4 +1,4 @@
-package cedrat.oracle.bench;
+package cedrat.bench.figures;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -8,22 +8,28 @@ import java.util.OptionalDouble;
 import java.util.stream.Collectors;
 
 /// What was measured, and what was to be reached.
-final class Figures {
+///
+/// **Threads:** one at a time.
+public final class Figures {
     /// One number. As JSON, a line that others read.
-    record Figure(String system, Map<String, Object> params, String metric, double value, String unit) {
+    record Figure(String bench, String system, Map<String, Object> params, String metric, double value, String unit) {
         String toJson() {
             String all = params.entrySet().stream()
-                    .map(param -> "\"" + param.getKey() + "\":"
-                            + (param.getValue() instanceof Number ? param.getValue() : "\"" + param.getValue() + "\""))
+                    .map(param -> "\"" + param.getKey() + "\":" + toJson(param.getValue()))
                     .collect(Collectors.joining(","));
             return String.format(
                     Locale.ROOT,
-                    "{\"bench\":\"oracle\",\"system\":\"%s\",\"params\":{%s},\"metric\":\"%s\",\"value\":%.4f,\"unit\":\"%s\"}",
+                    "{\"bench\":\"%s\",\"system\":\"%s\",\"params\":{%s},\"metric\":\"%s\",\"value\":%.4f,\"unit\":\"%s\"}",
+                    bench,
                     system,
                     all,
                     metric,
                     value,
                     unit);
+        }
+
+        private static String toJson(Object value) {
+            return value instanceof Number || value instanceof Boolean ? "" + value : "\"" + value + "\"";
         }
 
         @Override
@@ -42,34 +48,41 @@ final class Figures {
         }
     }
 
+    private final String bench;
     private final boolean json;
     private final List<Figure> all = new ArrayList<>();
     private final List<String> goals = new ArrayList<>();
 
-    /// They are printed as they come: as JSON, or for people.
-    Figures(boolean json) {
+    /// Those of `./x bench` with this name. They are printed as they come: as JSON, or for people.
+    public Figures(String bench, boolean json) {
+        this.bench = bench;
         this.json = json;
     }
 
-    void add(String system, Map<String, Object> params, String metric, double value, String unit) {
-        Figure figure = new Figure(system, params, metric, value, unit);
+    /// One more.
+    ///
+    /// @param params numbers, booleans, or what has no quotes in it
+    public void add(String system, Map<String, Object> params, String metric, double value, String unit) {
+        Figure figure = new Figure(bench, system, params, metric, value, unit);
         all.add(figure);
         System.out.println(json ? figure.toJson() : figure);
     }
 
-    /// The best value of those with these parameters.
-    OptionalDouble best(String system, String metric, Map<String, Object> params) {
+    /// The largest value of those with these parameters.
+    public OptionalDouble best(String system, String metric, Map<String, Object> params) {
         return all.stream()
                 .filter(figure -> figure.fits(system, metric, params))
                 .mapToDouble(Figure::value)
                 .max();
     }
 
-    void atLeast(String what, OptionalDouble reached, double wanted) {
+    /// A goal: reached, if it is as large as this.
+    public void atLeast(String what, OptionalDouble reached, double wanted) {
         goal(what, reached, "≥", wanted, reached.isPresent() && reached.getAsDouble() >= wanted);
     }
 
-    void atMost(String what, OptionalDouble reached, double wanted) {
+    /// A goal: reached, if it is as small as this.
+    public void atMost(String what, OptionalDouble reached, double wanted) {
         goal(what, reached, "≤", wanted, reached.isPresent() && reached.getAsDouble() <= wanted);
     }
 
@@ -81,7 +94,7 @@ final class Figures {
     }
 
     /// What was reached of all goals: with the figures, or, if those are for other programs, beside them.
-    void printGoals() {
+    public void printGoals() {
         goals.forEach(json ? System.err::println : System.out::println);
     }
 }

@@ -2,26 +2,12 @@ package cedrat.oracle.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import cedrat.oracle.bench.Figures.Figure;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-class FiguresTest {
+class PausesTest {
     @Test
-    void aFigureIsWrittenAsOthersReadIt() {
-        Map<String, Object> params = new LinkedHashMap<>();
-        params.put("log", "none");
-        params.put("clients", 16);
-        assertEquals(
-                "{\"bench\":\"oracle\",\"system\":\"echo\",\"params\":{\"log\":\"none\",\"clients\":16},"
-                        + "\"metric\":\"p50_us\",\"value\":0.5000,\"unit\":\"us\"}",
-                new Figure("echo", params, "p50_us", 0.5, "us").toJson());
-    }
-
-    @Test
-    void pausesAreReadFromTheLog() {
+    void theyAreReadFromTheLog() {
         String longest =
                 "[200000000ns] Safepoint \"G1CollectForAllocation\", Time since last: 9 ns, Total:   7500000 ns";
         Pauses pauses = Pauses.of(List.of(
