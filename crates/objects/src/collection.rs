@@ -65,7 +65,7 @@ pub(crate) struct Shared {
 /// cache have no second copy there.
 ///
 /// Objects are bytes, at most [`OBJECT_LEN_MAX`] of them. Each is locked by itself, to the end of the transaction: many
-/// read it, or one changes it. Insertions lock the page that they go to.
+/// read it, or one changes it.
 ///
 /// A handle, cheap to clone; all handles of a store share one cache. Any thread may use it. It does not keep the store
 /// open.
@@ -172,6 +172,16 @@ impl Objects {
         Ok(look(found.bytes()))
     }
 
+    /// As [`read`](Objects::read), by a transaction that is going to change the object: it is locked exclusively at once. Two
+    /// that have both read it shared, and then want to change it, are a deadlock.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_for_change<T>(&self, txn: &mut Txn, id: ObjectId, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        Ok(look(found.bytes()))
+    }
+
     /// All identities, in the order of pages and slots. The collection is locked shared to the end of the transaction.
     ///
     /// # Errors
@@ -190,8 +200,8 @@ impl Objects {
     /// Its record has room for as many bytes as it has now, rounded up; when it outgrows that, it moves.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; no room; [`Error::Misuse`] with
-    /// [`UndoPolicy::Relaxed`] in a transaction with atomicity.
+    /// [`Error::TooLarge`]; [`Error::Deadlock`]; no room; [`Error::Misuse`] with [`UndoPolicy::Relaxed`] in a transaction with
+    /// atomicity.
     pub fn insert(&self, txn: &mut Txn, bytes: &[u8]) -> Result<ObjectId> {
         self.policy(txn)?;
         check_len(bytes.len())?;

@@ -10,8 +10,8 @@ use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
-    FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
-    VersionedInsert, VersionedUpdate,
+    Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
+    VersionedDelete, VersionedInsert, VersionedUpdate,
 };
 use serde::{Deserialize, Serialize};
 
@@ -159,16 +159,19 @@ impl Places {
         Places { root, known: Mutex::new(known), growing: Mutex::default() }
     }
 
-    /// Inserts a record, in a place that no other had since the collection was opened. Its page and it are locked to the
-    /// end of the transaction.
+    /// Inserts a record, in a place that no other had since the collection was opened, and locks it to the end of the
+    /// transaction.
+    ///
+    /// Its page is not locked: the insertion is taken back by vacating a slot that nobody else has (E19.11), which keeps
+    /// the version, and needs no room. Two that meet at one page, and have locked an object before, would otherwise be
+    /// each other's victims again and again.
     pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: &[u8]) -> Result<RecordId> {
+        let insertion = VersionedInsert { record: record.into() };
         loop {
             let Some(page) = self.to_try(cache) else {
                 self.add_page(txn)?;
                 continue;
             };
-            // Exclusive from the beginning: two who both read and then want to write would be a deadlock.
-            txn.lock(Resource::Page(page), LockMode::Exclusive)?;
             self.purge_dead(txn, cache, page)?;
             let Some(slot) = self.take_slot(txn, page, record.len())? else {
                 self.is_full(page);
@@ -176,9 +179,15 @@ impl Places {
             };
             let at = RecordId::new(page, slot);
             txn.lock(key(self.root, at), LockMode::Exclusive)?;
-            txn.update(at, &VersionedInsert { record: record.into() })?;
-            txn.kept(keeper, at)?;
-            return Ok(at);
+            match txn.update_logical(at, &insertion, Undo::op(VersionedDelete {})) {
+                // Somebody else has taken the room meanwhile.
+                Err(Error::Refused(_)) => self.is_full(page),
+                inserted => {
+                    inserted?;
+                    txn.kept(keeper, at)?;
+                    return Ok(at);
+                }
+            }
         }
     }
 
@@ -198,7 +207,7 @@ impl Places {
         known.current.take_if(|current| *current == page);
     }
 
-    /// A slot of this page, which is locked, if it has room for so many bytes.
+    /// A slot of this page, if it has room for so many bytes.
     fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Option<Slot>> {
         let view = txn.read_latched(page)?;
         let mut known = self.known.lock();
@@ -216,7 +225,7 @@ impl Places {
         take().map_err(|damaged| said(txn.store(), damaged))
     }
 
-    /// Purges the records of this page, which is locked, whose end was committed (E19.10).
+    /// Purges the records of this page whose end was committed (E19.10).
     fn purge_dead(&self, txn: &mut Txn, cache: &Cache, page: PageId) -> Result<()> {
         let Some(dead) = self.known.lock().roomy.remove(&page) else { return Ok(()) };
         let mut dead = dead.into_iter();
@@ -255,7 +264,7 @@ impl Places {
             let versioned = Versioned::of(&view).map_err(|damaged| said(&store, damaged))?;
             self.known.lock().slots_of(at.page, &versioned).map_err(|damaged| said(&store, damaged))?;
         }
-        txn.update(at, &Purge { is_orphan })?;
+        txn.update_latched(at, &Purge { is_orphan })?;
         self.known.lock().roomy.entry(at.page).or_default();
         Ok(())
     }

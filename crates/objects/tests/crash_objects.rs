@@ -100,7 +100,7 @@ fn effect(did: Vec<Did>) -> impl Fn(&mut State) + Send + 'static {
 struct Work {
     alive: BTreeMap<u64, ObjectId>,
     did: Vec<Did>,
-    /// Whether it keeps to the objects of those that stay open for a while, and adds none: nobody has locks.
+    /// Whether it keeps to the objects of those that stay open for a while: nobody has locks.
     is_lunch: bool,
 }
 
@@ -113,13 +113,9 @@ struct Clerk<'a> {
     chance: Rng,
 }
 
-/// Objects of transactions that stay open for a while. They are there from the beginning.
+/// Objects of transactions that stay open for a while.
 fn is_for_lunch(number: u64) -> bool {
     number.is_multiple_of(4)
-}
-
-fn next(number: u64) -> u64 {
-    if is_for_lunch(number + 1) { number + 2 } else { number + 1 }
 }
 
 impl Clerk<'_> {
@@ -136,6 +132,15 @@ impl Clerk<'_> {
 
     fn work(&self, is_lunch: bool) -> Work {
         Work { alive: self.alive.clone(), did: Vec::new(), is_lunch }
+    }
+
+    /// The number of a new object.
+    fn take_number(&mut self, is_for_lunch_too: bool) -> u64 {
+        while is_for_lunch(self.next_number) != is_for_lunch_too {
+            self.next_number += 1;
+        }
+        self.next_number += 1;
+        self.next_number - 1
     }
 
     fn bytes(&mut self, number: u64, len: u64) -> Vec<u8> {
@@ -163,9 +168,9 @@ impl Clerk<'_> {
 
     fn try_change(&mut self, txn: &mut Txn, work: &mut Work) -> Outcome {
         let kind = self.chance.below(12);
-        if kind < 2 && !work.is_lunch && work.alive.len() < 16 {
-            let (number, len) = (self.next_number, self.len());
-            self.next_number = next(number);
+        if kind < 2 && work.alive.len() < 16 {
+            let len = self.len();
+            let number = self.take_number(work.is_lunch);
             let bytes = self.bytes(number, len);
             let id = self.objects.insert(txn, &bytes)?;
             work.alive.insert(number, id);
@@ -174,14 +179,13 @@ impl Clerk<'_> {
         }
         let Some((number, id)) = self.any(work) else { return Ok(()) };
         match kind {
-            0..=2 if !work.is_lunch || self.chance.one_in(4) => {
+            0..=2 => {
                 self.objects.remove(txn, id)?;
                 work.alive.remove(&number);
                 work.did.push(Did::Remove(number));
             }
             3..=5 => {
-                let now = self.objects.read(txn, id, <[u8]>::len)? - NUMBER_LEN;
-                let len = if work.is_lunch { self.len().min(now as u64) } else { self.len() };
+                let len = self.len();
                 let bytes = self.bytes(number, len);
                 self.objects.put(txn, id, &bytes)?;
                 work.did.push(Did::Put(number, bytes));
@@ -355,7 +359,7 @@ impl Scenario for Warehouse {
         let objects = self.open(run.store())?;
         let alive: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
-        let next_number = next(alive.keys().last().copied().unwrap_or_default());
+        let next_number = alive.keys().last().map_or(0, |number| number + 1);
         let mut clerk = Clerk { run, scenario: self, objects, alive, next_number, chance: run.rng(0) };
         (0..self.steps).try_for_each(|_| clerk.step())
     }

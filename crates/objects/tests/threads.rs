@@ -8,7 +8,7 @@ use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::{Error, Result, Store, Txn};
 use common::{get, number, open_on};
 
-const SCHEDULES: usize = 60;
+const SCHEDULES: usize = 100;
 const START: u64 = 1000;
 
 /// Some numbers, of which threads move amounts from one to another.
@@ -38,9 +38,9 @@ fn amount(bytes: &[u8]) -> u64 {
 /// Takes from one and gives to another. Those who meet in opposite orders are a deadlock: one is run again.
 fn transfer(store: &Store, objects: &Objects, from: ObjectId, to: ObjectId, by: u64, gives_up: bool) {
     let done = store.transact(|txn| {
-        let has = objects.read(txn, from, amount)?;
+        let has = objects.read_for_change(txn, from, amount)?;
         objects.put(txn, from, &number(has - by, 0, &"paid ".repeat((has % 7) as usize)))?;
-        let has = objects.read(txn, to, amount)?;
+        let has = objects.read_for_change(txn, to, amount)?;
         objects.put(txn, to, &number(has + by, 0, "received"))?;
         if gives_up { Err(Error::user("second thoughts")) } else { Ok(()) }
     });
