@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::media::RealDisk;
-use cedrat::structures::{Catalogue, check_named};
+use cedrat::objects::{self, Objects};
+use cedrat::structures::{Catalogue, Kind, check_named};
 use cedrat::txn::{Options, Progress, Store};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -101,7 +102,14 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     let checked = catalogue.check(&txn)?;
     verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
     for named in catalogue.list(&mut txn)? {
-        let checked = check_named(&txn, &named).while_doing(&named.name)?;
+        let checked = match named.kind {
+            Kind::Objects => {
+                let objects =
+                    Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;
+                Some(objects.check(&txn).while_doing(&named.name)?)
+            }
+            _ => check_named(&txn, &named).while_doing(&named.name)?,
+        };
         let (elements, pages) = match checked {
             Some(checked) => {
                 let problems = checked.problems.iter().map(|problem| format!("{}: {problem}", named.name));

@@ -147,3 +147,21 @@ fn damage_is_named_with_file_and_offset() {
     }
     assert!(files(&store) == before, "a damaged store was changed");
 }
+
+#[test]
+fn objects_are_walked() {
+    use cedrat::objects::{Objects, Options};
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let objects = Objects::create(&store, "articles", Options::default()).expect("a collection");
+    let insert = |txn: &mut cedrat::Txn| {
+        let ids: Vec<_> = (0..5_u8).map(|number| objects.insert(txn, &[number])).collect::<cedrat::Result<Vec<_>>>()?;
+        objects.put(txn, ids[3], &[3; 100])?;
+        objects.remove(txn, ids[4])
+    };
+    store.transact(insert).expect("five objects less one");
+    drop((objects, store));
+    let verdict = json(&cedrat(&["verify", text(folder.path()), "--json"]));
+    assert_eq!(verdict["structures"][0]["kind"], "a collection of objects");
+    assert_eq!((&verdict["structures"][0]["elements"], &verdict["ok"]), (&Value::from(4), &Value::from(true)));
+}
