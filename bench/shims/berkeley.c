@@ -11,7 +11,6 @@ struct berkeley {
 };
 
 /* What Berkeley DB's manual asks for: how many pairs fill a page; half of it is free on average. */
-#define PAGE_LEN 4096
 #define PAIR_LEN (8 + 8 + 8)
 
 static int open_environment(const struct berkeley_options *options, DB_ENV **out)
@@ -48,9 +47,9 @@ static int open_table(const struct berkeley_options *options, DB_ENV *environmen
     if (error)
         return error;
     uint32_t flags = DB_THREAD | DB_AUTO_COMMIT | (options->fresh ? DB_CREATE : 0);
-    error = table->set_pagesize(table, PAGE_LEN);
+    error = table->set_pagesize(table, options->page_len);
     if (!error && !options->btree && options->elements) {
-        (void)((error = table->set_h_ffactor(table, (PAGE_LEN - 32) / PAIR_LEN)) ||
+        (void)((error = table->set_h_ffactor(table, (options->page_len - 32) / PAIR_LEN)) ||
                (error = table->set_h_nelem(table, options->elements)));
     }
     if (!error)
@@ -111,6 +110,40 @@ int berkeley_put(struct berkeley *store, void *transaction, uint64_t key, uint64
     v.size = v.ulen = sizeof value;
     v.flags = DB_DBT_USERMEM;
     return store->table->put(store->table, transaction, &k, &v, 0);
+}
+
+int berkeley_put_bytes(struct berkeley *store, void *transaction, uint64_t key, const void *bytes, uint32_t len,
+                       uint32_t at, uint8_t partial)
+{
+    DBT k, v;
+    memset(&k, 0, sizeof k);
+    memset(&v, 0, sizeof v);
+    k.data = &key;
+    k.size = k.ulen = sizeof key;
+    k.flags = DB_DBT_USERMEM;
+    v.data = (void *)bytes;
+    v.size = v.ulen = len;
+    v.flags = DB_DBT_USERMEM;
+    if (partial) {
+        v.flags |= DB_DBT_PARTIAL;
+        v.doff = at;
+        v.dlen = len;
+    }
+    return store->table->put(store->table, transaction, &k, &v, 0);
+}
+
+int berkeley_get_bytes(struct berkeley *store, void *transaction, uint64_t key, void *bytes, uint32_t len)
+{
+    DBT k, v;
+    memset(&k, 0, sizeof k);
+    memset(&v, 0, sizeof v);
+    k.data = &key;
+    k.size = k.ulen = sizeof key;
+    k.flags = DB_DBT_USERMEM;
+    v.data = bytes;
+    v.ulen = len;
+    v.flags = DB_DBT_USERMEM;
+    return store->table->get(store->table, transaction, &k, &v, 0);
 }
 
 int berkeley_commit(void *transaction)

@@ -13,6 +13,7 @@ struct berkeley_options {
     uint32_t elements;      /* hash: how many records to presize for; 0 = let it grow */
     uint32_t log_buffer_len;
     uint32_t log_file_len;
+    uint32_t page_len;
     uint8_t btree;          /* 1 = btree, 0 = hash */
     uint8_t locks;          /* 1 = with the lock manager, 0 = without */
     uint8_t fresh;          /* 1 = create */
@@ -25,6 +26,11 @@ const char *berkeley_error(int error);
 int berkeley_begin(struct berkeley *store, void **transaction);
 /* Writes 8 bytes under 8 bytes. */
 int berkeley_put(struct berkeley *store, void *transaction, uint64_t key, uint64_t value);
+/* Writes bytes under 8 bytes: all of them, or, if partial, as many of those that are there, from at on. */
+int berkeley_put_bytes(struct berkeley *store, void *transaction, uint64_t key, const void *bytes, uint32_t len,
+                       uint32_t at, uint8_t partial);
+/* Reads up to len bytes. */
+int berkeley_get_bytes(struct berkeley *store, void *transaction, uint64_t key, void *bytes, uint32_t len);
 /* Durable on return (DB_TXN_SYNC). Frees the transaction, also on failure. */
 int berkeley_commit(void *transaction);
 int berkeley_abort(void *transaction);

@@ -34,6 +34,8 @@ pub(crate) enum Job {
     RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
+    /// Transactions of a hundred updates of objects.
+    ObjectCache { way: crate::objects::Way, pool_bytes: u64, changed_bytes: usize, seconds: f64 },
     /// Transactions of six random words of a heap, in runs one after the other; by turns with the same over a heap without
     /// a log, where this one has one, and with words of plain memory, if they are wanted.
     HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, turns: heap::run::Turns, plain: bool },
@@ -138,6 +140,9 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::RecoveryOpen { root, records, started } => crate::recovery::open(dir, root, records, started),
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
+        }
+        Job::ObjectCache { way, pool_bytes, changed_bytes, seconds } => {
+            crate::objects::run(dir, way, pool_bytes, changed_bytes, seconds)
         }
         Job::HeapWords { setting, runs, turns, plain } => heap::words::runs(dir, &setting, &runs, turns, plain),
         Job::HeapSync { partitions, threads, mode, shared, seconds } => {

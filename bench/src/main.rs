@@ -18,6 +18,7 @@ mod job;
 mod keys;
 mod large;
 mod load;
+mod objects;
 mod plot;
 mod random;
 mod raw_words;
@@ -32,7 +33,7 @@ struct Figure {
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 8] = [
+const FIGURES: [Figure; 9] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -47,6 +48,11 @@ const FIGURES: [Figure; 8] = [
         name: "recovery",
         about: "the log of `load` replayed over a cold page file, from the kill to the first answered get",
         measure: recovery::figure,
+    },
+    Figure {
+        name: "object-cache",
+        about: "updates of objects in a cache of twice the hot set, by what changes of one (Lemon, Figure 5)",
+        measure: objects::figure,
     },
     Figure {
         name: "heap-words",

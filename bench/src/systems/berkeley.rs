@@ -19,6 +19,9 @@ use crate::keys::{Keys, Picks, value};
 const LOG_BUFFER_LEN: u32 = 8 << 20;
 const LOG_FILE_LEN: u32 = 64 << 20;
 
+/// Pages of eight-byte pairs are as long as Cedrat's.
+const PAGE_LEN: u32 = 4096;
+
 #[repr(C)]
 struct Options {
     home: *const c_char,
@@ -26,6 +29,7 @@ struct Options {
     elements: u32,
     log_buffer_len: u32,
     log_file_len: u32,
+    page_len: u32,
     btree: u8,
     locks: u8,
     fresh: u8,
@@ -42,6 +46,16 @@ unsafe extern "C" {
     fn berkeley_error(error: c_int) -> *const c_char;
     fn berkeley_begin(store: *mut Handle, transaction: *mut *mut c_void) -> c_int;
     fn berkeley_put(store: *mut Handle, transaction: *mut c_void, key: u64, value: u64) -> c_int;
+    fn berkeley_put_bytes(
+        store: *mut Handle,
+        transaction: *mut c_void,
+        key: u64,
+        bytes: *const u8,
+        len: u32,
+        at: u32,
+        partial: u8,
+    ) -> c_int;
+    fn berkeley_get_bytes(store: *mut Handle, transaction: *mut c_void, key: u64, bytes: *mut u8, len: u32) -> c_int;
     fn berkeley_commit(transaction: *mut c_void) -> c_int;
     fn berkeley_abort(transaction: *mut c_void) -> c_int;
     fn berkeley_is_deadlock(error: c_int) -> c_int;
@@ -71,6 +85,8 @@ pub(super) struct Berkeley {
 
 // SAFETY: 1.
 unsafe impl Sync for Berkeley {}
+// SAFETY: 1.
+unsafe impl Send for Berkeley {}
 
 fn check(error: c_int) -> Result<()> {
     if error == 0 {
@@ -83,13 +99,25 @@ fn check(error: c_int) -> Result<()> {
 
 impl Berkeley {
     pub(super) fn create(dir: &Path, sizing: Sizing, shape: Shape, guard: Guard) -> Result<Berkeley> {
+        Berkeley::create_with(dir, sizing.pool_bytes, sizing.presize_records, PAGE_LEN, shape, guard)
+    }
+
+    pub(super) fn create_with(
+        dir: &Path,
+        pool_bytes: u64,
+        presize_records: u64,
+        page_len: u32,
+        shape: Shape,
+        guard: Guard,
+    ) -> Result<Berkeley> {
         let home = CString::new(dir.as_os_str().as_bytes())?;
         let options = Options {
             home: home.as_ptr(),
-            cache_len: sizing.pool_bytes,
-            elements: u32::try_from(sizing.presize_records)?,
+            cache_len: pool_bytes,
+            elements: u32::try_from(presize_records)?,
             log_buffer_len: LOG_BUFFER_LEN,
             log_file_len: LOG_FILE_LEN,
+            page_len,
             btree: (shape == Shape::Btree).into(),
             locks: (guard == Guard::LockManager).into(),
             fresh: 1,
@@ -100,7 +128,23 @@ impl Berkeley {
         Ok(Berkeley { handle, turn: (guard == Guard::Mutex).then(Mutex::default) })
     }
 
-    fn begin(&self) -> Result<Transaction> {
+    /// Writes bytes under a key: all of them, or a part from `at` on.
+    pub(super) fn put_bytes(&self, transaction: &Transaction, key: u64, bytes: &[u8], at: Option<u32>) -> Result<()> {
+        let len = u32::try_from(bytes.len())?;
+        let (at, partial) = (at.unwrap_or_default(), at.is_some().into());
+        // SAFETY: 1, 2 and 3.
+        check(unsafe { berkeley_put_bytes(self.handle, transaction.0, key, bytes.as_ptr(), len, at, partial) })
+    }
+
+    /// The `len` bytes under a key.
+    pub(super) fn get_bytes(&self, transaction: &Transaction, key: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        // SAFETY: 1, 2 and 3; the shim writes no more than it is told.
+        check(unsafe { berkeley_get_bytes(self.handle, transaction.0, key, bytes.as_mut_ptr(), len.try_into()?) })?;
+        Ok(bytes)
+    }
+
+    pub(super) fn begin(&self) -> Result<Transaction> {
         let mut transaction = ptr::null_mut();
         // SAFETY: 1 and 3.
         check(unsafe { berkeley_begin(self.handle, &mut transaction) })?;
@@ -121,10 +165,10 @@ impl Drop for Berkeley {
 }
 
 /// A transaction that has not ended.
-struct Transaction(*mut c_void);
+pub(super) struct Transaction(*mut c_void);
 
 impl Transaction {
-    fn commit(self) -> Result<()> {
+    pub(super) fn commit(self) -> Result<()> {
         // SAFETY: 2; `self` is consumed.
         check(unsafe { berkeley_commit(self.0) })
     }

@@ -11,6 +11,7 @@ mod berkeley;
 pub(crate) mod cedrat;
 mod lmdb;
 mod memory;
+pub(crate) mod objects;
 
 /// What went wrong in a measured system, for a person to read.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
