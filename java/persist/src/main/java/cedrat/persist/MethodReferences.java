@@ -121,7 +121,6 @@ final class MethodReferences {
                         || WovenMethods.mayChangeArguments(internalName, name, true);
             case VIRTUAL, INTERFACE_VIRTUAL ->
                 JavaBase.changesReceiver(internalName, name)
-                        || WovenMethods.mayInherit(internalName, name)
                         || WovenMethods.isReflectiveCall(internalName, name)
                         || WovenMethods.mayChangeArguments(internalName, name, true)
                         || internalName.equals("java/lang/reflect/Field") && WovenMethods.isReflectiveStore(name);

@@ -490,10 +490,13 @@ final class Recorder implements Handler {
     @Override
     public void beforeHandle(Object handle, Object base) {
         Context context = contexts.get();
-        if (handle instanceof VarHandle one && isStatic(context, one)) {
+        boolean isUnsafe = handle != null && handle.getClass().getName().equals("sun.misc.Unsafe");
+        if (handle instanceof VarHandle one && isStatic(context, one)
+                || isUnsafe && (base == null || base instanceof Class)) {
             if (storing(context, handle) != null) {
-                throw new UnsupportedOperationException("a rollback could not undo what is stored to a static field by "
-                        + "a VarHandle: name the field, or store outside of transactions");
+                throw new UnsupportedOperationException("a rollback could not undo what is stored to a static field or "
+                        + "an address by " + handle.getClass().getName()
+                        + ": name the field, or store outside of transactions");
             }
         } else if (base instanceof Buffer
                 || base instanceof MemorySegment

@@ -252,7 +252,7 @@ final class StoreWeaver implements CodeTransform {
                 return;
             }
             if (WovenMethods.storesByHandle(owner, name)) {
-                prepareHandle(builder, call.typeSymbol());
+                prepareHandle(builder, call.typeSymbol(), WovenMethods.base(owner, name));
                 return;
             }
             prepareReceiver(builder, call, owner, name);
@@ -260,12 +260,13 @@ final class StoreWeaver implements CodeTransform {
         prepareArguments(builder, call, owner, name);
     }
 
-    /// A handle's first argument is what the variable belongs to, unless that is a class.
-    private void prepareHandle(CodeBuilder builder, MethodTypeDesc descriptor) {
+    /// An argument is what the variable belongs to, unless it is a static one, or has an address.
+    private void prepareHandle(CodeBuilder builder, MethodTypeDesc descriptor, int base) {
         spill.store(builder, descriptor);
         builder.dup();
-        if (descriptor.parameterCount() > 0 && !descriptor.parameterType(0).isPrimitive()) {
-            spill.load(builder, 0);
+        if (descriptor.parameterCount() > base
+                && !descriptor.parameterType(base).isPrimitive()) {
+            spill.load(builder, base);
         } else {
             builder.aconst_null();
         }

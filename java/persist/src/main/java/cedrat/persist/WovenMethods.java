@@ -7,6 +7,8 @@ final class WovenMethods {
     /// Has the static methods of [Transaction] for woven callers.
     static final ClassDesc REPLACEMENT = ClassDesc.of("cedrat.persist", "WovenCode");
 
+    private static final String UNSAFE = "sun/misc/Unsafe";
+
     private WovenMethods() {}
 
     /// Whether a static method is called at [#REPLACEMENT] instead.
@@ -94,8 +96,14 @@ final class WovenMethods {
         return name.startsWith("set") && !name.equals("setAccessible");
     }
 
-    /// Whether a method stores to a variable of its first argument.
+    /// Whether a method stores to a variable of an argument.
     static boolean storesByHandle(String owner, String name) {
+        if (owner.equals(UNSAFE)) {
+            return name.startsWith("put")
+                    || name.startsWith("getAnd")
+                    || name.startsWith("compareAnd")
+                    || name.endsWith("Memory") && !name.startsWith("allocate") && !name.startsWith("free");
+        }
         boolean isHandle = owner.equals("java/lang/invoke/VarHandle")
                 || owner.startsWith("java/util/concurrent/atomic/Atomic") && owner.endsWith("FieldUpdater");
         return isHandle
@@ -109,6 +117,11 @@ final class WovenMethods {
                                 || name.endsWith("AndGet")
                                 || name.equals("lazySet");
                 };
+    }
+
+    /// The argument whose variable such a method stores to.
+    static int base(String owner, String name) {
+        return owner.equals(UNSAFE) && name.equals("copyMemory") ? 2 : 0;
     }
 
     /// Whether a method calls another one, by [java.lang.reflect.Method].

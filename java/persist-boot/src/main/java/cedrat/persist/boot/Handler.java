@@ -58,11 +58,12 @@ public interface Handler {
     /// @throws UnsupportedOperationException in a transaction
     void beforeStatic(String method);
 
-    /// A variable is about to be written by a [java.lang.invoke.VarHandle], or by an updater of
-    /// `java.util.concurrent.atomic`. What it belongs to is kept as a whole.
+    /// A variable is about to be written by a [java.lang.invoke.VarHandle], by an updater of
+    /// `java.util.concurrent.atomic`, or by `sun.misc.Unsafe`. What it belongs to is kept as a whole.
     ///
     /// @param base the object or array, or null
-    /// @throws UnsupportedOperationException in a transaction, if the variable is a static field
+    /// @throws UnsupportedOperationException in a transaction, if the variable is a static field, or memory
+    ///     outside of the heap
     void beforeHandle(Object handle, Object base);
 
     /// A method is about to be called by reflection, of which what is called otherwise is said above.

@@ -8,14 +8,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.persist.Transaction;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /// J5: what is stored by handles of variables.
 class HandlesTest {
@@ -95,6 +98,52 @@ class HandlesTest {
         }
         assertEquals(List.of(0, 0L, "first"), List.of(cell.number, cell.big, cell.text));
         assertEquals(0, another.number);
+    }
+
+    /// Compiled by itself, because a compiler that is asked for all warnings has one for each use of `Unsafe`.
+    @Test
+    void whatUnsafeCodeStoresIsRestored(@TempDir Path folder) throws Exception {
+        String source = """
+                import cedrat.persist.Transaction;
+                import java.util.Arrays;
+                import sun.misc.Unsafe;
+                class Careless {
+                    int number;
+                    static void run() throws Exception {
+                        var instance = Unsafe.class.getDeclaredField("theUnsafe");
+                        instance.setAccessible(true);
+                        Unsafe unsafe = (Unsafe) instance.get(null);
+                        long number = unsafe.objectFieldOffset(Careless.class.getDeclaredField("number"));
+                        int first = Unsafe.ARRAY_BYTE_BASE_OFFSET;
+                        Careless careless = new Careless();
+                        byte[] bytes = new byte[2];
+                        byte[] others = new byte[2];
+                        long address = unsafe.allocateMemory(8);
+                        try (Transaction transaction = Transaction.begin()) {
+                            unsafe.putInt(careless, number, 1);
+                            unsafe.getAndAddInt(careless, number, 1);
+                            if (!unsafe.compareAndSwapInt(careless, number, 2, 3)) throw new AssertionError();
+                            unsafe.setMemory(bytes, first, 1, (byte) 7);
+                            unsafe.copyMemory(bytes, first, others, first, 2);
+                            if (others[0] != 7) throw new AssertionError();
+                            transaction.rollback();
+                        }
+                        try (Transaction transaction = Transaction.begin()) {
+                            unsafe.putInt(address, 1);
+                            throw new AssertionError("an address was written to");
+                        } catch (UnsupportedOperationException e) {
+                            unsafe.freeMemory(address);
+                        }
+                        String seen = careless.number + Arrays.toString(bytes) + Arrays.toString(others);
+                        if (!seen.equals("0[0, 0][0, 0]")) throw new AssertionError(seen);
+                    }
+                }
+                """;
+        try (Compiled compiled = Compiled.of(folder, Compiled.Compiler.JAVAC, "Careless", source)) {
+            Method run = compiled.loadClass("Careless").getDeclaredMethod("run");
+            run.setAccessible(true);
+            run.invoke(null);
+        }
     }
 
     @Test
