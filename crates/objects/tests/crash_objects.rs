@@ -411,6 +411,6 @@ fn a_tiny_cache_over_a_tiny_pool_survives_every_crash() {
 /// R5: the second crash comes at every single call of recovery.
 #[test]
 fn recovery_of_objects_survives_a_crash_at_every_call() {
-    let scenario = Warehouse { steps: 25, cache_bytes: 6_000, ..warehouse(UndoPolicy::CommittedOnly) };
-    passes(check::crashes("objects-recovery", scenario).at_least(1_500).again(6, usize::MAX));
+    let scenario = Warehouse { steps: 40, cache_bytes: 6_000, ..warehouse(UndoPolicy::CommittedOnly) };
+    passes(check::crashes("objects-recovery", scenario).at_least(2_500).again(6, usize::MAX));
 }
