@@ -116,6 +116,8 @@ final class TransactionFlow extends Flow {
             jumps.scan(transaction.written);
             jumps.leaving.forEach((destination, jump) -> {
                 if (destination.target != transaction.otherwise) {
+                    // In its place: if it leads nowhere, javac looks whether it has complained of it there.
+                    make.at(jump.pos);
                     assumed.add(make.If(any(symbols.booleanType, make), jump(jump, make), null));
                 }
             });

@@ -60,7 +60,8 @@ final class Compiled {
                 .call();
         List<String> messages =
                 collector.getDiagnostics().stream().map(Compiled::text).toList();
-        assertEquals(isDone, messages.isEmpty(), said + " " + messages);
+        assertEquals("", said.toString(), "what javac says but in messages");
+        assertEquals(isDone, messages.isEmpty(), messages.toString());
         return messages;
     }
 

@@ -4,7 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -16,8 +18,9 @@ class FlowTest {
     private static final String HEAD = "import java.io.*; import java.util.*; import java.util.concurrent.Callable; "
             + "class Program { boolean flag; void use(Object o) { } void fail() throws Exception { }\n";
 
-    /// Has flow analysed where types are wrong already, as other plugins of javac ask for.
-    private static final String ANALYSE_ANYWAY = "-XDshould-stop.ifError=FLOW";
+    /// Have flow analysed where types are wrong already, as other plugins of javac ask for, and javac's own
+    /// failures told.
+    private static final String[] ANALYSE_ANYWAY = {"-XDshould-stop.ifError=FLOW", "-XDdev"};
 
     @TempDir
     Path folder;
@@ -298,12 +301,15 @@ class FlowTest {
     }
 
     /// A program that lacks the library is told where it needs it.
-    @ParameterizedTest
-    @ValueSource(strings = {"-XDnothing", ANALYSE_ANYWAY})
-    void withoutTheLibraryTheStatementIsToldOf(String option) {
+    @Test
+    void withoutTheLibraryTheStatementIsToldOf() {
         String source = "class Program { void run() {\ntransaction { if (hashCode() == 0) rollback; commit; } } }";
-        assertEquals(
-                List.of("2: package cedrat.persist does not exist"),
-                Compiled.messages(folder, "Program", source, "-classpath", folder.toString(), option));
+        for (String[] analyse : List.of(new String[0], ANALYSE_ANYWAY)) {
+            List<String> options = new ArrayList<>(List.of("-classpath", folder.toString()));
+            options.addAll(List.of(analyse));
+            assertEquals(
+                    List.of("2: package cedrat.persist does not exist"),
+                    Compiled.messages(folder, "Program", source, options.toArray(String[]::new)));
+        }
     }
 }
