@@ -289,7 +289,12 @@ final class StoreWeaver implements CodeTransform {
         spill.store(builder, descriptor);
         if (changesReceiver) {
             builder.dup();
-            Calls.beforeCall(builder, called);
+            if (WovenMethods.isText(owner)) {
+                // Nobody extends them, so nobody has to look up what the method does.
+                Calls.beforeArgument(builder);
+            } else {
+                Calls.beforeCall(builder, called);
+            }
         }
         for (int i = 0; changesArguments && i < descriptor.parameterCount(); i++) {
             if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {

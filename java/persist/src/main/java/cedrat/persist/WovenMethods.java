@@ -152,9 +152,12 @@ final class WovenMethods {
     /// Whether it is to be remembered that an object of a class was made: code without barriers will change
     /// it. Of a builder of strings it costs less to keep the text that it has, which is none.
     static boolean isRememberedAsMade(String owner) {
-        return JavaBase.isChangedUnseen(owner)
-                && !owner.equals("java/lang/StringBuilder")
-                && !owner.equals("java/lang/StringBuffer");
+        return JavaBase.isChangedUnseen(owner) && !isText(owner);
+    }
+
+    /// Whether a class is that of a builder of strings.
+    static boolean isText(String owner) {
+        return owner.equals("java/lang/StringBuilder") || owner.equals("java/lang/StringBuffer");
     }
 
     /// Whether a class of the JDK changes collections that it is given: their class decides what becomes of
