@@ -496,6 +496,20 @@ impl Cache {
         Ok(true)
     }
 
+    /// Forgets all, which are in their pages: the collection is locked, and was flushed. `false`: somebody without locks
+    /// has changed one since.
+    pub(crate) fn clear(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_clean = |kept: &Kept| kept.since.is_none() && kept.pending.is_empty();
+        if !state.lines.iter().flatten().all(is_clean) {
+            return false;
+        }
+        let all: Vec<RecordId> = state.index.keys().copied().collect();
+        all.into_iter().for_each(|at| drop(state.remove(at)));
+        state.died.clear();
+        true
+    }
+
     /// Records whose end may be committed since this was asked last.
     pub(crate) fn take_died(&self) -> Vec<RecordId> {
         std::mem::take(&mut self.state.lock().died)

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use cedrat_pages::{LayoutKind, PageId};
-use cedrat_structures::Checked;
-use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{RecordId, Refused, Result, Store, Txn};
+use cedrat_structures::{Catalogue, Checked, StructureError};
+use cedrat_sync::atomic::Ordering;
+use cedrat_txn::locks::LockMode;
+use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn};
 
-use crate::collection::Objects;
+use crate::collection::{Objects, Shared};
 use crate::place::pages;
 use crate::record::{Header, ObjectPage, said};
 
@@ -72,13 +73,46 @@ impl Objects {
     /// Those of any change; damage, with file and offset.
     pub fn sweep(&self, store: &Store) -> Result<u64> {
         store.transact(|txn| {
-            txn.lock(Resource::Structure(self.shared.root), LockMode::Exclusive)?;
+            self.lock(txn, LockMode::Exclusive)?;
             let superfluous = self.census(store)?.superfluous();
             for &(at, is_orphan) in &superfluous {
                 self.shared.places.purge_found(txn, &self.shared.cache, at, is_orphan)?;
             }
             Ok(superfluous.len() as u64)
         })
+    }
+
+    /// Drops the collection, which has this name: its pages are given back. Other handles say so from then on.
+    ///
+    /// It reads all pages, in a transaction of its own that locks the collection, so it waits for all others: not to be
+    /// called by a thread that has a transaction open.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
+    /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
+    pub fn drop(self, store: &Store, name: &str) -> Result<()> {
+        let Shared { root, cache, is_gone, .. } = &*self.shared;
+        let dropped = store.transact(|txn| {
+            self.lock(txn, LockMode::Exclusive)?;
+            if Catalogue::open(store)?.remove(txn, name)?.root != *root {
+                return Err(StructureError::WrongRoot { page: *root, expected: "the collection of this name" }.into());
+            }
+            let pages = self.census(store)?.pages;
+            if !cache.clear() {
+                return Err(Error::Misuse("a transaction without isolation changes the collection; end it before"));
+            }
+            for page in pages {
+                txn.free(page)?;
+            }
+            txn.free(*root)?;
+            // Before the lock goes: who gets it next finds pages that are somebody else's.
+            is_gone.store(true, Ordering::Release);
+            Ok(())
+        });
+        if dropped.is_err() {
+            is_gone.store(false, Ordering::Release);
+        }
+        dropped
     }
 
     /// Walks the collection and verifies it. Elements are objects.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use cedrat_pages::{Damaged, PageId};
 use cedrat_structures::{Catalogue, Kind, StructureError};
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
 
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     keeper: Keeper,
     pub(crate) places: Places,
+    /// The collection was dropped. Said and asked under the lock on it.
+    pub(crate) is_gone: AtomicBool,
 }
 
 /// A named collection of objects, with a cache of them (Lemon §7).
@@ -148,7 +151,8 @@ impl Objects {
         let shared = store.resident(root, || {
             let cache = Arc::new(Cache::new(options.cache_bytes));
             let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
-            Ok(Shared { root, options, cache, keeper, places: Places::new(root, ends(store, root)?) })
+            let places = Places::new(root, ends(store, root)?);
+            Ok(Shared { root, options, cache, keeper, places, is_gone: AtomicBool::new(false) })
         })?;
         if shared.options != options {
             return Err(Error::Misuse("the collection is open already, with other options; use the same everywhere"));
@@ -187,7 +191,7 @@ impl Objects {
     /// # Errors
     /// [`Error::Deadlock`]; damage.
     pub fn ids(&self, txn: &mut Txn) -> Result<Vec<ObjectId>> {
-        txn.lock(Resource::Structure(self.shared.root), LockMode::Shared)?;
+        self.lock(txn, LockMode::Shared)?;
         let census = self.census(txn.store())?;
         let is_object = |header: &Header| !header.is_dead() && !header.is_target();
         Ok(census.records.into_iter().filter(|(_, header)| is_object(header)).map(|(at, _)| at).collect())
@@ -205,7 +209,7 @@ impl Objects {
     pub fn insert(&self, txn: &mut Txn, bytes: &[u8]) -> Result<ObjectId> {
         self.policy(txn)?;
         check_len(bytes.len())?;
-        txn.lock(Resource::Structure(self.shared.root), LockMode::IntentionExclusive)?;
+        self.lock(txn, LockMode::IntentionExclusive)?;
         self.insert_record(txn, &new_record(bytes, capacity_for(bytes.len()), false))
     }
 
@@ -350,6 +354,16 @@ impl Objects {
 
     // ---- finding ----------------------------------------------------------------------------------------------
 
+    /// Locks the collection, which is there.
+    pub(crate) fn lock(&self, txn: &mut Txn, mode: LockMode) -> Result<()> {
+        let root = self.shared.root;
+        txn.lock(Resource::Structure(root), mode)?;
+        match self.shared.is_gone.load(Ordering::Acquire) {
+            true => Err(StructureError::Gone { root }.into()),
+            false => Ok(()),
+        }
+    }
+
     /// Locks an object, and finds it.
     fn find(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<Found> {
         let root = self.shared.root;
@@ -357,7 +371,7 @@ impl Objects {
             LockMode::Exclusive => LockMode::IntentionExclusive,
             _ => LockMode::IntentionShared,
         };
-        txn.lock(Resource::Structure(root), intention)?;
+        self.lock(txn, intention)?;
         txn.lock(key(root, id), mode)?;
         let none = || ObjectError::NoSuchObject { id };
         let (home, home_header) = self.record(txn, id)?.ok_or_else(none)?;

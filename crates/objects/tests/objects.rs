@@ -484,3 +484,52 @@ fn what_cannot_be_done_is_refused_and_nothing_has_happened() {
     objects.update(&mut first, id, Add { amount: 1 }).unwrap();
     assert!(matches!(objects.update(&mut second, id, Add { amount: 1 }), Err(Error::Misuse(_))));
 }
+
+/// Its pages are given back, its handles know, and nothing of it holds the log.
+#[test]
+fn a_collection_is_dropped() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (store, options) = (&place.store, place.options);
+    let pages = || store.check().unwrap().pages_allocated;
+    let others = Objects::create(store, "others", options).unwrap();
+    let other = store.transact(|txn| others.insert(txn, b"other")).unwrap();
+    let before = pages();
+    let ids: Vec<_> = (0..40_u64).map(|value| place.insert(&number(value, 0, &"x".repeat(400)))).collect();
+    place.transact(|txn| place.objects.put(txn, ids[3], &[3; 2000]));
+    place.transact(|txn| place.objects.remove(txn, ids[4]));
+    assert!(pages() > before);
+    let wrong = place.objects.clone().drop(store, "others").unwrap_err();
+    assert!(matches!(StructureError::of(&wrong), Some(StructureError::WrongRoot { .. })), "{wrong}");
+    let wrong = place.objects.clone().drop(store, "nothing").unwrap_err();
+    assert!(matches!(StructureError::of(&wrong), Some(StructureError::NoSuchName { .. })), "{wrong}");
+    assert_eq!(place.get(ids[3]), Some(vec![3; 2000]), "nothing has happened");
+    place.transact(|txn| place.objects.update(txn, ids[5], Add { amount: 1 }));
+
+    let mut unlocked = store.begin_with(TxnOptions::default().without_isolation());
+    place.objects.update(&mut unlocked, ids[6], Add { amount: 1 }).unwrap();
+    let refused = place.objects.clone().drop(store, "objects").unwrap_err();
+    assert!(matches!(refused, Error::Misuse(_)), "{refused}");
+    unlocked.rollback().unwrap();
+
+    place.objects.clone().drop(store, "objects").unwrap();
+    assert_eq!(pages(), before - 1, "and its root");
+    assert_eq!(place.objects.statistics().records, 0);
+    let gone = |error: Error| matches!(StructureError::of(&error), Some(StructureError::Gone { .. }));
+    assert!(gone(place.objects.read(&mut store.begin(), ids[3], |_| ()).unwrap_err()));
+    assert!(gone(place.objects.insert(&mut store.begin(), b"new").unwrap_err()));
+    assert!(gone(place.objects.ids(&mut store.begin()).unwrap_err()));
+    assert!(gone(place.objects.sweep(store).unwrap_err()));
+    assert!(gone(place.objects.clone().drop(store, "objects").unwrap_err()));
+
+    let again = Objects::create(store, "objects", options).unwrap();
+    assert_eq!(again.ids(&mut store.begin()).unwrap(), []);
+    let id = store.transact(|txn| again.insert(txn, b"again")).unwrap();
+    store.checkpoint().unwrap();
+    store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(reopened.get(id), Some(b"again".to_vec()));
+    let others = Objects::open(&reopened.store, "others", options).unwrap();
+    assert_eq!(get(&reopened.store, &others, other), Some(b"other".to_vec()));
+    assert_eq!(reopened.objects.ids(&mut reopened.store.begin()).unwrap(), [id]);
+    reopened.check();
+}

@@ -60,14 +60,14 @@ pub fn register(registry: Registry) -> Registry {
 /// name.
 ///
 /// # Errors
-/// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for a collection of objects, whose cache is not known
-/// here; [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
+/// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for a collection of objects, which is dropped through its
+/// cache (`Objects::drop`); [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
 pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
     let store = txn.store().clone();
     let catalogue = Catalogue::open(&store)?;
     let kind = catalogue.find_for_change(txn, name)?.kind;
     if kind == Kind::Objects {
-        let (expected, found) = ("a structure that can be dropped here".into(), kind.to_string());
+        let (expected, found) = ("dropped here, but by Objects::drop".into(), kind.to_string());
         return Err(StructureError::WrongKind { name: name.into(), expected, found }.into());
     }
     let named = catalogue.remove(txn, name)?;
