@@ -588,3 +588,72 @@ impl Unflushed for Cache {
         }
     }
 }
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_pages::Slot;
+
+    use super::*;
+    use crate::delta::{Alive, Dead};
+    use crate::record::new_record;
+
+    /// Pages that take everything, and count.
+    #[derive(Default)]
+    struct Taking(Mutex<Vec<Lsn>>);
+
+    impl Pages for Taking {
+        fn read(&self, _: PageId) -> Result<LatchedPage<'_>> {
+            Err(Error::Misuse("nobody asks for a page here"))
+        }
+
+        fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
+            self.0.lock().push(kept.version);
+            Ok(())
+        }
+    }
+
+    const AT: RecordId = RecordId::new(PageId::new(9), Slot(1));
+
+    fn image(bytes: Vec<u8>, version: u64) -> Image {
+        Image { bytes: Arc::new(bytes), version: Lsn::new(version) }
+    }
+
+    /// E19.9: of a record that was let go while it is pending, a page that was read before it was flushed says nothing.
+    #[test]
+    fn a_page_that_was_read_too_early_is_not_believed() {
+        let (cache, pages) = (Cache::new(10_000), Taking::default());
+        let alive = new_record(b"object", 16, false);
+        let mut dead = alive.clone();
+        Dead {}.apply(&mut dead).unwrap();
+        let before = image(alive.clone(), 1);
+        cache.changed(TxnId(7), AT, &before, dead.clone(), Lsn::new(5), Back::Inverse(Arc::new(Alive {}), 0));
+        cache.evict(AT, &pages).unwrap();
+        assert_eq!(*pages.0.lock(), [Lsn::new(5)]);
+        assert!(cache.peek(AT).is_none());
+        assert!(cache.bring(AT, before, &pages).unwrap().is_none());
+        // What is owed is paid by whoever brings it.
+        let inverse = Some(Lsn::new(6));
+        cache.taken_back(TakenBack { txn: TxnId(7), at: AT, change: Lsn::new(5), inverse });
+        let brought = cache.bring(AT, image(dead, 5), &pages).unwrap().unwrap();
+        assert_eq!((&*brought.bytes, brought.version), (&alive, Lsn::new(6)));
+        cache.ended(TxnId(7), None);
+        assert_eq!(cache.oldest(), inverse);
+        cache.flush_one(AT, &pages).unwrap();
+        assert_eq!((pages.0.lock().len(), cache.oldest()), (2, None));
+    }
+
+    /// What is counted is what is there.
+    #[test]
+    fn memory_is_counted_to_the_last_byte() {
+        let (cache, pages) = (Cache::new(1_000), Taking::default());
+        for slot in 1..20 {
+            let at = RecordId::new(PageId::new(9), Slot(slot));
+            cache.bring(at, image(new_record(b"object", 16, false), 1), &pages).unwrap();
+            assert!(cache.statistics().bytes <= 1_000);
+        }
+        assert_eq!(cache.statistics().records, 4);
+        assert_eq!(cache.statistics().bytes, 4 * (OVERHEAD_BYTES + 20));
+        assert!(cache.clear());
+        assert_eq!((cache.statistics().records, cache.statistics().bytes), (0, 0));
+    }
+}
