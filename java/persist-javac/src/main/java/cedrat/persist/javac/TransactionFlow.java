@@ -92,7 +92,7 @@ final class TransactionFlow extends Flow {
         if (transaction.otherwise != null && aliveAfter(env, transaction.otherwise, make)) {
             VarSymbol resource = transaction.resource.sym;
             // Where the library is missing, javac has complained already.
-            if (resource != null && !resource.type.isErroneous()) {
+            if (!resource.type.isErroneous()) {
                 transaction.takeOther(otherAction(transaction, resource, make.at(transaction.written.endpos)));
             }
         }
@@ -107,10 +107,8 @@ final class TransactionFlow extends Flow {
     /// The ways from the beginning to where a rollback leads.
     private List<JCStatement> assumptions(TransactionStatement transaction, TreeMaker make) {
         ListBuffer<JCStatement> assumed = new ListBuffer<>();
-        if (transaction.resource.sym != null) {
-            // It is used, if only to be closed: the analysis warns of one that is not.
-            assumed.add(make.Exec(make.Ident(transaction.resource.sym)));
-        }
+        // It is used, if only to be closed: the analysis warns of one that is not.
+        assumed.add(make.Exec(make.Ident(transaction.resource.sym)));
         if (!transaction.commits) {
             Jumps jumps = new Jumps();
             jumps.scan(transaction.written);
@@ -200,8 +198,7 @@ final class TransactionFlow extends Flow {
         }
 
         private void jump(JCTree tree, JCTree target) {
-            // javac has complained already of one that leads nowhere.
-            if (target != null && !around.contains(target)) {
+            if (!around.contains(target)) {
                 leaving.putIfAbsent(new Destination(target, tree.getTag()), tree);
             }
         }

@@ -173,6 +173,13 @@ class FlowTest {
                         void run() { transaction {
                             yield 1; // here
                         } }"""),
+                Arguments.of("incompatible types: java.lang.Object is not a functional interface", """
+                        void run() {
+                            Object o = () -> { // here
+                                int x = switch (1) { default: transaction { if (flag) commit; yield 1; } };
+                                while (flag) { transaction (commit) { if (flag) rollback; else continue; } }
+                            };
+                        }"""),
                 Arguments.of("undefined label: all", """
                         void run() { all: { Runnable r = () -> { transaction {
                             break all; // here
