@@ -166,7 +166,7 @@ class KilledServerTest {
                     oracle.abort(given);
                     committed.acquire(COMMITS_BETWEEN / 4);
                     server.kill();
-                    // Asked for now, for soon the others commit more rows than the oracle remembers.
+                    // Before the server is back: others soon commit more rows than it remembers (T_max).
                     CompletableFuture<Outcome> committing = oracle.commitAsync(open, 1_000_000 + kill);
                     server = Server.start(data, server.address().getPort());
                     CommitTimestamp at = assertInstanceOf(Committed.class, committing.join(), "O5: it was open")
