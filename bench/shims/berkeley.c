@@ -100,16 +100,7 @@ int berkeley_begin(struct berkeley *store, void **transaction)
 
 int berkeley_put(struct berkeley *store, void *transaction, uint64_t key, uint64_t value)
 {
-    DBT k, v;
-    memset(&k, 0, sizeof k);
-    memset(&v, 0, sizeof v);
-    k.data = &key;
-    k.size = k.ulen = sizeof key;
-    k.flags = DB_DBT_USERMEM;
-    v.data = &value;
-    v.size = v.ulen = sizeof value;
-    v.flags = DB_DBT_USERMEM;
-    return store->table->put(store->table, transaction, &k, &v, 0);
+    return berkeley_put_bytes(store, transaction, key, &value, sizeof value, 0, 0);
 }
 
 int berkeley_put_bytes(struct berkeley *store, void *transaction, uint64_t key, const void *bytes, uint32_t len,
@@ -160,16 +151,7 @@ int berkeley_abort(void *transaction)
 
 int berkeley_get(struct berkeley *store, uint64_t key, uint64_t *value)
 {
-    DBT k, v;
-    memset(&k, 0, sizeof k);
-    memset(&v, 0, sizeof v);
-    k.data = &key;
-    k.size = k.ulen = sizeof key;
-    k.flags = DB_DBT_USERMEM;
-    v.data = value;
-    v.ulen = sizeof *value;
-    v.flags = DB_DBT_USERMEM;
-    return store->table->get(store->table, NULL, &k, &v, 0);
+    return berkeley_get_bytes(store, NULL, key, value, sizeof *value);
 }
 
 int berkeley_log_len(struct berkeley *store, uint64_t *len)
