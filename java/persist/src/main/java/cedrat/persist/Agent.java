@@ -33,7 +33,12 @@ import java.util.zip.ZipEntry;
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
 /// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
 public final class Agent {
-    private static final String[] BOOT_CLASSES = {"cedrat/persist/boot/Barrier", "cedrat/persist/boot/Handler"};
+    private static final String[] BOOT_CLASSES = {
+        "cedrat/persist/boot/Barrier",
+        "cedrat/persist/boot/Handler",
+        "cedrat/persist/boot/Identity",
+        "cedrat/persist/boot/Persistable"
+    };
 
     private Agent() {}
 

@@ -142,7 +142,7 @@ final class Fields {
         boolean isStatic = Modifier.isStatic(field.getModifiers());
         try {
             MethodHandles.Lookup lookup = MethodHandles.privateLookupIn(declaring, MethodHandles.lookup());
-            return new Slot.Field(lookup.unreflectVarHandle(field), isStatic ? declaring : null);
+            return new Slot.Field(field, lookup.unreflectVarHandle(field), isStatic ? declaring : null);
         } catch (IllegalAccessException e) {
             throw new IllegalStateException(
                     "the field " + field + " cannot be restored by a rollback: open its package to this module", e);

@@ -3,6 +3,7 @@ package cedrat.persist;
 import cedrat.persist.JavaBase.Treatment;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Handler;
+import cedrat.persist.boot.Persistable;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.lang.reflect.Array;
@@ -10,7 +11,9 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.Buffer;
+import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// What happens at a store while a transaction lives, and at the end of one.
@@ -30,6 +33,7 @@ final class Recorder implements Handler {
     private final AtomicLong births = new AtomicLong();
     private final Treatments treatments = new Treatments();
     private final Fields fields;
+    private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// What could not be woven, or null.
     private volatile String failure;
 
@@ -70,6 +74,97 @@ final class Recorder implements Handler {
     /// A class could not be woven: no transaction begins any more.
     void fail(String what) {
         failure = what;
+    }
+
+    // ---- stores of persistent objects
+
+    Fields fields() {
+        return fields;
+    }
+
+    /// A store is open: stores to its objects outside of transactions are refused from here on.
+    void opened(Persistent store) {
+        stores.add(store);
+        Barrier.storeOpened();
+    }
+
+    /// A store is closed.
+    void closed(Persistent store) {
+        if (stores.remove(store)) {
+            Barrier.storeClosed();
+        }
+    }
+
+    /// The store of a persistent object, or null: of anything else.
+    private static Persistent storeOf(Object base) {
+        return base instanceof Persistable object && object.cedrat$identity() instanceof StoredIdentity identity
+                ? identity.store()
+                : null;
+    }
+
+    @Override
+    public Object readNull(Object base, int field) {
+        Context context = contexts.get();
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            return readNull(base, fields.slot(field, base));
+        } finally {
+            context.isRecording = wasRecording;
+        }
+    }
+
+    private static Object readNull(Object base, Slot.Field field) {
+        Persistent store = storeOf(base);
+        return store == null ? null : store.readNull((Persistable) base, field);
+    }
+
+    @Override
+    public void beforeRead(Object base) {
+        if (storeOf(base) == null) {
+            return;
+        }
+        Context context = contexts.get();
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            loadAll(base);
+        } finally {
+            context.isRecording = wasRecording;
+        }
+    }
+
+    /// Loads what is pending of an object, so that its fields are what a rollback has to restore.
+    private void loadAll(Object base) {
+        Persistent store = storeOf(base);
+        if (store != null) {
+            for (Slot.Field reference : fields.references(base.getClass())) {
+                if (reference.read(base) == null) {
+                    store.readNull((Persistable) base, reference);
+                }
+            }
+        }
+    }
+
+    /// A thread that is in no transaction is about to store to an object.
+    ///
+    /// @throws IllegalStateException if it is persistent (J2)
+    private void refuseIfPersistent(Context context, Object base) {
+        context.isRecording = true;
+        try {
+            if (base instanceof Persistable) {
+                Persistent store = storeOf(base);
+                if (store != null) {
+                    store.refuseStore(base);
+                }
+            } else if (!(base instanceof Class)) {
+                for (Persistent store : stores) {
+                    store.refuseStore(base);
+                }
+            }
+        } finally {
+            context.isRecording = false;
+        }
     }
 
     // ---- begin and end
@@ -237,15 +332,23 @@ final class Recorder implements Handler {
     /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
     /// remembered. In a transaction the thread is recording until it says otherwise.
     private Transaction storing(Context context, Object base) {
-        if (context.isRecording || context.suspended != 0) {
+        if (context.isRecording) {
+            return null;
+        }
+        if (context.suspended != 0) {
+            // What class loaders store to arrays and collections is no store's business.
+            if (base instanceof Persistable) {
+                refuseIfPersistent(context, base);
+            }
             return null;
         }
         Transaction transaction = context.innermost;
         if (transaction == null) {
             if (locks.isLocked(base)) {
                 throw new IllegalStateException("an object of " + base.getClass()
-                        + " is locked by a transaction: store " + "to it inside of one, which waits");
+                        + " is locked by a transaction: store to it inside of one, which waits");
             }
+            refuseIfPersistent(context, base);
             return null;
         }
         TopLevel top = transaction.top;
@@ -256,7 +359,9 @@ final class Recorder implements Handler {
         TopLevel top = transaction.top;
         if (!top.log.has(transaction.logMark, base, slot, index)) {
             lock(transaction, base, true);
-            top.log.add(base, slot, index, bits, value);
+            // What a rollback puts back is loaded, so that nobody has to remember that it was pending.
+            boolean mayBePending = value == null && slot instanceof Slot.Field field && field.isReference();
+            top.log.add(base, slot, index, bits, mayBePending ? readNull(base, (Slot.Field) slot) : value);
         }
     }
 
@@ -292,6 +397,7 @@ final class Recorder implements Handler {
             Slot.Fields slot = fields.slot(base.getClass());
             if (!transaction.top.log.has(transaction.logMark, base, slot, 0)) {
                 lock(transaction, base, true);
+                loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
             }
         } finally {
@@ -568,6 +674,7 @@ final class Recorder implements Handler {
             return;
         }
         lock(transaction, object, true);
+        loadAll(object);
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {
             keepPart(transaction, object, reference.read(object));

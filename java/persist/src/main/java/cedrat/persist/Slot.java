@@ -96,12 +96,16 @@ abstract class Slot {
 
     /// A field, of an object or a class.
     static final class Field extends Slot {
+        /// The field itself.
+        final java.lang.reflect.Field reflected;
+
         private final VarHandle handle;
         /// The class that declares a static field, otherwise null.
         private final Class<?> owner;
         private final char kind;
 
-        Field(VarHandle handle, Class<?> owner) {
+        Field(java.lang.reflect.Field reflected, VarHandle handle, Class<?> owner) {
+            this.reflected = reflected;
             this.handle = handle;
             this.owner = owner;
             kind = handle.varType().isPrimitive()

@@ -3,19 +3,23 @@ package cedrat.persist.boot;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
-/// The static methods that woven code calls before each store. It lies on the boot class path, because
-/// classes of `java.util` are woven too.
+/// The static methods that woven code calls before each store, and where it has read a null. It lies on the
+/// boot class path, because classes of `java.util` are woven too.
 ///
-/// J2    The guard is read plainly and updated atomically. A thread that begins a transaction sees its own
-/// update; what other threads may miss for a moment is a lock that was taken just now, by which they would be
-/// refused a store outside of any transaction.
+/// J2    The guard is read plainly and updated atomically. A thread that begins a transaction, or opens a
+/// store, sees its own update; what other threads may miss for a moment is a lock that was taken just now, or
+/// that a store was opened just now, by which they would be refused a store outside of any transaction. An
+/// object that a store has made persistent, or has loaded, comes to another thread behind that update.
 ///
-/// While no transaction lives each of these methods is a comparison of a static field with zero; the
-/// just-in-time compiler sees that field at each store, and tests it once where it can. A `volatile` field, a
-/// `ThreadLocal` or a `SwitchPoint` would cost more in loops.
+/// While no transaction lives and no store is open each of the methods for stores is a comparison of a static
+/// field with zero; the just-in-time compiler sees that field at each store, and tests it once where it can.
+/// A `volatile` field, a `ThreadLocal` or a `SwitchPoint` would cost more in loops.
 public final class Barrier {
     private static final VarHandle LIVE;
-    /// How many top-level transactions live in this process.
+    /// What an open store adds to the guard: more than there are transactions.
+    private static final int STORE = 1 << 20;
+
+    /// How many top-level transactions live in this process, and [#STORE] for each store that is open.
     private static int live;
 
     private static volatile Handler handler;
@@ -48,6 +52,31 @@ public final class Barrier {
     /// A top-level transaction has ended.
     public static void closed() {
         LIVE.getAndAdd(-1);
+    }
+
+    /// A store of persistent objects is open.
+    public static void storeOpened() {
+        LIVE.getAndAdd(STORE);
+    }
+
+    /// It is closed.
+    public static void storeClosed() {
+        LIVE.getAndAdd(-STORE);
+    }
+
+    /// In place of null, where a reference field of a persistent object has turned out to be null: it may only
+    /// not be loaded yet.
+    ///
+    /// @return the field's value
+    public static Object readNull(Object base, int field) {
+        return handler.readNull(base, field);
+    }
+
+    /// Before fields of an object are read where the weaver does not see which.
+    public static void beforeRead(Object base) {
+        if (live >= STORE) {
+            handler.beforeRead(base);
+        }
     }
 
     /// Before a store to a field of type `boolean`, `byte`, `char`, `short` or `int`.

@@ -1,10 +1,20 @@
 package cedrat.persist.boot;
 
-/// What [Barrier] calls while a transaction lives. There is one, which the agent installs.
+/// What [Barrier] calls while a transaction lives or a store is open. There is one, which the agent installs.
 ///
 /// **Threads:** any. **Failure:** what these throw comes out of the woven code's store, which then has not
 /// happened.
 public interface Handler {
+    /// A reference field of a persistent object is null. If it is only not loaded yet, it is now.
+    ///
+    /// @param field the number that the weaver has given to the field
+    /// @return its value
+    Object readNull(Object base, int field);
+
+    /// Fields of `base` are about to be read behind the barriers' back. If it is a persistent object, its
+    /// reference fields are loaded, all of them; anything else is let pass.
+    void beforeRead(Object base);
+
     /// A field of type `boolean`, `byte`, `char`, `short` or `int` is about to be written.
     ///
     /// @param base  the object, or the class of a static field

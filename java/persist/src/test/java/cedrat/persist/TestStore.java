@@ -1,0 +1,110 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Persistable;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/// A store without a disk, in which tests say what is pending.
+///
+/// **Threads:** one at a time.
+public final class TestStore implements Persistent, AutoCloseable {
+    private final class Known extends StoredIdentity {
+        final Map<Slot.Field, Object> pending = new HashMap<>();
+
+        @Override
+        Persistent store() {
+            return TestStore.this;
+        }
+    }
+
+    private final List<String> reads = new ArrayList<>();
+    private final Set<Object> parts = Collections.newSetFromMap(new IdentityHashMap<>());
+
+    /// Opens it.
+    public TestStore() {
+        Recorder.get().opened(this);
+    }
+
+    @Override
+    public void close() {
+        Recorder.get().closed(this);
+    }
+
+    /// Makes an object persistent.
+    public <T> T add(T object) {
+        ((Persistable) object).cedrat$identity(new Known());
+        return object;
+    }
+
+    /// Makes an array, or an object of the JDK, persistent.
+    public <T> T addPart(T object) {
+        parts.add(object);
+        return object;
+    }
+
+    /// Makes an object an ordinary one.
+    public void remove(Object object) {
+        ((Persistable) object).cedrat$identity(null);
+    }
+
+    /// Says that a field of a persistent object, which is null, is pending.
+    public void pend(Object object, String name, Object value) {
+        known(object).pending.put(field(object, name), value);
+    }
+
+    /// Whether a field is pending.
+    public boolean isPending(Object object, String name) {
+        return known(object).pending.containsKey(field(object, name));
+    }
+
+    /// Which fields were asked for since the last call of this, in their order.
+    public List<String> takeReads() {
+        List<String> taken = List.copyOf(reads);
+        reads.clear();
+        return taken;
+    }
+
+    private static Known known(Object object) {
+        return (Known) ((Persistable) object).cedrat$identity();
+    }
+
+    private static Slot.Field field(Object object, String name) {
+        for (Class<?> type = object.getClass(); type != null; type = type.getSuperclass()) {
+            for (java.lang.reflect.Field field : type.getDeclaredFields()) {
+                if (field.getName().equals(name)) {
+                    return Recorder.get().fields().slot(field);
+                }
+            }
+        }
+        throw new AssertionError(object.getClass() + " has no field " + name);
+    }
+
+    @Override
+    public Object readNull(Persistable base, Slot.Field field) {
+        reads.add(field.reflected.getName());
+        Map<Slot.Field, Object> pending = known(base).pending;
+        if (!pending.containsKey(field)) {
+            return null;
+        }
+        Object value = pending.get(field);
+        if (!Modifier.isFinal(field.reflected.getModifiers())) {
+            pending.remove(field);
+            field.restore(base, 0, 0, value);
+        }
+        return value;
+    }
+
+    @Override
+    public void refuseStore(Object base) {
+        if (base instanceof Persistable || parts.contains(base)) {
+            throw new IllegalStateException(
+                    "an object of " + base.getClass() + " is persistent: store to it within a transaction");
+        }
+    }
+}
