@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.library.Libcedrat;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
@@ -178,7 +179,7 @@ class EmbeddedLogTest extends LogContract {
         List<String> command = new ArrayList<>(List.of(
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "--enable-native-access=ALL-UNNAMED",
-                "-D" + Library.PROPERTY + "=" + System.getProperty(Library.PROPERTY),
+                "-D" + Libcedrat.PROPERTY + "=" + System.getProperty(Libcedrat.PROPERTY),
                 "-cp",
                 classPath,
                 AppendingProcess.class.getName()));
@@ -357,24 +358,6 @@ class EmbeddedLogTest extends LogContract {
             assertThrows(DamagedEntryException.class, () -> log.open(new OracleReplay(oracle), new Told()));
             log.close();
         }
-    }
-
-    @Test
-    void aMissingLibraryIsToldWithWhatToDo() {
-        IOException missing = assertThrows(
-                IOException.class, () -> Library.file(folder.resolve("none.so").toString(), ""));
-        assertTrue(missing.getMessage().contains("none.so"), missing.getMessage());
-        assertTrue(
-                missing.getMessage().contains("cargo build --release --locked -p cedrat-capi"), missing.getMessage());
-        missing = assertThrows(IOException.class, () -> Library.file("", folder + ":" + folder.resolve("other")));
-        assertTrue(missing.getMessage().contains(folder.resolve("other").toString()), missing.getMessage());
-    }
-
-    @Test
-    void theLibraryIsFoundInTheLibraryPath() throws IOException {
-        Path file = Files.createFile(folder.resolve(System.mapLibraryName("cedrat")));
-        assertEquals(file, Library.file("", folder.resolve("other") + ":" + folder));
-        assertEquals(file, Library.file(file.toString(), ""));
     }
 
     private static long size(Path directory) throws IOException {

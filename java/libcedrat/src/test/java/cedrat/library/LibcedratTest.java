@@ -1,0 +1,68 @@
+package cedrat.library;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class LibcedratTest {
+    @TempDir
+    Path folder;
+
+    @Test
+    void theNamedFileIsTaken() throws IOException {
+        Path file = Files.createFile(folder.resolve("any.so"));
+        assertEquals(file, Libcedrat.find(file.toString(), ""));
+        assertNull(Libcedrat.find(folder.resolve("none.so").toString(), folder.toString()));
+    }
+
+    @Test
+    void theLibraryPathIsSearched() throws IOException {
+        Path file = Files.createFile(folder.resolve(System.mapLibraryName("cedrat")));
+        assertEquals(file, Libcedrat.find("", folder.resolve("other") + ":" + folder));
+    }
+
+    @Test
+    void functionsAreFound() throws IOException {
+        Libcedrat library = Libcedrat.load();
+        assertNotEquals(0, library.function("cedrat_open").address());
+        String message = assertThrows(IOException.class, () -> library.function("cedrat_fly"))
+                .getMessage();
+        assertTrue(message.contains("has no function cedrat_fly: it is of another version"), message);
+    }
+
+    @Test
+    void whatIsMissingIsToldWithWhatToDo() {
+        naming(folder.resolve("none.so").toString(), message -> {
+            assertTrue(message.contains("libcedrat is missing"), message);
+            assertTrue(message.contains(folder.resolve("none.so").toString()), message);
+            assertTrue(message.contains("cargo build --release --locked -p cedrat-capi"), message);
+        });
+    }
+
+    @Test
+    void whatIsNoLibraryIsToldWithWhatToDo() throws IOException {
+        Path file = Files.writeString(folder.resolve("text.so"), "not a library");
+        naming(file.toString(), message -> {
+            assertTrue(message.contains(file + " cannot be loaded as libcedrat"), message);
+            assertTrue(message.contains("cargo build --release --locked -p cedrat-capi"), message);
+        });
+    }
+
+    private static void naming(String file, Consumer<String> check) {
+        String named = System.setProperty(Libcedrat.PROPERTY, file);
+        try {
+            check.accept(assertThrows(IOException.class, Libcedrat::load).getMessage());
+        } finally {
+            System.setProperty(Libcedrat.PROPERTY, named);
+        }
+    }
+}
