@@ -1,17 +1,17 @@
 /* cedrat.h: durable transactional memory.
  *
- * A store is a directory; its heaps are regions of memory whose words are read and written in transactions. What was
- * committed is found again after a crash, all of it or nothing. docs/use/c.md tells how to begin; cedrat_stm.h turns
+ * A store is a directory; its heaps are regions of memory whose words are read and written in transactions, its graphs
+ * have objects that refer to each other. What was committed is found again after a crash, all of it or nothing. docs/use/c.md tells how to begin; cedrat_stm.h turns
  * this interface into the macros of a word-based STM.
  *
  * Of every function holds, unless it says otherwise:
  *
  * - It returns a cedrat_status. Anything but CEDRAT_OK has done nothing; a result that was to be written is then zero
  *   or unchanged. The words for it are told by cedrat_error (calls with a thread descriptor), cedrat_message (calls
- *   with a store or heap), cedrat_log_message (calls with a log or cursor), or the buffer of cedrat_open and
- *   cedrat_log_open.
+ *   with a store or heap, cedrat_graph_open), cedrat_graph_message (calls with a graph), cedrat_log_message (calls with
+ *   a log or cursor), or the buffer of cedrat_open and cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, except where it is said to mean something.
- * - Calls with a store, a heap or a log may come from any thread at any time. A thread descriptor belongs to one thread
+ * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
  *   at a time; it may be handed to another between transactions. A cursor belongs to one thread at a time.
  * - It never jumps and never unwinds: neither longjmp nor a C++ exception nor a panic comes out of it, and it calls
  *   nothing of the program. It is not to be called from a signal handler, nor in the child of a fork (heaps are not
@@ -92,6 +92,9 @@ typedef struct cedrat_heap cedrat_heap;
 /* A thread descriptor: a place for one transaction at a time. From cedrat_thread_create to cedrat_thread_free. */
 typedef struct cedrat_thread cedrat_thread;
 
+/* An open graph of objects. From cedrat_graph_open to cedrat_graph_close. */
+typedef struct cedrat_graph cedrat_graph;
+
 /* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
 typedef struct cedrat_log cedrat_log;
 
@@ -128,6 +131,28 @@ typedef struct cedrat_heap_options {
   int reserved_int;     /* zero */
   uint64_t reserved[4]; /* zero */
 } cedrat_heap_options;
+
+/* Choices for a graph. Begin with `cedrat_graph_options options = {0};`. */
+typedef struct cedrat_graph_options {
+  int must_exist;       /* not 0: a missing graph is CEDRAT_UNKNOWN, and not created */
+  int reserved_int;     /* zero */
+  uint64_t cache_bytes; /* memory for objects that were changed, all that one commit changes included; 64 MiB */
+  uint64_t reserved[6]; /* zero */
+} cedrat_graph_options;
+
+/* What cedrat_graph_get_statistics tells, counted since the store was opened. */
+typedef struct cedrat_graph_statistics {
+  uint64_t classes;         /* classes defined, ever */
+  uint64_t cache_hits;      /* records that were to be changed, and were in the cache */
+  uint64_t cache_misses;    /* … and were read from their pages */
+  uint64_t cache_evictions; /* records let go to make room */
+  uint64_t cache_flushes;   /* records written to their pages */
+  uint64_t cache_records;   /* records in the cache now */
+  uint64_t cache_bytes;     /* memory that they take */
+  uint64_t newest_lsn;      /* the newest record of the log */
+  uint64_t stable_lsn;      /* everything up to here is durable */
+  uint64_t reserved[7];
+} cedrat_graph_statistics;
 
 /* Choices for a log alone. Begin with `cedrat_log_options options = {0};`: zero is the default of each. */
 typedef struct cedrat_log_options {
@@ -356,6 +381,78 @@ cedrat_status cedrat_get_root(cedrat_thread *thread, cedrat_heap *heap, const ch
  * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, CEDRAT_HEAP_FULL, CEDRAT_UNKNOWN (nothing to
  * remove), CEDRAT_LIMIT (a name of more than 1,024 bytes). */
 cedrat_status cedrat_set_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, const void *block);
+
+/* ---- graphs of objects ------------------------------------------------------------------------------------------ */
+
+/* Objects that refer to each other (docs/use/graph.md). What lies in buffers, docs/formats/graph.md draws; all numbers in
+ * them are little-endian. An object is known by its identity, a number below 2^56 and never 0. */
+
+/* Opens the graph of this name; creates it if there is none. options: null means all defaults; while the store is open,
+ * all handles of a graph have those of the first.
+ *
+ * Errors: CEDRAT_UNKNOWN, CEDRAT_OPTIONS, CEDRAT_MISUSE (other options; the name stands for something else),
+ * CEDRAT_DAMAGED, CEDRAT_STOPPED; told by cedrat_message. */
+cedrat_status cedrat_graph_open(cedrat_store *store, const char *name, const cedrat_graph_options *options,
+                                cedrat_graph **graph);
+
+/* Gives the handle back, when no other call uses it any more. The store cannot be closed before. Null is allowed. */
+void cedrat_graph_close(cedrat_graph *graph);
+
+/* The text of the last failure of a call with this handle, by any thread: at most message_len bytes, with a zero at the
+ * end. Empty before the first failure. */
+cedrat_status cedrat_graph_message(cedrat_graph *graph, char *message, size_t message_len);
+
+/* Keeps the definition of a class: bytes that mean nothing to the graph, at most 16 MiB. *class_number gets its number:
+ * from 1 up, without gaps. It is durable no later than any commit that comes after it.
+ *
+ * Errors: CEDRAT_LIMIT, CEDRAT_LOG_FULL, CEDRAT_STOPPED. */
+cedrat_status cedrat_graph_define_class(cedrat_graph *graph, const void *definition, size_t size,
+                                        uint32_t *class_number);
+
+/* The definition of a class. *size gets its size, also where there is no room for it: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is none of this number, nor of a greater one. */
+cedrat_status cedrat_graph_get_class(cedrat_graph *graph, uint32_t class_number, void *definition, size_t capacity,
+                                     size_t *size);
+
+/* What a root leads to: *reference gets the word, 0 where there is no such root. It waits for a commit that is just
+ * changing it.
+ *
+ * Errors: CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_get_root(cedrat_graph *graph, const char *name, uint64_t *reference);
+
+/* All roots in the order of their names, as a buffer of changes has them. *size gets its size, also where there is no
+ * room for it: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_get_roots(cedrat_graph *graph, void *roots, size_t capacity, size_t *size);
+
+/* Reads an object as it was committed last: whole, without waiting for anybody, right beside commits; it may not be
+ * durable yet. *size gets its size, also where there is no room for it: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is no such object. CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_read(cedrat_graph *graph, uint64_t object, void *buffer, size_t capacity, size_t *size);
+
+/* Reads several objects, each as cedrat_graph_read does, one behind the other: number i lies from offsets[i] to
+ * offsets[i + 1], where there is nothing if there is no such object. offsets has room for count + 1. *read gets how many
+ * there was room for; offsets[*read + 1], if it is not behind all, tells how much the next one would have taken.
+ *
+ * Errors: CEDRAT_LIMIT: not even the first one fits. CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *objects, size_t count, void *buffer,
+                                     size_t capacity, size_t *offsets, size_t *read);
+
+/* Makes all changes in a buffer, or none. identities gets those of the new objects in their order; capacity is how many
+ * there is room for. lsn: gets the LSN that cedrat_is_stable is asked with; null if it is not wanted. mode: CEDRAT_SYNC or
+ * CEDRAT_ASYNC.
+ *
+ * Errors: CEDRAT_UNKNOWN: an object to be changed is not there. CEDRAT_MISUSE: changes that make no sense. CEDRAT_LIMIT:
+ * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_LOG_FULL, CEDRAT_ABORTED. Nothing has
+ * happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
+cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
+                                  uint64_t *identities, size_t capacity, uint64_t *lsn);
+
+/* Counts. */
+cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_statistics *statistics);
 
 /* ---- logs alone ------------------------------------------------------------------------------------------------- */
 

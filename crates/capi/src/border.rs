@@ -1,6 +1,6 @@
 //! The functions that C calls for stores and heaps. What they promise, `include/cedrat.h` says.
 //!
-//! This module and `words`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
+//! This module and `words`, `graphs`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
 //! asks of them, which no library can check:
 //!
 //! 1. a pointer is null, which is an error and nothing else happens, or points at what its type says: a text that ends

@@ -1,4 +1,4 @@
-//! `libcedrat`: heaps and their transactions for C programs. `include/cedrat.h` is its documentation, and
+//! `libcedrat`: heaps and graphs of objects, and their transactions, for C programs. `include/cedrat.h` is its documentation, and
 //! `include/cedrat_stm.h` turns it into the macros of a word-based STM.
 //!
 //! 1. `status`, `options`: what crosses the border by value;
@@ -6,7 +6,7 @@
 //! 3. `thread`: a thread's descriptor, and how addresses become offsets of heaps;
 //! 4. `exit`: what becomes of a descriptor when its thread ends;
 //! 5. `alone`: an open log alone, without a store around it;
-//! 6. `border`, `words`, `logs`: the functions that C calls. Nothing unwinds through them.
+//! 6. `border`, `words`, `graphs`, `logs`: the functions that C calls. Nothing unwinds through them.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,8 @@ mod alone;
 mod border;
 #[allow(unsafe_code)]
 mod exit;
+#[allow(unsafe_code)]
+mod graphs;
 #[allow(unsafe_code)]
 mod logs;
 mod opened;

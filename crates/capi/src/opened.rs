@@ -67,11 +67,17 @@ impl Opened {
             return Err((Some(self), Failure::new(Status::Misuse, text)));
         }
         let opened = Arc::try_unwrap(self).map_err(|opened| {
-            (Some(opened), Failure::new(Status::Misuse, "another call uses the store; close it when it has returned"))
+            let text =
+                "a graph of the store is open, or another call uses it; close it when that is closed, or has returned";
+            (Some(opened), Failure::new(Status::Misuse, text))
         })?;
         let Opened { plain, heaps, memory, store, .. } = opened;
         drop((plain, heaps, memory));
         store.close().map_err(|error| (None, error.into()))
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(crate) fn memory(&self) -> &Memory {

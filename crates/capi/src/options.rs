@@ -75,6 +75,32 @@ pub(crate) struct LogChoices {
     pub(crate) reserved: [u64; 5],
 }
 
+/// `cedrat_graph_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct GraphChoices {
+    pub(crate) must_exist: i32,
+    pub(crate) reserved_int: i32,
+    pub(crate) cache_bytes: u64,
+    pub(crate) reserved: [u64; 6],
+}
+
+/// `cedrat_graph_statistics`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct GraphStatistics {
+    pub(crate) classes: u64,
+    pub(crate) cache_hits: u64,
+    pub(crate) cache_misses: u64,
+    pub(crate) cache_evictions: u64,
+    pub(crate) cache_flushes: u64,
+    pub(crate) cache_records: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) newest_lsn: u64,
+    pub(crate) stable_lsn: u64,
+    pub(crate) reserved: [u64; 7],
+}
+
 /// What C points at, or the default where it points at nothing.
 ///
 /// # Safety
@@ -102,6 +128,17 @@ impl LogChoices {
     pub(crate) fn check(self) -> Result<()> {
         must_be_zero(&self.reserved)?;
         must_be_zero(&[u64::from(self.reserved_int != 0)])
+    }
+}
+
+impl GraphChoices {
+    /// The options, and whether the graph must be there.
+    pub(crate) fn to_options(self) -> Result<(front::graph::Options, bool)> {
+        must_be_zero(&self.reserved)?;
+        must_be_zero(&[u64::from(self.reserved_int != 0)])?;
+        let mut options = front::graph::Options::default();
+        unless_zero(&mut options.cache_bytes, self.cache_bytes);
+        Ok((options, self.must_exist != 0))
     }
 }
 

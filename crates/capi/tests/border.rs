@@ -91,6 +91,11 @@ fn a_log_alone_keeps_what_was_forced_and_tells_its_errors() {
 }
 
 #[test]
+fn a_graph_keeps_what_was_committed_and_tells_its_errors() {
+    holds("graph");
+}
+
+#[test]
 fn a_program_for_word_based_stms_is_ported_by_a_macro_header_alone() {
     holds("ported");
 }

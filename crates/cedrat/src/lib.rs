@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use cedrat_check as check;
+pub use cedrat_graph as graph;
 pub use cedrat_heap as heap;
 pub use cedrat_media as media;
 pub use cedrat_objects as objects;
@@ -46,7 +47,7 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
 
 /// All operations that come with Cedrat: what a program adds its own to.
 pub fn registry() -> Registry {
-    objects::register(structures::register(Registry::new()))
+    Registry::new().with(structures::register).with(objects::register).with(graph::register)
 }
 
 /// Programs in the documentation are compiled and run as tests.
@@ -64,4 +65,6 @@ mod documentation {
     struct Heaps;
     #[doc = include_str!("../../../docs/use/objects-cache.md")]
     struct ObjectsCache;
+    #[doc = include_str!("../../../docs/use/graph.md")]
+    struct Graph;
 }

@@ -179,6 +179,27 @@ impl<S: Scenario> Run<S> {
         Ok(())
     }
 
+    /// Enters what a face commits in transactions of its own: `commit` begins one, commits it without waiting, and returns its
+    /// ticket; of one that it refuses nothing is left.
+    ///
+    /// # Errors
+    /// Those of `commit`.
+    pub fn commits<E>(&self, commit: impl FnOnce() -> cedrat_txn::Result<Ticket>, effect: E) -> Outcome<Ticket>
+    where
+        E: Fn(&mut S::State) + Send + 'static,
+    {
+        let committed = commit();
+        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        match &committed {
+            Ok(ticket) => history.committed(ticket.lsn().get(), None, Box::new(effect)),
+            // Whether it was kept, only reopening tells.
+            Err(cedrat_txn::Error::Stopped(_)) => history.unknown(Box::new(effect)),
+            Err(_) => {}
+        }
+        drop(history);
+        Ok(committed?)
+    }
+
     /// Commits `txn` and enters `effect` into the book at the place of its commit record.
     ///
     /// # Errors

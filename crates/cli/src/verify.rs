@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use cedrat::graph::{self, Graph};
 use cedrat::media::RealDisk;
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Kind, check_named};
@@ -107,6 +108,10 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
                 let objects =
                     Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;
                 Some(objects.check(&txn).while_doing(&named.name)?)
+            }
+            Kind::Graph => {
+                let graph = Graph::open(store, &named.name, graph::Options::default()).while_doing(&named.name)?;
+                Some(graph.check().while_doing(&named.name)?)
             }
             _ => check_named(&txn, &named).while_doing(&named.name)?,
         };

@@ -13,7 +13,7 @@
 //! One latch guards all of it. It is held while a record is flushed, so over the loading of its page; over no call of a
 //! transaction, which may take a checkpoint, which asks for flushes (docs/inside/latches.md).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 
@@ -74,6 +74,16 @@ impl<D: Delta> Inverse for D {
 pub(crate) struct Image {
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) version: Lsn,
+}
+
+/// A record as those see it who belong to no transaction.
+pub(crate) enum Committed {
+    /// So it was committed last.
+    Image(Image),
+    /// The page has it as it was committed.
+    InItsPage,
+    /// Its insertion is not committed.
+    Unborn,
 }
 
 /// How a change is taken back, should it be.
@@ -212,6 +222,9 @@ struct State {
     touched: HashMap<TxnId, Vec<Touched>>,
     /// Records whose end may be committed.
     died: Vec<RecordId>,
+    /// Records whose insertion is not committed, though their pages have them; and whose they are.
+    unborn: HashSet<RecordId, BuildHasherDefault<DefaultHasher>>,
+    born_by: HashMap<TxnId, Vec<RecordId>>,
     statistics: Statistics,
 }
 
@@ -350,6 +363,38 @@ impl Cache {
         let state = self.state.lock();
         let kept = state.kept(at)?;
         Some(Image { bytes: Arc::clone(kept.bytes.as_ref()?), version: kept.version })
+    }
+
+    /// What of a record is committed.
+    pub(crate) fn committed(&self, at: RecordId) -> Committed {
+        let state = self.state.lock();
+        if state.unborn.contains(&at) {
+            return Committed::Unborn;
+        }
+        match state.kept(at).and_then(Kept::to_flush) {
+            Some(Flushable { bytes, version, .. }) => Committed::Image(Image { bytes, version }),
+            None => Committed::InItsPage,
+        }
+    }
+
+    /// A record is about to be inserted in its page.
+    pub(crate) fn is_born(&self, txn: TxnId, at: RecordId) {
+        let mut state = self.state.lock();
+        state.unborn.insert(at);
+        state.born_by.entry(txn).or_default().push(at);
+    }
+
+    /// It was not.
+    pub(crate) fn is_not_born(&self, txn: TxnId, at: RecordId) {
+        let mut state = self.state.lock();
+        state.unborn.remove(&at);
+        let is_last = state.born_by.get_mut(&txn).is_some_and(|born| {
+            born.retain(|&other| other != at);
+            born.is_empty()
+        });
+        if is_last {
+            state.born_by.remove(&txn);
+        }
     }
 
     /// Keeps a record as its page has it, if there is room. `None` if the page was read too early: read it again.
@@ -567,11 +612,15 @@ impl Unflushed for Cache {
     }
 
     fn withdrawn(&self, at: RecordId) {
+        // Still unborn: the page shows it until the insertion was taken back, and its place is not given away again.
         self.state.lock().remove(at);
     }
 
     fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
         let mut state = self.state.lock();
+        for at in state.born_by.remove(&txn).unwrap_or_default() {
+            state.unborn.remove(&at);
+        }
         for Touched { at, died } in state.touched.remove(&txn).unwrap_or_default() {
             state.with(at, |kept| {
                 let before = kept.pending.len();

@@ -91,12 +91,25 @@ impl Objects {
     /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
     /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
     pub fn drop(self, store: &Store, name: &str) -> Result<()> {
+        self.drop_with(store, |txn| {
+            let root = self.root();
+            if Catalogue::open(store)?.remove(txn, name)?.root != root {
+                return Err(StructureError::WrongRoot { page: root, expected: "the collection of this name" }.into());
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`drop`](Objects::drop), for a structure that keeps the collection: `work` gives back what else there is, in the same
+    /// transaction, which has locked the collection.
+    ///
+    /// # Errors
+    /// Those of `work`; as [`drop`](Objects::drop).
+    pub fn drop_with(&self, store: &Store, mut work: impl FnMut(&mut Txn) -> Result<()>) -> Result<()> {
         let Shared { root, cache, is_gone, .. } = &*self.shared;
         let dropped = store.transact(|txn| {
             self.lock(txn, LockMode::Exclusive)?;
-            if Catalogue::open(store)?.remove(txn, name)?.root != *root {
-                return Err(StructureError::WrongRoot { page: *root, expected: "the collection of this name" }.into());
-            }
+            work(txn)?;
             let pages = self.census(store)?.pages;
             if !cache.clear() {
                 return Err(Error::Misuse("a transaction without isolation changes the collection; end it before"));

@@ -2,17 +2,18 @@
 
 use std::ops::Range;
 
-use cedrat_pages::{Damaged, PageId};
+use cedrat_pages::{Damaged, LatchedPage, PageId};
 use cedrat_structures::{Catalogue, Kind, StructureError};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
+use cedrat_wal::{Lsn, TxnId};
 
-use crate::cache::{Back, Cache, Image, Inverse, Statistics};
+use crate::cache::{Back, Cache, Committed, Image, Inverse, Statistics};
 use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
 use crate::error::ObjectError;
-use crate::place::{Places, ROOT, ends, key};
+use crate::place::{Places, Promise, ROOT, ends, key};
 use crate::record::{
     HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
@@ -83,6 +84,44 @@ impl std::fmt::Debug for Objects {
     }
 }
 
+/// A place for an object that is not there yet: see [`Objects::reserve`].
+#[derive(Debug)]
+pub struct Reserved<'o> {
+    promise: Promise<'o>,
+    capacity: usize,
+    txn: TxnId,
+}
+
+impl Reserved<'_> {
+    /// The identity that the object will have.
+    pub fn id(&self) -> ObjectId {
+        self.promise.at
+    }
+}
+
+/// What [`Objects::edit`] makes of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// It stays as it is.
+    Nothing,
+    /// These bytes lie in it from `at` on, in bytes; it stays as long as it is.
+    Range {
+        /// Where they begin.
+        at: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// It is this from now on.
+    Whole(Vec<u8>),
+}
+
+/// Says which state of an object was read: two that are the same are of the same state. Of one opening of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    at: RecordId,
+    lsn: Lsn,
+}
+
 /// Where an object lies.
 struct Found {
     /// Its identity, and the record there.
@@ -110,12 +149,22 @@ impl Objects {
         let root = store.transact(|txn| {
             let catalogue = Catalogue::open(store)?;
             catalogue.check_free(txn, name)?;
-            let root = txn.allocate()?;
-            txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
+            let root = Objects::create_unnamed(txn)?;
             catalogue.add(txn, name, Kind::Objects, root)?;
             Ok(root)
         })?;
         Objects::at_root(store, root, options)
+    }
+
+    /// Makes an empty collection without a name, for structures that keep collections of their own; returns its root, which
+    /// [`at_root`](Objects::at_root) takes once the transaction is committed.
+    ///
+    /// # Errors
+    /// Those of any change.
+    pub fn create_unnamed(txn: &mut Txn) -> Result<PageId> {
+        let root = txn.allocate()?;
+        txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
+        Ok(root)
     }
 
     /// The collection of this name.
@@ -147,7 +196,11 @@ impl Objects {
         }
     }
 
-    fn at_root(store: &Store, root: PageId, options: Options) -> Result<Objects> {
+    /// The collection with this root page, for structures that keep collections of their own.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if it is open with other options; damage, if no collection begins there.
+    pub fn at_root(store: &Store, root: PageId, options: Options) -> Result<Objects> {
         let shared = store.resident(root, || {
             let cache = Arc::new(Cache::new(options.cache_bytes));
             let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
@@ -186,6 +239,71 @@ impl Objects {
         Ok(look(found.bytes()))
     }
 
+    /// Lets `look` see an object as it was committed last: without a lock, in no transaction, right beside transactions that
+    /// change it. What it sees is whole (E19.13), and may not be durable yet. The answer of [`Version`] is the same exactly if
+    /// the object is.
+    ///
+    /// The object is not brought into the cache: a program that reads so keeps it in a form of its own.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoSuchObject`]; [`Error::Misuse`] unless the collection was opened with [`UndoPolicy::CommittedOnly`];
+    /// damage, with file and offset.
+    pub fn read_committed<T>(
+        &self,
+        store: &Store,
+        id: ObjectId,
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> Result<(T, Version)> {
+        if self.shared.options.undo != UndoPolicy::CommittedOnly {
+            return Err(Error::Misuse(
+                "only of objects whose changes count if committed is there always a committed state; open the collection with \
+                 UndoPolicy::CommittedOnly",
+            ));
+        }
+        let none = || Error::from(ObjectError::NoSuchObject { id });
+        let mut before = None;
+        loop {
+            let (home, header) = self.committed(store, id)?.ok_or_else(none)?;
+            if header.is_dead() || header.is_target() {
+                return Err(none());
+            }
+            let Some(at) = header.forward else {
+                let version = Version { at: id, lsn: home.version };
+                return Ok((look(object(&home.bytes, &header)), version));
+            };
+            if let Some((image, header)) = self.committed(store, at)?
+                && header.is_target()
+                && !header.is_dead()
+            {
+                let version = Version { at, lsn: image.version };
+                return Ok((look(object(&image.bytes, &header)), version));
+            }
+            // It has moved on, or has gone, since its home was read: then that says something else by now.
+            if before.replace(home.version) == Some(home.version) {
+                return Err(lost(store, id));
+            }
+        }
+    }
+
+    /// A record as it was committed last.
+    fn committed(&self, store: &Store, at: RecordId) -> Result<Option<(Image, Header)>> {
+        let cache = &self.shared.cache;
+        let image = match cache.committed(at) {
+            Committed::Image(image) => image,
+            Committed::Unborn => return Ok(None),
+            Committed::InItsPage => {
+                let Some(found) = self.in_page(store, at, |page| store.read(page))? else { return Ok(None) };
+                // It may have been inserted between the two looks.
+                if matches!(cache.committed(at), Committed::Unborn) {
+                    return Ok(None);
+                }
+                found
+            }
+        };
+        let header = Header::of(&image.bytes).map_err(Refused::from)?;
+        Ok(Some((image, header)))
+    }
+
     /// All identities, in the order of pages and slots. The collection is locked shared to the end of the transaction.
     ///
     /// # Errors
@@ -211,6 +329,75 @@ impl Objects {
         check_len(bytes.len())?;
         self.lock(txn, LockMode::IntentionExclusive)?;
         self.insert_record(txn, &new_record(bytes, capacity_for(bytes.len()), false))
+    }
+
+    /// Chooses the place of an object of so many bytes, so that others can refer to it before it is written by
+    /// [`fill`](Objects::fill). Its identity is locked to the end of the transaction. A place that is not filled is not used
+    /// again while the store is open.
+    ///
+    /// # Errors
+    /// As [`insert`](Objects::insert).
+    pub fn reserve(&self, txn: &mut Txn, len: usize) -> Result<Reserved<'_>> {
+        self.policy(txn)?;
+        check_len(len)?;
+        self.lock(txn, LockMode::IntentionExclusive)?;
+        let Shared { places, cache, .. } = &*self.shared;
+        let capacity = capacity_for(len);
+        let promise = places.promise(txn, cache, HEADER_LEN + capacity)?;
+        Ok(Reserved { promise, capacity, txn: txn.id() })
+    }
+
+    /// Adds an object in the place that was chosen for it, by the same transaction; it has at most as many bytes as were said
+    /// then.
+    ///
+    /// # Errors
+    /// As [`insert`](Objects::insert); [`Error::Misuse`] for a longer one, or another transaction's place.
+    pub fn fill(&self, txn: &mut Txn, reserved: Reserved<'_>, bytes: &[u8]) -> Result<ObjectId> {
+        let Reserved { promise, capacity, txn: by } = reserved;
+        if by != txn.id() || bytes.len() > capacity {
+            return Err(Error::Misuse(
+                "the object is longer than its place, or that was chosen by another transaction",
+            ));
+        }
+        let Shared { places, cache, keeper, .. } = &*self.shared;
+        places.keep(txn, cache, keeper, promise, &new_record(bytes, capacity, false))
+    }
+
+    /// Looks at an object, and changes it as `edit` says, which is called once. Without an answer nothing happens.
+    ///
+    /// # Errors
+    /// Those of `edit`; as [`put`](Objects::put).
+    pub fn edit<T>(&self, txn: &mut Txn, id: ObjectId, edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>) -> Result<T> {
+        let found = self.find(txn, id, LockMode::Exclusive)?;
+        let (edit, value) = edit(found.bytes())?;
+        match edit {
+            Edit::Nothing => {}
+            Edit::Range { at, bytes } => {
+                let range = at..at.saturating_add(bytes.len());
+                let old = found.bytes().get(range);
+                let old = old.ok_or(Refused::new("the bytes do not lie within the object"))?;
+                let differ = difference(old, &bytes);
+                if !differ.is_empty() {
+                    let put = PutBytes { at: (at + differ.start) as u16, bytes: bytes[differ.clone()].into() };
+                    let back = PutBytes { at: put.at, bytes: old[differ].into() };
+                    self.change(txn, found.at, &found.image, &put, |_, _| back)?;
+                }
+            }
+            Edit::Whole(bytes) => {
+                check_len(bytes.len())?;
+                self.put_found(txn, &found, &bytes)?;
+            }
+        }
+        Ok(value)
+    }
+
+    /// Locks an object that is about to be changed, whether it is there or not, as a change of it would.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`].
+    pub fn lock_for_change(&self, txn: &mut Txn, id: ObjectId) -> Result<()> {
+        self.lock(txn, LockMode::IntentionExclusive)?;
+        txn.lock(key(self.shared.root, id), LockMode::Exclusive)
     }
 
     /// Changes an object by a delta of the application's own, which alone is logged (Lemon §7.1, `update`). With
@@ -251,8 +438,12 @@ impl Objects {
     pub fn put(&self, txn: &mut Txn, id: ObjectId, bytes: &[u8]) -> Result<()> {
         check_len(bytes.len())?;
         let found = self.find(txn, id, LockMode::Exclusive)?;
+        self.put_found(txn, &found, bytes)
+    }
+
+    fn put_found(&self, txn: &mut Txn, found: &Found, bytes: &[u8]) -> Result<()> {
         if bytes.len() > found.header.capacity {
-            return self.grow(txn, &found, bytes);
+            return self.grow(txn, found, bytes);
         }
         let old = found.bytes();
         let (at, image) = (found.at, &found.image);
@@ -385,10 +576,7 @@ impl Objects {
             Some((image, header)) if header.is_target() && !header.is_dead() => {
                 Ok(Found { id, home, home_header, at, image, header })
             }
-            _ => {
-                let lost = Damaged::in_body(id.page, 0, "an object of this page is not where it has moved to");
-                Err(said(txn.store(), lost))
-            }
+            _ => Err(lost(txn.store(), id)),
         }
     }
 
@@ -400,20 +588,8 @@ impl Objects {
             if let Some(image) = cache.get(at) {
                 break image;
             }
-            let found = {
-                if at.slot == LINK || at.page.get() >= store.pool().len_pages() {
-                    return Ok(None);
-                }
-                let view = txn.read_latched(at.page)?;
-                let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
-                let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else {
-                    return Ok(None);
-                };
-                match objects.get(at.slot).map_err(|damaged| said(store, damaged))? {
-                    None => return Ok(None),
-                    Some(found) => Image { bytes: Arc::new(found.bytes.to_vec()), version: found.version },
-                }
-            };
+            let found = self.in_page(store, at, |page| txn.read_latched(page))?;
+            let Some(found) = found else { return Ok(None) };
             if let Some(image) = cache.bring(at, found, store)? {
                 break image;
             }
@@ -422,6 +598,23 @@ impl Objects {
         txn.saw(image.version);
         let header = Header::of(&image.bytes).map_err(Refused::from)?;
         Ok(Some((image, header)))
+    }
+
+    /// A record as its page has it.
+    fn in_page<'p>(
+        &self,
+        store: &Store,
+        at: RecordId,
+        read: impl FnOnce(PageId) -> Result<LatchedPage<'p>>,
+    ) -> Result<Option<Image>> {
+        if at.slot == LINK || at.page.get() >= store.pool().len_pages() {
+            return Ok(None);
+        }
+        let view = read(at.page)?;
+        let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
+        let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else { return Ok(None) };
+        let found = objects.get(at.slot).map_err(|damaged| said(store, damaged))?;
+        Ok(found.map(|found| Image { bytes: Arc::new(found.bytes.to_vec()), version: found.version }))
     }
 
     // ---- leaving the cache ------------------------------------------------------------------------------------
@@ -477,6 +670,10 @@ fn leads_back(inverse: &impl Inverse, after: &[u8], before: &[u8]) -> Result<()>
     } else {
         Err(Refused::new("the inverse does not lead back to the object as it was before the delta").into())
     }
+}
+
+fn lost(store: &Store, id: ObjectId) -> Error {
+    said(store, Damaged::in_body(id.page, 0, "an object of this page is not where it has moved to"))
 }
 
 fn check_len(len: usize) -> Result<()> {

@@ -30,7 +30,7 @@ mod record;
 use cedrat_txn::Registry;
 
 pub use cache::Statistics;
-pub use collection::{ObjectId, Objects, Options, UndoPolicy};
+pub use collection::{Edit, ObjectId, Objects, Options, Reserved, UndoPolicy, Version};
 pub use delta::{ObjectDelta, register_delta};
 pub use error::ObjectError;
 pub use record::OBJECT_LEN_MAX;

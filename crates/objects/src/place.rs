@@ -10,7 +10,7 @@ use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
-    Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
+    FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
     VersionedDelete, VersionedInsert, VersionedUpdate,
 };
 use serde::{Deserialize, Serialize};
@@ -142,6 +142,24 @@ struct Known {
     roomy: BTreeMap<PageId, BTreeSet<Slot>>,
     /// An identity is given away once (E19.11).
     slots: HashMap<PageId, Slots>,
+    /// Room that was promised to records that are not there yet, in bytes.
+    promised: HashMap<PageId, usize>,
+}
+
+/// A place for a record that is not there yet: nobody else gets it, nor its room in the page. Dropped, it gives back the
+/// room (E19.14), but not the place (E19.11).
+#[derive(Debug)]
+pub(crate) struct Promise<'p> {
+    places: &'p Places,
+    pub(crate) at: RecordId,
+    /// Bytes of the record.
+    len: usize,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.places.give_back(self.at.page, self.len);
+    }
 }
 
 /// Gives records their places.
@@ -166,28 +184,56 @@ impl Places {
     /// the version, and needs no room. Two that meet at one page, and have locked an object before, would otherwise be
     /// each other's victims again and again.
     pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: &[u8]) -> Result<RecordId> {
-        let insertion = VersionedInsert { record: record.into() };
+        let promise = self.promise(txn, cache, record.len())?;
+        self.keep(txn, cache, keeper, promise, record)
+    }
+
+    /// Finds a place for a record of this length, and locks it to the end of the transaction.
+    pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
         loop {
             let Some(page) = self.to_try(cache) else {
                 self.add_page(txn)?;
                 continue;
             };
             self.purge_dead(txn, cache, page)?;
-            let Some(slot) = self.take_slot(txn, page, record.len())? else {
+            let Some(slot) = self.take_slot(txn, page, len)? else {
                 self.is_full(page);
                 continue;
             };
-            let at = RecordId::new(page, slot);
-            txn.lock(key(self.root, at), LockMode::Exclusive)?;
-            match txn.update_logical(at, &insertion, Undo::op(VersionedDelete {})) {
-                // Somebody else has taken the room meanwhile.
-                Err(Error::Refused(_)) => self.is_full(page),
-                inserted => {
-                    inserted?;
-                    txn.kept(keeper, at)?;
-                    return Ok(at);
-                }
-            }
+            let promise = Promise { places: self, at: RecordId::new(page, slot), len };
+            txn.lock(key(self.root, promise.at), LockMode::Exclusive)?;
+            return Ok(promise);
+        }
+    }
+
+    /// Inserts the record that a place was promised to.
+    pub(crate) fn keep(
+        &self,
+        txn: &mut Txn,
+        cache: &Cache,
+        keeper: &Keeper,
+        promise: Promise<'_>,
+        record: &[u8],
+    ) -> Result<RecordId> {
+        let at = promise.at;
+        assert_eq!(record.len(), promise.len, "a record is as long as the room that it was promised");
+        // Before its page shows it: who reads without locks asks in the other order (E19.13).
+        cache.is_born(txn.id(), at);
+        let insertion = VersionedInsert { record: record.into() };
+        let inserted = txn.update_logical(at, &insertion, Undo::op(VersionedDelete {}));
+        if let Err(error) = inserted.and_then(|()| txn.kept(keeper, at)) {
+            cache.is_not_born(txn.id(), at);
+            return Err(error);
+        }
+        Ok(at)
+    }
+
+    fn give_back(&self, page: PageId, len: usize) {
+        let mut known = self.known.lock();
+        let promised = known.promised.get_mut(&page).expect("it was promised");
+        *promised -= len;
+        if *promised == 0 {
+            known.promised.remove(&page);
         }
     }
 
@@ -213,12 +259,15 @@ impl Places {
         let mut known = self.known.lock();
         let mut take = || -> Result<Option<Slot>, Damaged> {
             let versioned = Versioned::of(&view)?;
+            let promised = known.promised.get(&page).copied().unwrap_or(0);
             let slots = known.slots_of(page, &versioned)?;
             let slot = slots.peek();
-            if versioned.room(slot)?.is_none_or(|room| room < len) {
+            // Slots are given away in their order, so the room at this one is what those before it leave in the directory.
+            if versioned.room(slot)?.is_none_or(|room| room < promised + len) {
                 return Ok(None);
             }
             slots.take();
+            *known.promised.entry(page).or_default() += len;
             known.current.get_or_insert(page);
             Ok(Some(slot))
         };

@@ -107,6 +107,77 @@ fn what_is_rolled_back_was_never_there() {
     }
 }
 
+/// E19.14: places are chosen first, and nobody takes their room until they are filled, in any order.
+#[test]
+fn places_are_chosen_before_there_are_bytes() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let mut txn = place.store.begin();
+    let reserved: Vec<_> =
+        (0..30).map(|number| place.objects.reserve(&mut txn, 100 + 50 * (number % 20)).unwrap()).collect();
+    let ids: Vec<_> = reserved.iter().map(|reserved| reserved.id()).collect();
+    // They take what room is left.
+    let others: Vec<_> = (0..40).map(|number| place.insert(&[number; 700])).collect();
+    for (number, reserved) in reserved.into_iter().enumerate().rev() {
+        if number % 7 != 3 {
+            place.objects.fill(&mut txn, reserved, &vec![number as u8; 100 + 50 * (number % 20)]).unwrap();
+        }
+    }
+    let short = place.objects.reserve(&mut txn, 20).unwrap();
+    assert!(matches!(place.objects.fill(&mut txn, short, &[0; 25]), Err(Error::Misuse(_))));
+    let mut other = place.store.begin();
+    let stranger = place.objects.reserve(&mut txn, 20).unwrap();
+    assert!(matches!(place.objects.fill(&mut other, stranger, b""), Err(Error::Misuse(_))));
+    txn.commit(Commit::Sync).unwrap();
+    let reopened = place.crashed();
+    for place in [&place, &reopened] {
+        for (number, &id) in ids.iter().enumerate() {
+            let expected = (number % 7 != 3).then(|| vec![number as u8; 100 + 50 * (number % 20)]);
+            assert_eq!(place.get(id), expected, "{number}");
+        }
+        for (number, &id) in others.iter().enumerate() {
+            assert_eq!(place.get(id), Some(vec![number as u8; 700]));
+        }
+        place.check();
+    }
+}
+
+/// E19.13: without a lock, beside a transaction that changes it.
+#[test]
+fn what_is_committed_is_read_without_a_lock() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let committed = |id| match objects.read_committed(store, id, <[u8]>::to_vec) {
+        Ok((bytes, version)) => Some((bytes, version)),
+        Err(error) if is_absent(&error) => None,
+        Err(error) => panic!("{error}"),
+    };
+    let bytes = |id| committed(id).map(|(bytes, _)| bytes);
+    let (id, gone) = (place.insert(b"one"), place.insert(b"gone"));
+    let before = committed(id);
+    let mut txn = store.begin();
+    objects.put(&mut txn, id, b"two").unwrap();
+    let born = objects.insert(&mut txn, b"born").unwrap();
+    objects.remove(&mut txn, gone).unwrap();
+    assert_eq!((committed(id), bytes(born), bytes(gone)), (before.clone(), None, Some(b"gone".to_vec())));
+    objects.put(&mut txn, id, &[3; 500]).unwrap(); // it moves
+    objects.flush_all(store).unwrap();
+    assert_eq!((committed(id), bytes(born), bytes(gone)), (before.clone(), None, Some(b"gone".to_vec())));
+    txn.commit(Commit::Async).unwrap();
+    assert_eq!((bytes(id), bytes(born), bytes(gone)), (Some(vec![3; 500]), Some(b"born".to_vec()), None));
+    assert_ne!(committed(id), before);
+    let mut txn = store.begin();
+    objects.put(&mut txn, id, b"lost").unwrap();
+    let lost = objects.insert(&mut txn, b"lost").unwrap();
+    txn.rollback().unwrap();
+    for _ in 0..2 {
+        assert_eq!((bytes(id), bytes(born), bytes(lost)), (Some(vec![3; 500]), Some(b"born".to_vec()), None));
+        objects.evict(store, id).unwrap();
+    }
+    let others = self::place(UndoPolicy::Inverses);
+    let id = others.insert(b"");
+    assert!(matches!(others.objects.read_committed(&others.store, id, |_| ()), Err(Error::Misuse(_))));
+}
+
 /// L074: what is not committed is in no page.
 #[test]
 fn what_is_not_committed_is_not_flushed() {

@@ -32,6 +32,8 @@ pub enum Kind {
     Records,
     /// A collection of objects with a cache (`cedrat-objects`).
     Objects,
+    /// A graph of objects that refer to each other (`cedrat-graph`).
+    Graph,
     /// A structure of the application's own, by a number that it chooses, from [`Kind::USER_FIRST`] on.
     User(u16),
 }
@@ -49,6 +51,7 @@ impl Kind {
             Kind::PageList => 4,
             Kind::Records => 5,
             Kind::Objects => 6,
+            Kind::Graph => 7,
             Kind::User(number) => number,
         }
     }
@@ -62,6 +65,7 @@ impl Kind {
             4 => Kind::PageList,
             5 => Kind::Records,
             6 => Kind::Objects,
+            7 => Kind::Graph,
             other => Kind::User(other),
         }
     }
@@ -76,6 +80,7 @@ impl fmt::Display for Kind {
             Kind::PageList => f.write_str("a page-oriented list"),
             Kind::Records => f.write_str("a collection of records"),
             Kind::Objects => f.write_str("a collection of objects"),
+            Kind::Graph => f.write_str("a graph of objects"),
             Kind::User(number) => write!(f, "a structure of kind {number}"),
         }
     }

@@ -60,14 +60,14 @@ pub fn register(registry: Registry) -> Registry {
 /// name.
 ///
 /// # Errors
-/// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for a collection of objects, which is dropped through its
-/// cache (`Objects::drop`); [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
+/// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for collections and graphs of objects, which are dropped
+/// through their cache (`Objects::drop`, `Graph::drop`); [`cedrat_txn::Error::Deadlock`] from the locks on name and structure.
 pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
     let store = txn.store().clone();
     let catalogue = Catalogue::open(&store)?;
     let kind = catalogue.find_for_change(txn, name)?.kind;
-    if kind == Kind::Objects {
-        let (expected, found) = ("dropped here, but by Objects::drop".into(), kind.to_string());
+    if matches!(kind, Kind::Objects | Kind::Graph) {
+        let (expected, found) = ("dropped here, but by Objects::drop or Graph::drop".into(), kind.to_string());
         return Err(StructureError::WrongKind { name: name.into(), expected, found }.into());
     }
     let named = catalogue.remove(txn, name)?;
@@ -77,12 +77,12 @@ pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
         Kind::List => RawList::open(&store, named.root)?.drop(txn)?,
         Kind::PageList => RawPageList::open(&store, named.root)?.drop(txn)?,
         Kind::Records => Records::open_root(&store, named.root)?.drop(txn)?,
-        Kind::Objects | Kind::User(_) => {}
+        Kind::Objects | Kind::Graph | Kind::User(_) => {}
     }
     Ok(named)
 }
 
-/// Walks the structure behind a line of the catalogue and verifies it. For objects, and for users' own kinds, which only
+/// Walks the structure behind a line of the catalogue and verifies it. For objects, graphs and users' own kinds, which only
 /// they can walk: nothing.
 ///
 /// # Errors
@@ -95,6 +95,6 @@ pub fn check_named(txn: &Txn, named: &Named) -> Result<Option<Checked>> {
         Kind::List => RawList::open(store, named.root)?.check(txn)?,
         Kind::PageList => RawPageList::open(store, named.root)?.check(txn)?,
         Kind::Records => Records::open_root(store, named.root)?.check(txn)?,
-        Kind::Objects | Kind::User(_) => return Ok(None),
+        Kind::Objects | Kind::Graph | Kind::User(_) => return Ok(None),
     }))
 }

@@ -1,0 +1,441 @@
+//! The functions that C calls for graphs of objects. The reasons that this is sound are those of `border`.
+
+use std::borrow::Cow;
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use front::graph::{Graph, GraphError, Identity, Mode};
+use front::objects::ObjectError;
+use front::structures::StructureError;
+
+use crate::border::{PANICKED, put_text, room, text, with_store};
+use crate::opened::Opened;
+use crate::options::{GraphChoices, GraphStatistics, given};
+use crate::status::{Failure, Result, Status};
+
+/// What a `cedrat_graph *` points at. It keeps its store open.
+pub(crate) struct GraphHandle {
+    // Dropped first: it holds a share of the store within.
+    graph: Graph,
+    opened: Arc<Opened>,
+    message: Mutex<String>,
+}
+
+impl GraphHandle {
+    /// Keeps the text of a failure for who asks.
+    fn failed(&self, failure: Failure) -> Status {
+        *self.message.lock().unwrap_or_else(PoisonError::into_inner) = failure.text.into_owned();
+        failure.status
+    }
+}
+
+/// An error of a graph as C knows it.
+#[cold]
+fn told(error: front::Error) -> Failure {
+    let cause = GraphError::cause(&error);
+    let status = match cause {
+        front::Error::Deadlock(_) => Some(Status::Aborted),
+        // All others of these cannot be, or are about the changes.
+        front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
+            (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
+            (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
+            (_, Some(ObjectError::CacheFull { .. }), _) => Some(Status::Limit),
+            (_, _, Some(StructureError::NoSuchName { .. } | StructureError::Gone { .. })) => Some(Status::Unknown),
+            _ => Some(Status::Misuse),
+        },
+        front::Error::LogFull { .. } => Some(Status::LogFull),
+        front::Error::TooLarge { .. } => Some(Status::Limit),
+        front::Error::Damaged(_) => Some(Status::Damaged),
+        front::Error::Pages(_) | front::Error::Io { .. } => Some(Status::Io),
+        _ => None,
+    };
+    match status {
+        Some(status) => Failure::new(status, error.to_string()),
+        None => error.into(),
+    }
+}
+
+/// Calls the library for a graph, and turns whatever happens into a status.
+///
+/// # Safety
+/// 2 of `border`.
+unsafe fn with(graph: *const GraphHandle, work: impl FnOnce(&GraphHandle) -> Result<()>) -> Status {
+    // SAFETY: 2; it is freed when no call uses it any more.
+    let Some(graph) = (unsafe { graph.as_ref() }) else { return Status::Null };
+    match catch_unwind(AssertUnwindSafe(|| work(graph))) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err(failure)) => graph.failed(failure),
+        Err(_) => {
+            graph.opened.stop(PANICKED);
+            graph.failed(Failure::new(Status::Panic, PANICKED))
+        }
+    }
+}
+
+/// Bytes from C.
+///
+/// # Safety
+/// 1 and 4 of `border`.
+unsafe fn bytes<'a>(bytes: *const c_void, size: usize, what: &'static str) -> Result<&'a [u8]> {
+    match size {
+        0 => Ok(&[]), // none may lie anywhere
+        _ if bytes.is_null() => Err(Failure::null(what)),
+        // SAFETY: 1 and 4.
+        _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), size) }),
+    }
+}
+
+/// A buffer of C, of which nothing is looked at.
+struct Buffer {
+    first: *mut u8,
+    capacity: usize,
+}
+
+impl Buffer {
+    /// # Safety
+    /// 1 and 4 of `border`; until it is dropped.
+    unsafe fn new(first: *mut c_void, capacity: usize, what: &'static str) -> Result<Buffer> {
+        if first.is_null() && capacity > 0 {
+            return Err(Failure::null(what));
+        }
+        Ok(Buffer { first: first.cast(), capacity })
+    }
+
+    /// Whether there was room for the bytes from `at` on; then they are there.
+    fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
+        if at > self.capacity || bytes.len() > self.capacity - at {
+            return false;
+        }
+        if !bytes.is_empty() {
+            // SAFETY: whoever made it keeps 1 and 4; the range lies within, and C's buffer is none of ours.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.first.add(at), bytes.len()) };
+        }
+        true
+    }
+
+    /// As `put`, at its beginning; or the failure that says how much room it takes.
+    fn fill(&mut self, bytes: &[u8]) -> Result<()> {
+        match self.put(0, bytes) {
+            true => Ok(()),
+            false => Err(too_short(bytes.len(), self.capacity)),
+        }
+    }
+}
+
+#[cold]
+fn too_short(needed: usize, capacity: usize) -> Failure {
+    let text = format!("{needed} bytes are to be written, and there is room for {capacity}; call again with more");
+    Failure::new(Status::Limit, text)
+}
+
+fn identity(number: u64) -> Result<Identity> {
+    let none = || Failure::new(Status::Unknown, format!("{number:#x} is no identity that an object can have"));
+    Identity::new(number).ok_or_else(none)
+}
+
+/// `cedrat_graph_open`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_open(
+    store: *const Opened,
+    name: *const c_char,
+    options: *const GraphChoices,
+    graph: *mut *const GraphHandle,
+) -> Status {
+    let open = |opened: &Arc<Opened>| {
+        // SAFETY: 1.
+        let (name, options, result) = unsafe { (text(name, "name")?, given(options), room(graph, "graph")?) };
+        result.write(std::ptr::null());
+        let (options, must_exist) = options.to_options()?;
+        let open = if must_exist { Graph::open } else { Graph::open_or_create };
+        let graph = open(opened.store(), name, options).map_err(told)?;
+        let handle = GraphHandle { graph, opened: Arc::clone(opened), message: Mutex::default() };
+        result.write(Box::into_raw(Box::new(handle)));
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_store(store, open) }
+}
+
+/// `cedrat_graph_close`.
+///
+/// # Safety
+/// 2 of `border`, and no other call uses the graph.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_close(graph: *const GraphHandle) {
+    if graph.is_null() {
+        return;
+    }
+    // SAFETY: 2; the box is its only owner.
+    let free = || drop(unsafe { Box::from_raw(graph.cast_mut()) });
+    // There is nobody left to tell.
+    let _ = catch_unwind(AssertUnwindSafe(free));
+}
+
+/// `cedrat_graph_message`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_message(
+    graph: *const GraphHandle,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let ask = |graph: &GraphHandle| {
+        let text = graph.message.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // SAFETY: 1 and 4.
+        unsafe {
+            room(message, "message")?;
+            put_text(&text, message, message_len);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, ask) }
+}
+
+/// `cedrat_graph_define_class`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_define_class(
+    graph: *const GraphHandle,
+    definition: *const c_void,
+    size: usize,
+    class: *mut u32,
+) -> Status {
+    let define = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (definition, class) = unsafe { (bytes(definition, size, "definition")?, room(class, "class")?) };
+        class.write(0);
+        class.write(graph.graph.define_class(definition).map_err(told)?);
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, define) }
+}
+
+/// `cedrat_graph_get_class`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_get_class(
+    graph: *const GraphHandle,
+    class: u32,
+    definition: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+) -> Status {
+    let get = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (mut definition, size) = unsafe { (Buffer::new(definition, capacity, "definition")?, room(size, "size")?) };
+        size.write(0);
+        let unknown = || {
+            let count = graph.graph.classes_len();
+            Failure::new(Status::Unknown, format!("class {class} is not defined; there are {count}, from 1 up"))
+        };
+        let found = graph.graph.class(class).ok_or_else(unknown)?;
+        size.write(found.len());
+        definition.fill(&found)
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, get) }
+}
+
+/// `cedrat_graph_get_root`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_get_root(
+    graph: *const GraphHandle,
+    name: *const c_char,
+    reference: *mut u64,
+) -> Status {
+    let get = |graph: &GraphHandle| {
+        // SAFETY: 1.
+        let (name, reference) = unsafe { (text(name, "name")?, room(reference, "reference")?) };
+        reference.write(0);
+        reference.write(graph.graph.root(name).map_err(told)?.unwrap_or_default().word());
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, get) }
+}
+
+/// `cedrat_graph_get_roots`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_get_roots(
+    graph: *const GraphHandle,
+    roots: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+) -> Status {
+    let get = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (mut roots, size) = unsafe { (Buffer::new(roots, capacity, "roots")?, room(size, "size")?) };
+        size.write(0);
+        let mut entries = front::graph::Changes::new();
+        for (name, to) in graph.graph.roots().map_err(told)? {
+            entries.set_root(&name, to);
+        }
+        size.write(entries.as_bytes().len());
+        roots.fill(entries.as_bytes())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, get) }
+}
+
+/// `cedrat_graph_read`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_read(
+    graph: *const GraphHandle,
+    object: u64,
+    buffer: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+) -> Status {
+    let read = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (mut buffer, size) = unsafe { (Buffer::new(buffer, capacity, "buffer")?, room(size, "size")?) };
+        size.write(0);
+        let object = graph.graph.read(identity(object)?).map_err(told)?;
+        size.write(object.len());
+        buffer.fill(&object)
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, read) }
+}
+
+/// `cedrat_graph_read_many`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_read_many(
+    graph: *const GraphHandle,
+    objects: *const u64,
+    count: usize,
+    buffer: *mut c_void,
+    capacity: usize,
+    offsets: *mut usize,
+    read: *mut usize,
+) -> Status {
+    let read_many = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4; identities may lie unaligned, so they are read as bytes.
+        let (objects, mut buffer, read) = unsafe {
+            let objects = bytes(objects.cast(), count.saturating_mul(8), "objects")?;
+            (objects, Buffer::new(buffer, capacity, "buffer")?, room(read, "read")?)
+        };
+        read.write(0);
+        // SAFETY: 1 and 4; there is room for one more than there are objects.
+        unsafe { room(offsets, "offsets")? }.write(0);
+        let mut at = 0;
+        for (index, number) in objects.as_chunks().0.iter().enumerate() {
+            let found = match Identity::new(u64::from_ne_bytes(*number)).map(|identity| graph.graph.read(identity)) {
+                Some(Ok(object)) => Cow::Owned(object),
+                Some(Err(error)) => match GraphError::of(&error) {
+                    Some(GraphError::NoSuchObject { .. }) => Cow::Borrowed(&[][..]),
+                    _ => return Err(told(error)),
+                },
+                None => Cow::Borrowed(&[][..]),
+            };
+            let end = at + found.len();
+            let fits = buffer.put(at, &found);
+            // SAFETY: as above.
+            unsafe { room(offsets.wrapping_add(index + 1), "offsets")? }.write(end);
+            if !fits {
+                return if index == 0 { Err(too_short(end, capacity)) } else { Ok(()) };
+            }
+            at = end;
+            read.write(index + 1);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, read_many) }
+}
+
+/// `cedrat_graph_commit`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_commit(
+    graph: *const GraphHandle,
+    changes: *const c_void,
+    size: usize,
+    mode: c_int,
+    identities: *mut u64,
+    capacity: usize,
+    lsn: *mut u64,
+) -> Status {
+    let commit = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (changes, mut room_for) =
+            unsafe { (bytes(changes, size, "changes")?, Buffer::new(identities.cast(), 8 * capacity, "identities")?) };
+        // SAFETY: 1; null means that it is not wanted.
+        let lsn = unsafe { room(lsn, "lsn") }.ok();
+        let mode = match mode {
+            0 => Mode::Sync,
+            1 => Mode::Async,
+            _ => {
+                return Err(Failure::new(Status::Misuse, "a graph's commits are CEDRAT_SYNC or CEDRAT_ASYNC"));
+            }
+        };
+        let changed = graph.graph.commit_at_most(changes, mode, capacity as u64).map_err(told)?;
+        for (index, identity) in changed.identities.iter().enumerate() {
+            let fits = room_for.put(8 * index, &identity.get().to_ne_bytes());
+            debug_assert!(fits, "there are at most as many as there is room for");
+        }
+        if let Some(lsn) = lsn {
+            lsn.write(changed.lsn().get());
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, commit) }
+}
+
+/// `cedrat_graph_get_statistics`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_get_statistics(
+    graph: *const GraphHandle,
+    statistics: *mut GraphStatistics,
+) -> Status {
+    let ask = |graph: &GraphHandle| {
+        let of_cache = graph.graph.statistics();
+        let log = graph.graph.store().log();
+        // SAFETY: 1.
+        unsafe { room(statistics, "statistics")? }.write(GraphStatistics {
+            classes: graph.graph.classes_len().into(),
+            cache_hits: of_cache.hits,
+            cache_misses: of_cache.misses,
+            cache_evictions: of_cache.evictions,
+            cache_flushes: of_cache.flushes,
+            cache_records: of_cache.records,
+            cache_bytes: of_cache.bytes,
+            newest_lsn: log.current_lsn().get(),
+            stable_lsn: log.durable_lsn().get(),
+            reserved: [0; 7],
+        });
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, ask) }
+}

@@ -1,0 +1,270 @@
+/* A graph of objects: what was committed is read again, also after a kill; each error is told. */
+#include "check.h"
+
+#include <pthread.h>
+
+#define NEW_OBJECT(number) (UINT64_C(0xff) << 56 | (number))
+
+/* A buffer of changes, as docs/formats/graph.md draws it. */
+static unsigned char changes[1 << 16];
+static size_t changes_size;
+
+static void put(const void *bytes, size_t size) {
+  CHECK(changes_size + size <= sizeof changes);
+  memcpy(changes + changes_size, bytes, size);
+  changes_size += size;
+}
+
+static void put_u32(uint32_t number) {
+  unsigned char bytes[4];
+  int i;
+  for (i = 0; i < 4; i++) {
+    bytes[i] = (unsigned char)(number >> 8 * i);
+  }
+  put(bytes, sizeof bytes);
+}
+
+static void put_u64(uint64_t number) {
+  put_u32((uint32_t)number);
+  put_u32((uint32_t)(number >> 32));
+}
+
+static void pad(void) {
+  while (changes_size % 8 != 0) {
+    put("", 1);
+  }
+}
+
+static void head(uint32_t kind, size_t size) {
+  put_u32(kind);
+  put_u32((uint32_t)size);
+}
+
+/* An object with eight bytes of data and one reference. */
+static void object(uint32_t class_number, uint64_t data, uint64_t reference) {
+  put_u32(class_number);
+  put_u32(8);
+  put_u64(data);
+  put_u64(reference);
+}
+
+static void add(uint64_t data, uint64_t reference) {
+  head(1, 24);
+  object(1, data, reference);
+}
+
+static void patch(uint64_t identity, uint32_t offset, const void *bytes, size_t size) {
+  head(2, size);
+  put_u64(identity);
+  put_u32(offset);
+  put_u32(0);
+  put(bytes, size);
+  pad();
+}
+
+static void replace(uint64_t identity, uint64_t data, uint64_t reference) {
+  head(3, 24);
+  put_u64(identity);
+  object(1, data, reference);
+}
+
+static void set_root(const char *name, uint64_t reference) {
+  head(4, strlen(name));
+  put_u64(reference);
+  put(name, strlen(name));
+  pad();
+}
+
+static uint64_t word_at(const unsigned char *bytes, size_t offset) {
+  uint64_t word = 0;
+  int i;
+  for (i = 7; i >= 0; i--) {
+    word = word << 8 | bytes[offset + i];
+  }
+  return word;
+}
+
+static cedrat_graph *open_graph(cedrat_store *store) {
+  cedrat_graph *graph;
+  OK(cedrat_graph_open(store, "graph", NULL, &graph));
+  return graph;
+}
+
+static void commits_and_is_killed(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store);
+  uint64_t identities[2], lsn;
+  uint32_t class_number;
+  int stable;
+  OK(cedrat_graph_define_class(graph, "a class", 7, &class_number));
+  CHECK(class_number == 1);
+  add(17, NEW_OBJECT(1)); /* each knows the other */
+  add(18, NEW_OBJECT(0));
+  set_root("first", NEW_OBJECT(0));
+  set_root("second", NEW_OBJECT(1));
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_ASYNC, identities, 2, &lsn));
+  changes_size = 0;
+  patch(identities[0], 8, "\x13", 1);
+  replace(identities[1], 20, 0);
+  set_root("second", 0);
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_ASYNC, NULL, 0, &lsn));
+  OK(cedrat_is_stable(store, lsn, 1, &stable));
+  CHECK(stable);
+  kill(getpid(), SIGKILL);
+}
+
+static void reads_again(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store);
+  cedrat_graph_statistics statistics;
+  unsigned char bytes[100];
+  uint64_t first, identities[4];
+  size_t size, offsets[5], count;
+  char text[300];
+  OK(cedrat_graph_get_class(graph, 1, bytes, 7, &size));
+  CHECK(size == 7 && memcmp(bytes, "a class", 7) == 0);
+  IS(CEDRAT_LIMIT, cedrat_graph_get_class(graph, 1, bytes, 6, &size));
+  CHECK(size == 7);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_class(graph, 2, bytes, sizeof bytes, &size));
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_class(graph, 0, bytes, sizeof bytes, &size));
+  OK(cedrat_graph_get_root(graph, "first", &first));
+  CHECK(first != 0);
+  OK(cedrat_graph_get_root(graph, "second", &identities[0]));
+  CHECK(identities[0] == 0);
+  OK(cedrat_graph_get_roots(graph, bytes, sizeof bytes, &size));
+  CHECK(size == 24 && bytes[0] == 4 && word_at(bytes, 8) == first && memcmp(bytes + 16, "first\0\0\0", 8) == 0);
+  IS(CEDRAT_LIMIT, cedrat_graph_get_roots(graph, bytes, 23, &size));
+  CHECK(size == 24);
+
+  OK(cedrat_graph_read(graph, first, bytes, sizeof bytes, &size));
+  CHECK(size == 24 && word_at(bytes, 8) == 19);
+  identities[1] = word_at(bytes, 16);
+  size = 0;
+  IS(CEDRAT_LIMIT, cedrat_graph_read(graph, first, bytes, 23, &size));
+  CHECK(size == 24);
+  OK(cedrat_graph_message(graph, text, sizeof text));
+  CHECK(strstr(text, "24 bytes") != NULL && strstr(text, "23") != NULL);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_read(graph, first + 77, bytes, sizeof bytes, &size));
+  IS(CEDRAT_UNKNOWN, cedrat_graph_read(graph, 0, bytes, sizeof bytes, &size));
+  CHECK(size == 0);
+
+  identities[0] = first;
+  identities[2] = first + 77;
+  identities[3] = first;
+  OK(cedrat_graph_read_many(graph, identities, 4, bytes, sizeof bytes, offsets, &count));
+  CHECK(count == 4 && offsets[0] == 0 && offsets[1] == 24 && offsets[2] == 48 && offsets[3] == 48 && offsets[4] == 72);
+  CHECK(word_at(bytes, 8) == 19 && word_at(bytes, 24 + 8) == 20 && word_at(bytes, 48 + 8) == 19);
+  OK(cedrat_graph_read_many(graph, identities, 4, bytes, 71, offsets, &count));
+  CHECK(count == 3 && offsets[4] == 72);
+  IS(CEDRAT_LIMIT, cedrat_graph_read_many(graph, identities, 4, bytes, 23, offsets, &count));
+  CHECK(count == 0 && offsets[1] == 24);
+
+  OK(cedrat_graph_get_statistics(graph, &statistics));
+  CHECK(statistics.classes == 1 && statistics.newest_lsn >= statistics.stable_lsn && statistics.stable_lsn > 0);
+  IS(CEDRAT_MISUSE, cedrat_close(store)); /* the graph is open */
+  cedrat_graph_close(graph);
+  OK(cedrat_close(store));
+}
+
+static void errors(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store), *other = (cedrat_graph *)&other;
+  cedrat_graph_options options = {0};
+  uint64_t first, identity, lsn = 17;
+  size_t size;
+  char text[300];
+  options.must_exist = 1;
+  IS(CEDRAT_UNKNOWN, cedrat_graph_open(store, "no such", &options, &other));
+  CHECK(other == NULL);
+  options.cache_bytes = 1 << 20;
+  IS(CEDRAT_MISUSE, cedrat_graph_open(store, "graph", &options, &other)); /* other options */
+  options.reserved[1] = 1;
+  IS(CEDRAT_OPTIONS, cedrat_graph_open(store, "graph", &options, &other));
+  IS(CEDRAT_NULL, cedrat_graph_open(NULL, "graph", NULL, &other));
+  IS(CEDRAT_NULL, cedrat_graph_open(store, NULL, NULL, &other));
+  IS(CEDRAT_NULL, cedrat_graph_open(store, "graph", NULL, NULL));
+
+  OK(cedrat_graph_get_root(graph, "first", &first));
+  changes_size = 0;
+  add(1, first);
+  set_root("lost", NEW_OBJECT(0));
+  IS(CEDRAT_LIMIT, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, NULL, 0, &lsn));
+  IS(CEDRAT_MISUSE, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_NO_FLUSH, &identity, 1, &lsn));
+  IS(CEDRAT_MISUSE, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_PARTITION, &identity, 1, &lsn));
+  IS(CEDRAT_NULL, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, NULL, 1, &lsn));
+  IS(CEDRAT_NULL, cedrat_graph_commit(graph, NULL, changes_size, CEDRAT_SYNC, &identity, 1, &lsn));
+  IS(CEDRAT_NULL, cedrat_graph_commit(NULL, changes, changes_size, CEDRAT_SYNC, &identity, 1, &lsn));
+  patch(first + 77, 8, "x", 1);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, &identity, 1, &lsn));
+  OK(cedrat_graph_message(graph, text, sizeof text));
+  CHECK(strstr(text, "entry 2, at byte 56 ") != NULL);
+  for (size = 1; size < changes_size; size++) {
+    if (size == 32 || size == 56) {
+      continue; /* whole entries */
+    }
+    IS(CEDRAT_MISUSE, cedrat_graph_commit(graph, changes, size, CEDRAT_SYNC, &identity, 1, &lsn));
+  }
+  changes[0] = 9;
+  IS(CEDRAT_MISUSE, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, &identity, 1, &lsn));
+  CHECK(lsn == 17);
+  OK(cedrat_graph_get_root(graph, "lost", &identity));
+  CHECK(identity == 0); /* nothing has happened */
+  OK(cedrat_graph_commit(graph, NULL, 0, CEDRAT_SYNC, NULL, 0, NULL));
+  cedrat_graph_close(NULL);
+  cedrat_graph_close(graph);
+  OK(cedrat_close(store));
+}
+
+/* Threads commit and read with one handle. */
+
+static cedrat_graph *shared;
+static uint64_t counted;
+
+static void *counts(void *unused) {
+  unsigned char mine[32] = {2, 0, 0, 0, 8};
+  unsigned char bytes[100];
+  size_t size;
+  uint64_t i, now;
+  (void)unused;
+  for (i = 0; i < 8; i++) {
+    mine[8 + i] = (unsigned char)(counted >> 8 * i);
+  }
+  mine[16] = 8;
+  for (i = 1; i <= 200; i++) {
+    OK(cedrat_graph_read(shared, counted, bytes, sizeof bytes, &size));
+    now = word_at(bytes, 8);
+    /* Each writes one byte eight times over. */
+    CHECK(size == 24 && now == (now & 0xff) * UINT64_C(0x0101010101010101));
+    memset(mine + 24, (int)i & 0xff, 8);
+    OK(cedrat_graph_commit(shared, mine, 32, CEDRAT_ASYNC, NULL, 0, NULL));
+  }
+  return NULL;
+}
+
+static void threads(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  pthread_t threads[4];
+  int i;
+  shared = open_graph(store);
+  OK(cedrat_graph_get_root(shared, "first", &counted));
+  changes_size = 0;
+  replace(counted, 0, 0);
+  OK(cedrat_graph_commit(shared, changes, changes_size, CEDRAT_SYNC, NULL, 0, NULL));
+  for (i = 0; i < 4; i++) {
+    CHECK(pthread_create(&threads[i], NULL, counts, NULL) == 0);
+  }
+  for (i = 0; i < 4; i++) {
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  }
+  cedrat_graph_close(shared);
+  OK(cedrat_close(store));
+}
+
+int main(int arguments_count, char **arguments) {
+  CHECK(arguments_count == 2);
+  CHECK(in_a_child(commits_and_is_killed, arguments[1]));
+  reads_again(arguments[1]);
+  errors(arguments[1]);
+  threads(arguments[1]);
+  return 0;
+}

@@ -1,0 +1,127 @@
+//! Changes, put together in Rust.
+
+use crate::entries::{ALIGNMENT, kind};
+use crate::word::{Identity, Reference};
+
+/// What one commit changes: objects that are new, or different, and roots. See [`Graph::commit`](crate::Graph::commit).
+///
+/// ```
+/// # use cedrat_graph::{Changes, Reference};
+/// # let point = 1;
+/// let mut changes = Changes::new();
+/// // Two that refer to each other: the first knows the second before that is there.
+/// let second = changes.next(1);
+/// let first = changes.add(point, &7_u64.to_le_bytes(), &[second]);
+/// assert_eq!(changes.add(point, &8_u64.to_le_bytes(), &[first]), second);
+/// changes.set_root("points", first);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    bytes: Vec<u8>,
+    new_objects: u64,
+}
+
+impl Changes {
+    /// None yet.
+    pub fn new() -> Changes {
+        Changes::default()
+    }
+
+    /// The object that will be added after so many others: 0 is the next one.
+    pub fn next(&self, others_before: u64) -> Reference {
+        Reference::new_object(self.new_objects + others_before)
+    }
+
+    /// Adds an object, and returns what refers to it within these changes. Data are padded with zeros to a multiple of 8
+    /// bytes.
+    ///
+    /// # Panics
+    /// If it is longer than [`OBJECT_LEN_MAX`](crate::OBJECT_LEN_MAX).
+    pub fn add(&mut self, class: u32, data: &[u8], references: &[Reference]) -> Reference {
+        let reference = self.next(0);
+        self.new_objects += 1;
+        let len = object_len(data, references);
+        self.head(kind::NEW, len);
+        self.object(class, data, references);
+        reference
+    }
+
+    /// Gives an object other bytes, and perhaps another class.
+    ///
+    /// # Panics
+    /// As [`add`](Changes::add).
+    pub fn put(&mut self, identity: Identity, class: u32, data: &[u8], references: &[Reference]) -> &mut Changes {
+        let len = object_len(data, references);
+        self.head(kind::PUT, len);
+        self.bytes.extend_from_slice(&identity.get().to_le_bytes());
+        self.object(class, data, references);
+        self
+    }
+
+    /// Overwrites a part of an object, from `offset` on, counted in bytes from its first one: 8 is where its data begin. What
+    /// lies in its references is whole words. Behind its end more references begin; a gap is nulls.
+    pub fn patch(&mut self, identity: Identity, offset: u32, bytes: &[u8]) -> &mut Changes {
+        self.head(kind::PATCH, bytes.len());
+        self.bytes.extend_from_slice(&identity.get().to_le_bytes());
+        self.bytes.extend_from_slice(&offset.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.padded(bytes)
+    }
+
+    /// Overwrites one reference, at this offset.
+    pub fn patch_reference(&mut self, identity: Identity, offset: u32, to: impl Into<Reference>) -> &mut Changes {
+        self.patch(identity, offset, &to.into().word().to_le_bytes())
+    }
+
+    /// Gives an object a name.
+    pub fn set_root(&mut self, name: &str, to: impl Into<Reference>) -> &mut Changes {
+        self.head(kind::ROOT, name.len());
+        self.bytes.extend_from_slice(&to.into().word().to_le_bytes());
+        self.padded(name.as_bytes())
+    }
+
+    /// Takes a name away, if it is there.
+    pub fn remove_root(&mut self, name: &str) -> &mut Changes {
+        self.set_root(name, Reference::NULL)
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// As bytes (docs/formats/graph.md).
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn head(&mut self, kind: u8, len: usize) {
+        let len = u32::try_from(len).expect("an object has at most 2^31 bytes");
+        self.bytes.extend_from_slice(&u32::from(kind).to_le_bytes());
+        self.bytes.extend_from_slice(&len.to_le_bytes());
+    }
+
+    fn object(&mut self, class: u32, data: &[u8], references: &[Reference]) {
+        let data_len = data.len().next_multiple_of(ALIGNMENT);
+        self.bytes.extend_from_slice(&class.to_le_bytes());
+        self.bytes.extend_from_slice(&(data_len as u32).to_le_bytes());
+        self.padded(data);
+        references.iter().for_each(|reference| self.bytes.extend_from_slice(&reference.word().to_le_bytes()));
+    }
+
+    fn padded(&mut self, bytes: &[u8]) -> &mut Changes {
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self
+    }
+}
+
+impl AsRef<[u8]> for Changes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn object_len(data: &[u8], references: &[Reference]) -> usize {
+    crate::object::HEADER_LEN + data.len().next_multiple_of(ALIGNMENT) + 8 * references.len()
+}

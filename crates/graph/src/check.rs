@@ -1,0 +1,182 @@
+//! Walks over a whole graph: whether every reference leads to an object, and every piece belongs to one (E21.4).
+
+use std::collections::BTreeMap;
+
+use cedrat_structures::Checked;
+use cedrat_txn::{Result, Txn};
+
+use crate::graph::Graph;
+use crate::long::{Head, Own, Stored, leaf};
+use crate::object::{HEADER_LEN, Header, words};
+use crate::reading::is_about_pieces;
+use crate::word::{Identity, Word};
+
+/// What stands behind an identity.
+enum Seen {
+    Object,
+    Node,
+    Leaf,
+}
+
+struct Walk<'g> {
+    graph: &'g Graph,
+    seen: BTreeMap<Identity, Seen>,
+    /// Pieces, and the head that each belongs to.
+    heads: BTreeMap<Identity, Identity>,
+    checked: Checked,
+}
+
+impl Graph {
+    /// Walks the graph and verifies it: every reference and every root leads to an object, every piece belongs to one head.
+    /// Elements are objects. Pieces of no object are what a crash left of a collection; the next one takes them.
+    ///
+    /// It waits until no commit changes the graph, keeps others waiting, and flushes it.
+    ///
+    /// # Errors
+    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    pub fn check(&self) -> Result<Checked> {
+        let shared = &self.shared;
+        let mut txn = self.store.begin();
+        let ids = shared.objects.ids(&mut txn);
+        let mut checked = shared.objects.check(&txn)?;
+        checked.pages.push(shared.root);
+        checked.elements = 0;
+        shared.classes.check(&mut txn, &mut checked)?;
+        let roots = shared.roots.check(&txn)?;
+        checked.pages.extend(roots.pages);
+        checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));
+        let Ok(ids) = ids else { return Ok(checked) }; // why, the check of the objects has said
+        let seen = BTreeMap::new();
+        let mut walk = Walk { graph: self, seen, heads: BTreeMap::new(), checked };
+        for &id in &ids {
+            walk.look(&mut txn, Identity::of(id))?;
+        }
+        let classes = shared.classes.count();
+        for &id in &ids {
+            walk.follow(&mut txn, Identity::of(id), classes)?;
+        }
+        walk.roots(&mut txn)?;
+        Ok(walk.checked)
+    }
+}
+
+impl Walk<'_> {
+    fn problem(&mut self, at: Identity, what: impl std::fmt::Display) {
+        self.checked.problems.push(format!("page {}: the object at {at}: {what}", at.place().page));
+    }
+
+    fn record(&mut self, txn: &mut Txn, at: Identity) -> Result<Vec<u8>> {
+        self.graph.shared.objects.read(txn, at.place(), <[u8]>::to_vec)
+    }
+
+    /// Which of all there are what.
+    fn look(&mut self, txn: &mut Txn, at: Identity) -> Result<()> {
+        let bytes = self.record(txn, at)?;
+        let seen = match Stored::of(&bytes) {
+            Ok(Stored::Short(_) | Stored::Long(_)) => {
+                self.checked.elements += 1;
+                Seen::Object
+            }
+            Ok(Stored::Node { .. }) => Seen::Node,
+            Ok(Stored::Leaf(_)) => Seen::Leaf,
+            Err(what) => {
+                self.problem(at, what);
+                return Ok(());
+            }
+        };
+        self.seen.insert(at, seen);
+        Ok(())
+    }
+
+    /// Where an object leads.
+    fn follow(&mut self, txn: &mut Txn, at: Identity, classes: u32) -> Result<()> {
+        let bytes = self.record(txn, at)?;
+        match Stored::of(&bytes) {
+            Ok(Stored::Short(bytes)) => match Header::of_object(bytes, bytes.len() as u64) {
+                Ok(header) => self.references(at, header, classes, &bytes[header.references_at() as usize..]),
+                Err(what) => self.problem(at, what),
+            },
+            Ok(Stored::Long(head)) => self.pieces(txn, at, &head, classes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn pieces(&mut self, txn: &mut Txn, at: Identity, head: &Head, classes: u32) -> Result<()> {
+        let graph = self.graph;
+        let mut own = Own { objects: &graph.shared.objects, txn };
+        let all = match head.pieces(&mut own) {
+            Err(error) if is_about_pieces(&error) => {
+                self.problem(at, error);
+                return Ok(());
+            }
+            all => all?,
+        };
+        let pieces = all.nodes.iter().map(|&node| (node, true)).chain(all.leaves.iter().map(|&leaf| (leaf, false)));
+        for (piece, is_node) in pieces {
+            match (self.seen.get(&piece), is_node) {
+                (Some(Seen::Node), true) | (Some(Seen::Leaf), false) => {}
+                _ => self.problem(at, format_args!("its piece at {piece} is none")),
+            }
+            if let Some(other) = self.heads.insert(piece, at) {
+                self.problem(at, format_args!("its piece at {piece} belongs to the object at {other} as well"));
+            }
+        }
+        let mut references = None;
+        let mut first = 0_u64;
+        for (index, &piece) in all.leaves.iter().enumerate() {
+            let len = head.leaf_len(index);
+            let bytes = match leaf(&mut own, piece, len, <[u8]>::to_vec) {
+                Err(error) if is_about_pieces(&error) => {
+                    self.problem(at, error);
+                    return Ok(());
+                }
+                bytes => bytes?,
+            };
+            if index == 0 {
+                match Header::of_object(&bytes[..HEADER_LEN.min(len)], head.len) {
+                    Ok(header) => references = Some(header),
+                    Err(what) => self.problem(at, what),
+                }
+            }
+            let Some(header) = references else { return Ok(()) };
+            let skipped = header.references_at().saturating_sub(first).min(len as u64) as usize;
+            self.references(at, header, classes, &bytes[skipped..]);
+            first += len as u64;
+        }
+        Ok(())
+    }
+
+    fn references(&mut self, at: Identity, header: Header, classes: u32, bytes: &[u8]) {
+        if header.class > classes {
+            self.problem(at, format_args!("its class is {}, but there are {classes}", header.class));
+        }
+        for word in words(bytes) {
+            match word.kind() {
+                Word::Null | Word::Value => {}
+                Word::Object(to) if matches!(self.seen.get(&to), Some(Seen::Object)) => {}
+                Word::Object(to) => self.problem(at, format_args!("it refers to {to}, where no object is")),
+                Word::New(_) | Word::Nowhere => {
+                    self.problem(at, format_args!("its reference {:#x} leads nowhere", word.word()));
+                }
+            }
+        }
+    }
+
+    fn roots(&mut self, txn: &mut Txn) -> Result<()> {
+        for (name, to) in self.graph.roots_in(txn)? {
+            match to.kind() {
+                Word::Value => {}
+                Word::Object(identity) if matches!(self.seen.get(&identity), Some(Seen::Object)) => {}
+                _ => {
+                    let page = self.graph.shared.roots.root();
+                    let word = to.word();
+                    self.checked
+                        .problems
+                        .push(format!("page {page}: the root \"{name}\" leads to {word:#x}, where no object is"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

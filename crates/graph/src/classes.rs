@@ -1,0 +1,108 @@
+//! Definitions of classes: bytes that mean nothing here, by numbers from 1 up (docs/formats/graph.md).
+//!
+//! Each lies in a table in pieces, under its number and the piece's, both four bytes, big-endian.
+
+use std::collections::BTreeMap;
+
+use cedrat_structures::{Checked, RawHashTable};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::{Commit, Error, Result, Store, Txn};
+
+/// Bytes of a definition in one entry of the table.
+const PIECE_LEN: usize = 3600;
+
+/// The longest definition, in bytes.
+const DEFINITION_LEN_MAX: usize = 1 << 24;
+
+#[derive(Debug)]
+pub(crate) struct Classes {
+    pub(crate) table: RawHashTable,
+    /// All definitions, the first that of class 1.
+    known: Mutex<Vec<Arc<[u8]>>>,
+}
+
+impl Classes {
+    pub(crate) fn load(store: &Store, table: RawHashTable) -> Result<Classes> {
+        let known = read_all(&mut store.begin(), &table)?.map_err(|what| Error::user(what.to_string()))?;
+        Ok(Classes { table, known: Mutex::new(known) })
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.known.lock().len() as u32
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<[u8]>> {
+        self.known.lock().get((number as usize).checked_sub(1)?).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<[u8]>> {
+        self.known.lock().clone()
+    }
+
+    pub(crate) fn define(&self, store: &Store, definition: &[u8]) -> Result<u32> {
+        if definition.len() > DEFINITION_LEN_MAX {
+            let (given, limit) = (definition.len() as u64, DEFINITION_LEN_MAX as u64);
+            return Err(Error::TooLarge { what: "the definition of a class", given, limit });
+        }
+        // One after the other, so that numbers have no gaps.
+        let mut known = self.known.lock();
+        let number = known.len() as u32 + 1;
+        let mut txn = store.begin();
+        let whole = [&(definition.len() as u32).to_le_bytes()[..], definition].concat();
+        for (piece, bytes) in whole.chunks(PIECE_LEN).enumerate() {
+            self.table.put(&mut txn, &key(number, piece as u32), bytes)?;
+        }
+        // Commits that use it come later in the one log.
+        txn.commit(Commit::Async)?;
+        known.push(definition.into());
+        Ok(number)
+    }
+
+    /// Walks the table, and adds to `checked`.
+    pub(crate) fn check(&self, txn: &mut Txn, checked: &mut Checked) -> Result<()> {
+        let table = self.table.check(txn)?;
+        checked.pages.extend(table.pages);
+        checked.problems.extend(table.problems.into_iter().map(|problem| format!("classes: {problem}")));
+        if let Err(what) = read_all(txn, &self.table)? {
+            checked.problems.push(format!("page {}: classes: {what}", self.table.root()));
+        }
+        Ok(())
+    }
+}
+
+fn key(number: u32, piece: u32) -> [u8; 8] {
+    (u64::from(number) << 32 | u64::from(piece)).to_be_bytes()
+}
+
+/// All definitions, or what is wrong with them.
+fn read_all(txn: &mut Txn, table: &RawHashTable) -> Result<Result<Vec<Arc<[u8]>>, &'static str>> {
+    let mut pieces: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    for entry in table.iter(txn)? {
+        let (key, piece) = entry?;
+        let Ok(key) = <[u8; 8]>::try_from(&key[..]) else { return Ok(Err("a key makes no sense")) };
+        pieces.insert(u64::from_be_bytes(key), piece);
+    }
+    Ok(put_together(&pieces))
+}
+
+fn put_together(pieces: &BTreeMap<u64, Vec<u8>>) -> Result<Vec<Arc<[u8]>>, &'static str> {
+    let mut all = Vec::new();
+    let mut pieces = pieces.iter().peekable();
+    while let Some((&key, first)) = pieces.next() {
+        if key != (all.len() as u64 + 1) << 32 {
+            return Err("a definition is missing, or begins in its middle");
+        }
+        let Some((len, bytes)) = first.split_first_chunk() else { return Err("a definition has no length") };
+        let mut whole = bytes.to_vec();
+        let mut next = key + 1;
+        while let Some((_, piece)) = pieces.next_if(|(key, _)| **key == next) {
+            whole.extend_from_slice(piece);
+            next += 1;
+        }
+        if whole.len() != u32::from_le_bytes(*len) as usize {
+            return Err("a definition is not as long as it says");
+        }
+        all.push(whole.into());
+    }
+    Ok(all)
+}

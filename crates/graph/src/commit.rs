@@ -1,0 +1,307 @@
+//! Commits: many changes at once, or none (E21.1, E21.2).
+
+use std::borrow::Cow;
+
+use cedrat_objects::{Edit, Objects, Reserved};
+use cedrat_txn::{Commit, Error, Result, Txn};
+use cedrat_wal::{Lsn, Ticket};
+
+use crate::entries::{Entries, Entry, What, resolve};
+use crate::error::{GraphError, does_not_fit};
+use crate::graph::{Graph, Shared};
+use crate::long::{Head, Own, SHORT_LEN_MAX, Stored};
+use crate::object::{self, HEADER_LEN, Header};
+use crate::reading::told;
+use crate::word::{Identity, Reference};
+
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// When it is durable.
+    #[default]
+    Sync,
+    /// At once: it is durable soon, and never without those before it. [`Changed::wait`] waits for that.
+    Async,
+}
+
+/// What a commit came to.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Of the new objects, in their order.
+    pub identities: Vec<Identity>,
+    ticket: Ticket,
+}
+
+impl Changed {
+    /// The LSN of the commit. It is durable when the log is up to there.
+    pub fn lsn(&self) -> Lsn {
+        self.ticket.lsn()
+    }
+
+    /// What can be waited for, asked, or awaited until it is durable.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// Whether it is durable.
+    pub fn is_durable(&self) -> bool {
+        self.ticket.is_stable()
+    }
+
+    /// Waits until it is durable.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]: only reopening the store tells whether it is.
+    pub fn wait(&self) -> Result<()> {
+        self.ticket.wait()?;
+        Ok(())
+    }
+}
+
+/// How often a commit is begun again that was the victim of a deadlock. Its locks are taken in one order, so only other
+/// users of the same pages or keys can cause one.
+const ATTEMPTS: u32 = 100;
+
+impl Graph {
+    /// Changes objects and roots, as bytes in the form of `docs/formats/graph.md`, or by [`Changes`](crate::Changes): all of
+    /// it happens, or nothing.
+    ///
+    /// Two commits that change one object, or one root, happen one after the other.
+    ///
+    /// # Errors
+    /// [`GraphError::BadEntry`], [`GraphError::Entry`]; `CacheFull` of the object cache within the latter, if what is changed of
+    /// objects that are there exceeds [`Options::cache_bytes`](crate::Options::cache_bytes); [`Error::LogFull`],
+    /// [`Error::PinsLog`]. Nothing has happened then. [`Error::Stopped`]: only reopening the store tells whether it has.
+    pub fn commit(&self, changes: impl AsRef<[u8]>, mode: Mode) -> Result<Changed> {
+        self.commit_at_most(changes, mode, u64::MAX)
+    }
+
+    /// As [`commit`](Graph::commit), for a caller that has room for so many identities.
+    ///
+    /// # Errors
+    /// As there; [`GraphError::TooManyNew`].
+    pub fn commit_at_most(&self, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
+        let entries = Entries::of(changes.as_ref(), self.shared.classes.count())?;
+        if entries.new_objects > identities_max {
+            return Err(GraphError::TooManyNew { new_objects: entries.new_objects, identities_max }.into());
+        }
+        let mut attempts_left = ATTEMPTS;
+        let changed = loop {
+            match self.try_commit(&entries) {
+                Err(error) if GraphError::cause(&error).is_worth_retrying() && attempts_left > 0 => attempts_left -= 1,
+                other => break other?,
+            }
+            cedrat_sync::thread::yield_now();
+        };
+        if mode == Mode::Sync {
+            changed.wait()?;
+        }
+        Ok(changed)
+    }
+
+    fn try_commit(&self, entries: &Entries<'_>) -> Result<Changed> {
+        let mut txn = self.store.begin();
+        let mut work = Work { shared: &self.shared, txn: &mut txn, identities: Vec::new() };
+        work.lock(entries)?;
+        let places = work.choose_places(entries)?;
+        let mut places = places.into_iter();
+        for entry in &entries.all {
+            work.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
+        }
+        let identities = work.identities;
+        drop(places);
+        Ok(Changed { identities, ticket: txn.commit(Commit::Async)? })
+    }
+}
+
+fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
+    match error {
+        // About the store, or the whole commit, and to be told as such.
+        error @ (Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_)) => error,
+        error => GraphError::Entry { entry: entry.number, offset: entry.offset, source: Box::new(error) }.into(),
+    }
+}
+
+/// A commit under way.
+struct Work<'w> {
+    shared: &'w Shared,
+    txn: &'w mut Txn,
+    /// Of the new objects.
+    identities: Vec<Identity>,
+}
+
+/// What is left to do once an object was looked at.
+enum Then {
+    Done,
+    /// It lies in pieces.
+    InPieces(Head),
+    /// It will: this is the object.
+    ToPieces(Vec<u8>),
+}
+
+impl<'w> Work<'w> {
+    fn objects(&self) -> &'w Objects {
+        &self.shared.objects
+    }
+
+    /// Locks all objects that are there, in one order for all commits.
+    fn lock(&mut self, entries: &Entries<'_>) -> Result<()> {
+        let identity = |entry: &Entry<'_>| match entry.what {
+            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
+            What::New { .. } | What::Root { .. } => None,
+        };
+        let mut all: Vec<Identity> = entries.all.iter().filter_map(identity).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().try_for_each(|identity| self.objects().lock_for_change(self.txn, identity.place()))
+    }
+
+    /// New objects have places before any is written, for they may refer to each other.
+    fn choose_places(&mut self, entries: &Entries<'_>) -> Result<Vec<Reserved<'w>>> {
+        let mut places = Vec::with_capacity(entries.new_objects as usize);
+        for entry in &entries.all {
+            let What::New { object } = entry.what else { continue };
+            let len = if object.len() <= SHORT_LEN_MAX { object.len() } else { Head::len_for(object.len() as u64) };
+            let place = self.objects().reserve(self.txn, len).map_err(|error| in_entry(error, entry))?;
+            self.identities.push(Identity::of(place.id()));
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    fn change(&mut self, entry: &Entry<'_>, places: &mut impl Iterator<Item = Reserved<'w>>) -> Result<()> {
+        match entry.what {
+            What::New { object } => {
+                let place = places.next().expect("each new object has one");
+                let object = self.resolved(object);
+                if object.len() <= SHORT_LEN_MAX {
+                    self.objects().fill(self.txn, place, &object)?;
+                } else {
+                    let head = Head::write(self.objects(), self.txn, &object)?;
+                    self.objects().fill(self.txn, place, &head.bytes())?;
+                }
+                Ok(())
+            }
+            What::Patch { identity, offset, bytes } => {
+                self.patch(identity, offset.into(), bytes).map_err(|error| told(error, identity))
+            }
+            What::Put { identity, object } => {
+                let object = self.resolved(object);
+                self.put(identity, &object).map_err(|error| told(error, identity))
+            }
+            What::Root { name, to } => self.set_root(name, to),
+        }
+    }
+
+    /// An object with identities where it refers to new ones.
+    fn resolved<'b>(&self, object: &'b [u8]) -> Cow<'b, [u8]> {
+        let references = Header::of(object).expect("it was checked").references_at() as usize;
+        if self.identities.is_empty() || references == object.len() {
+            return Cow::Borrowed(object);
+        }
+        let mut object = object.to_vec();
+        resolve(&mut object[references..], &self.identities);
+        Cow::Owned(object)
+    }
+
+    fn set_root(&mut self, name: &str, to: Reference) -> Result<()> {
+        let mut word = to.word().to_le_bytes();
+        resolve(&mut word, &self.identities);
+        if to == Reference::NULL {
+            self.shared.roots.remove(self.txn, name.as_bytes())?;
+        } else {
+            self.shared.roots.put(self.txn, name.as_bytes(), &word)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, identity: Identity, object: &[u8]) -> Result<()> {
+        let then = self.objects().edit(self.txn, identity.place(), |old| match object_or_absent(old, identity)? {
+            Stored::Long(head) => Ok((Edit::Nothing, Then::InPieces(head))),
+            _ if object.len() > SHORT_LEN_MAX => Ok((Edit::Nothing, Then::ToPieces(object.to_vec()))),
+            _ => Ok((Edit::Whole(object.to_vec()), Then::Done)),
+        })?;
+        match then {
+            Then::InPieces(head) if object.len() <= SHORT_LEN_MAX => {
+                head.remove_pieces(self.objects(), self.txn)?;
+                self.objects().put(self.txn, identity.place(), object)
+            }
+            Then::InPieces(mut head) => {
+                head.rewrite(self.objects(), self.txn, object)?;
+                self.objects().put(self.txn, identity.place(), &head.bytes())
+            }
+            then => self.finish(identity, then),
+        }
+    }
+
+    /// An object that was short gets pieces.
+    fn finish(&mut self, identity: Identity, then: Then) -> Result<()> {
+        let Then::ToPieces(object) = then else { return Ok(()) };
+        let head = Head::write(self.objects(), self.txn, &object)?;
+        self.objects().put(self.txn, identity.place(), &head.bytes())
+    }
+
+    fn patch(&mut self, identity: Identity, offset: u64, bytes: &[u8]) -> Result<()> {
+        let new = &self.identities;
+        let then = self.shared.objects.edit(self.txn, identity.place(), |old| {
+            let old = match object_or_absent(old, identity)? {
+                Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
+                Stored::Short(old) => old,
+                Stored::Node { .. } | Stored::Leaf(_) => unreachable!("a piece is no object"),
+            };
+            let bytes = fitted(old, old.len() as u64, offset, bytes, new)?;
+            let (at, end) = (offset as usize, offset as usize + bytes.len());
+            if end <= old.len() || bytes.is_empty() {
+                let at = at.min(old.len());
+                return Ok((Edit::Range { at, bytes: bytes.into_owned() }, Then::Done));
+            }
+            let mut longer = Vec::with_capacity(end);
+            longer.extend_from_slice(old);
+            longer.resize(end, 0);
+            longer[at..].copy_from_slice(&bytes);
+            Ok(match longer.len() <= SHORT_LEN_MAX {
+                true => (Edit::Whole(longer), Then::Done),
+                false => (Edit::Nothing, Then::ToPieces(longer)),
+            })
+        })?;
+        let Then::InPieces(mut head) = then else { return self.finish(identity, then) };
+        let objects = self.objects();
+        let start = head.read_range(&mut Own { objects, txn: self.txn }, 0, HEADER_LEN as u64)?;
+        let bytes = fitted(&start, head.len, offset, bytes, &self.identities)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        head.overlay(objects, self.txn, offset, &bytes)?;
+        objects.put(self.txn, identity.place(), &head.bytes())
+    }
+}
+
+fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
+    match Stored::of(bytes) {
+        Ok(Stored::Node { .. } | Stored::Leaf(_)) => Err(GraphError::NoSuchObject { identity }.into()),
+        stored => stored.map_err(does_not_fit),
+    }
+}
+
+/// A patch as it is written to an object that begins with these bytes and has so many; or why it must not be.
+fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Cow<'b, [u8]>> {
+    let header = Header::of_object(start, len).map_err(does_not_fit)?;
+    let (references, end) = (header.references_at(), offset + bytes.len() as u64);
+    if bytes.is_empty() {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    if offset < HEADER_LEN as u64 {
+        return Err(does_not_fit("a patch of the first 8 bytes, class and length of the data; put the object anew"));
+    }
+    if end <= references {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let first = references.saturating_sub(offset) as usize;
+    if !end.is_multiple_of(8) || !(offset + first as u64).is_multiple_of(8) {
+        return Err(does_not_fit("a patch of references is whole words of 8 bytes"));
+    }
+    object::check_words(&bytes[first..], new.len() as u64).map_err(Error::user)?;
+    let mut bytes = bytes.to_vec();
+    resolve(&mut bytes[first..], new);
+    Ok(Cow::Owned(bytes))
+}

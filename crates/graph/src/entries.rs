@@ -1,0 +1,176 @@
+//! Changes as bytes, which may be any (docs/formats/graph.md).
+//!
+//! ```text
+//! 0      1   4     8
+//! | kind | 0 | len | head of the kind | len bytes | anything, up to a multiple of 8 |
+//!   1      3   4
+//! ```
+//!
+//! Everything that the bytes alone can say is said before anything is done.
+
+use crate::error::GraphError;
+use crate::graph::ROOT_NAME_LEN_MAX;
+use crate::object::{self, Header, OBJECT_LEN_MAX};
+use crate::word::{Identity, Reference, Word};
+
+pub(crate) mod kind {
+    pub(crate) const NEW: u8 = 1;
+    pub(crate) const PATCH: u8 = 2;
+    pub(crate) const PUT: u8 = 3;
+    pub(crate) const ROOT: u8 = 4;
+}
+
+/// Entries begin at multiples of this.
+pub(crate) const ALIGNMENT: usize = 8;
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What<'b> {
+    New { object: &'b [u8] },
+    Patch { identity: Identity, offset: u32, bytes: &'b [u8] },
+    Put { identity: Identity, object: &'b [u8] },
+    Root { name: &'b str, to: Reference },
+}
+
+/// One change, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'b> {
+    pub(crate) number: usize,
+    pub(crate) offset: usize,
+    pub(crate) what: What<'b>,
+}
+
+/// All changes of one commit.
+#[derive(Debug)]
+pub(crate) struct Entries<'b> {
+    pub(crate) all: Vec<Entry<'b>>,
+    /// How many objects are new.
+    pub(crate) new_objects: u64,
+}
+
+struct Bytes<'b> {
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl<'b> Bytes<'b> {
+    fn take(&mut self, len: usize) -> Result<&'b [u8], String> {
+        let left = self.bytes.len() - self.at;
+        let taken = self.bytes.get(self.at..).and_then(|bytes| bytes.get(..len));
+        let taken =
+            taken.ok_or_else(|| format!("{len} bytes are missing from byte {} on, where {left} are left", self.at))?;
+        self.at += len;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn identity(&mut self) -> Result<Identity, String> {
+        let number = self.u64()?;
+        Identity::new(number).ok_or_else(|| format!("{number:#x} is no identity that an object can have"))
+    }
+
+    /// What is in an entry, and the padding behind it.
+    fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
+        let taken = self.take(len as usize)?;
+        let padding = (len as usize).next_multiple_of(ALIGNMENT) - len as usize;
+        self.take(padding)?;
+        Ok(taken)
+    }
+}
+
+impl<'b> Entries<'b> {
+    /// Reads changes. `classes`: how many are defined.
+    pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
+        let mut rest = Bytes { bytes, at: 0 };
+        let mut all = Vec::new();
+        let mut new_objects = 0;
+        while rest.at < bytes.len() {
+            let (number, offset) = (all.len(), rest.at);
+            let what = read(&mut rest).map_err(|what| GraphError::BadEntry { entry: number, offset, what })?;
+            new_objects += u64::from(matches!(what, What::New { .. }));
+            all.push(Entry { number, offset, what });
+        }
+        let entries = Entries { all, new_objects };
+        // Behind, for a word may name an object that a later entry makes.
+        for entry in &entries.all {
+            entries.check(&entry.what, classes).map_err(|what| GraphError::BadEntry {
+                entry: entry.number,
+                offset: entry.offset,
+                what,
+            })?;
+        }
+        Ok(entries)
+    }
+
+    fn check(&self, what: &What<'_>, classes: u32) -> Result<(), String> {
+        match *what {
+            What::New { object } | What::Put { object, .. } => {
+                let header = Header::of_object(object, object.len() as u64)?;
+                if header.class > classes {
+                    return Err(format!("the object's class is {}; there are {classes}", header.class));
+                }
+                object::check_words(&object[header.references_at() as usize..], self.new_objects)
+            }
+            // Which of its bytes are references, only the object can tell.
+            What::Patch { .. } => Ok(()),
+            What::Root { to, .. } => object::check_words(&to.word().to_le_bytes(), self.new_objects),
+        }
+    }
+}
+
+fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
+    let head = rest.u32()?;
+    let (kind, zeros) = (head as u8, head >> 8);
+    if zeros != 0 {
+        return Err("the three bytes behind the kind are not zero".into());
+    }
+    let len = rest.u32()?;
+    let object = |object: &'b [u8]| match object.len() as u64 {
+        len if len > OBJECT_LEN_MAX => Err(format!("an object of {len} bytes; at most {OBJECT_LEN_MAX} are possible")),
+        _ => Ok(object),
+    };
+    Ok(match kind {
+        kind::NEW => What::New { object: object(rest.padded(len)?)? },
+        kind::PUT => What::Put { identity: rest.identity()?, object: object(rest.padded(len)?)? },
+        kind::PATCH => {
+            let (identity, offset, zero) = (rest.identity()?, rest.u32()?, rest.u32()?);
+            if zero != 0 {
+                return Err("the four bytes behind the patch's offset are not zero".into());
+            }
+            let bytes = rest.padded(len)?;
+            if u64::from(offset) + u64::from(len) > OBJECT_LEN_MAX {
+                return Err(format!("the patch ends behind byte {OBJECT_LEN_MAX}, where no object does"));
+            }
+            What::Patch { identity, offset, bytes }
+        }
+        kind::ROOT => {
+            let to = Reference::from_word(rest.u64()?);
+            let name = rest.padded(len)?;
+            if name.len() > ROOT_NAME_LEN_MAX {
+                return Err(format!(
+                    "the root's name has {} bytes; at most {ROOT_NAME_LEN_MAX} are possible",
+                    name.len()
+                ));
+            }
+            let name = str::from_utf8(name).map_err(|_| "the root's name is not UTF-8")?;
+            What::Root { name, to }
+        }
+        kind => return Err(format!("there is no kind {kind} of entries")),
+    })
+}
+
+/// Puts identities where new objects are referred to. The words were checked.
+pub(crate) fn resolve(bytes: &mut [u8], identities: &[Identity]) {
+    for word in bytes.as_chunks_mut().0 {
+        if let Word::New(number) = Reference::from_word(u64::from_le_bytes(*word)).kind() {
+            *word = identities[number as usize].get().to_le_bytes();
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A graph: what a program holds.
+
+use cedrat_objects::{Objects, Statistics, UndoPolicy};
+use cedrat_pages::PageId;
+use cedrat_structures::{Catalogue, Kind, RawHashTable, StructureError};
+use cedrat_sync::Arc;
+use cedrat_txn::{Error, Result, Store, Txn};
+
+use crate::classes::Classes;
+use crate::root::Parts;
+use crate::word::Reference;
+
+/// The longest name of a root, in bytes of UTF-8.
+pub const ROOT_NAME_LEN_MAX: usize = 1024;
+
+/// Choices for an open graph. Nothing of them is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for objects that were changed, in bytes. It holds at least all that one commit changes of objects that were
+    /// there before it.
+    pub cache_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cache_bytes: 64 << 20 }
+    }
+}
+
+/// What all handles of a graph share while its store is open.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) root: PageId,
+    pub(crate) objects: Objects,
+    pub(crate) roots: RawHashTable,
+    pub(crate) classes: Classes,
+}
+
+/// A named graph of objects that refer to each other.
+///
+/// Objects are bytes with references at their end, at most [`OBJECT_LEN_MAX`](crate::OBJECT_LEN_MAX) of them, and keep their
+/// identity. They change in commits, of which each happens as a whole or not at all, and are read beside them without locks.
+///
+/// A handle, cheap to clone. Any thread may use it, at the same time as others. It keeps the store open.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    pub(crate) store: Store,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Graph {
+    /// Makes an empty graph under a name that nothing has yet, in a transaction of its own.
+    ///
+    /// # Errors
+    /// [`StructureError::NameTaken`]; those of any change.
+    pub fn create(store: &Store, name: &str, options: Options) -> Result<Graph> {
+        let root = store.transact(|txn| {
+            let catalogue = Catalogue::open(store)?;
+            catalogue.check_free(txn, name)?;
+            let parts = Parts {
+                objects: Objects::create_unnamed(txn)?,
+                roots: RawHashTable::create(txn)?.root(),
+                classes: RawHashTable::create(txn)?.root(),
+            };
+            let root = parts.write(txn)?;
+            catalogue.add(txn, name, Kind::Graph, root)?;
+            Ok(root)
+        })?;
+        Graph::at_root(store, root, options)
+    }
+
+    /// The graph of this name. While the store is open, all handles have the options of the first.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options;
+    /// damage, with file and offset.
+    pub fn open(store: &Store, name: &str, options: Options) -> Result<Graph> {
+        let mut txn = store.begin();
+        let root = Catalogue::open(store)?.expect(&mut txn, name, Kind::Graph)?;
+        drop(txn);
+        Graph::at_root(store, root, options)
+    }
+
+    /// The graph of this name, made if there is none.
+    ///
+    /// # Errors
+    /// As [`open`](Graph::open) and [`create`](Graph::create).
+    pub fn open_or_create(store: &Store, name: &str, options: Options) -> Result<Graph> {
+        loop {
+            match Graph::open(store, name, options) {
+                Err(error) if is(&error, |why| matches!(why, StructureError::NoSuchName { .. })) => {}
+                other => return other,
+            }
+            match Graph::create(store, name, options) {
+                // Somebody else has made it meanwhile.
+                Err(error) if is(&error, |why| matches!(why, StructureError::NameTaken { .. })) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn at_root(store: &Store, root: PageId, options: Options) -> Result<Graph> {
+        let of_objects = cedrat_objects::Options { cache_bytes: options.cache_bytes, undo: UndoPolicy::CommittedOnly };
+        let parts = Parts::read(store, root)?;
+        // Asked each time, for it compares the options.
+        let objects = Objects::at_root(store, parts.objects, of_objects)?;
+        let shared = store.resident(root, || {
+            let roots = RawHashTable::open(store, parts.roots)?;
+            let classes = Classes::load(store, RawHashTable::open(store, parts.classes)?)?;
+            Ok(Shared { root, objects, roots, classes })
+        })?;
+        Ok(Graph { store: store.clone(), shared })
+    }
+
+    /// The store that it lies in.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The page that stands for the graph.
+    pub fn root_page(&self) -> PageId {
+        self.shared.root
+    }
+
+    // ---- classes ----------------------------------------------------------------------------------------------
+
+    /// Keeps the definition of a class, bytes that mean nothing here, and returns the class's number. Numbers are given
+    /// from 1 up, without gaps, and stay.
+    ///
+    /// It is a transaction of its own, durable no later than any commit that comes after it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond 16 MiB; those of any change.
+    pub fn define_class(&self, definition: &[u8]) -> Result<u32> {
+        self.shared.classes.define(&self.store, definition)
+    }
+
+    /// The definition of a class; `None` if there is none of this number.
+    pub fn class(&self, number: u32) -> Option<Arc<[u8]>> {
+        self.shared.classes.get(number)
+    }
+
+    /// How many classes are defined.
+    pub fn classes_len(&self) -> u32 {
+        self.shared.classes.count()
+    }
+
+    /// All definitions, the first that of class 1.
+    pub fn classes(&self) -> Vec<Arc<[u8]>> {
+        self.shared.classes.all()
+    }
+
+    // ---- roots ------------------------------------------------------------------------------------------------
+
+    /// What a root leads to; `None` if there is no such name.
+    ///
+    /// It waits for a commit that is just changing it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn root(&self, name: &str) -> Result<Option<Reference>> {
+        let found = self.shared.roots.get_with(&mut self.store.begin(), name.as_bytes(), |word| self.root_word(word));
+        found?.transpose()
+    }
+
+    /// All roots, in the order of their names.
+    ///
+    /// It waits for commits that are just changing some.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn roots(&self) -> Result<Vec<(String, Reference)>> {
+        self.roots_in(&mut self.store.begin())
+    }
+
+    pub(crate) fn roots_in(&self, txn: &mut Txn) -> Result<Vec<(String, Reference)>> {
+        let mut all = Vec::new();
+        for entry in self.shared.roots.iter(txn)? {
+            let (name, word) = entry?;
+            let name = String::from_utf8(name).map_err(|_| self.damaged("the name of a root is not UTF-8"))?;
+            all.push((name, self.root_word(&word)?));
+        }
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(all)
+    }
+
+    fn root_word(&self, word: &[u8]) -> Result<Reference> {
+        let word = <[u8; 8]>::try_from(word).map_err(|_| self.damaged("a root is no word"))?;
+        Ok(Reference::from_word(u64::from_le_bytes(word)))
+    }
+
+    fn damaged(&self, what: &'static str) -> Error {
+        let page = self.shared.roots.root();
+        self.store.pool().damaged(cedrat_pages::Damaged::in_body(page, 0, what)).into()
+    }
+
+    // ---- the whole --------------------------------------------------------------------------------------------
+
+    /// What the cache holds and has done.
+    pub fn statistics(&self) -> Statistics {
+        self.shared.objects.statistics()
+    }
+
+    /// Writes what is committed to its pages, which checkpoints do as well.
+    ///
+    /// # Errors
+    /// If a page cannot be read.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.objects.flush_all(&self.store)
+    }
+
+    /// Drops the graph, which has this name: its pages are given back. Other handles say so from then on.
+    ///
+    /// It reads all pages, and waits for all commits.
+    ///
+    /// # Errors
+    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
+    /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
+    pub fn drop(self, name: &str) -> Result<()> {
+        let Shared { root, objects, roots, classes } = &*self.shared;
+        objects.drop_with(&self.store, |txn| {
+            if Catalogue::open(&self.store)?.remove(txn, name)?.root != *root {
+                return Err(StructureError::WrongRoot { page: *root, expected: "the graph of this name" }.into());
+            }
+            roots.clone().drop(txn)?;
+            classes.table.clone().drop(txn)?;
+            txn.free(*root)
+        })
+    }
+}
+
+fn is(error: &Error, what: impl FnOnce(&StructureError) -> bool) -> bool {
+    StructureError::of(error).is_some_and(what)
+}

@@ -1,0 +1,78 @@
+//! What the tests of this crate share: graphs on simulated disks.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::Arc;
+use cedrat_txn::{Error, Registry, Store};
+
+pub(crate) const NAME: &str = "graph";
+
+pub(crate) fn registry() -> Registry {
+    Registry::new().with(cedrat_structures::register).with(cedrat_objects::register).with(cedrat_graph::register)
+}
+
+pub(crate) fn open_on(disk: &Arc<SimDisk>, options: cedrat_txn::Options) -> Store {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, registry()).unwrap()
+}
+
+/// A store on a simulated disk, with a graph of one class.
+pub(crate) struct Place {
+    pub(crate) disk: Arc<SimDisk>,
+    pub(crate) graph: Graph,
+}
+
+pub(crate) fn place() -> Place {
+    place_with(cedrat_txn::Options::simulated())
+}
+
+pub(crate) fn place_with(options: cedrat_txn::Options) -> Place {
+    let disk = Arc::new(SimDisk::new());
+    let graph = Graph::create(&open_on(&disk, options), NAME, Options::default()).unwrap();
+    assert_eq!(graph.define_class(b"the only one").unwrap(), 1);
+    Place { disk, graph }
+}
+
+impl Place {
+    pub(crate) fn commit(&self, changes: &Changes) -> Vec<Identity> {
+        self.graph.commit(changes, Mode::Sync).unwrap().identities
+    }
+
+    /// Adds one object.
+    pub(crate) fn add(&self, data: &[u8], references: &[Reference]) -> Identity {
+        let mut changes = Changes::new();
+        changes.add(1, data, references);
+        self.commit(&changes)[0]
+    }
+
+    pub(crate) fn object(&self, identity: Identity) -> Object {
+        self.graph.object(identity).unwrap()
+    }
+
+    /// The store as the next opening finds it, if all that was not durable is lost.
+    pub(crate) fn crashed(&self) -> Place {
+        let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
+        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+        let graph = Graph::open(&open_on(&disk, options), NAME, Options::default()).unwrap();
+        Place { disk, graph }
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        self.graph.check().unwrap().expect_sound();
+        self.graph.store().check().unwrap();
+    }
+}
+
+pub(crate) fn is_absent(error: &Error) -> bool {
+    matches!(GraphError::of(GraphError::cause(error)), Some(GraphError::NoSuchObject { .. }))
+}
+
+/// Bytes that tell where they lie.
+pub(crate) fn pattern(len: usize, salt: u64) -> Vec<u8> {
+    (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 7 ^ salt) as u8).collect()
+}
+
+/// For what is done, whatever it returns.
+pub(crate) fn just<T>(_: T) {}

@@ -1,0 +1,313 @@
+//! Graphs, without crashes but those of a whole run. Every crash: `crash_graph.rs`.
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs
+
+mod common;
+
+use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
+use cedrat_objects::ObjectError;
+use cedrat_structures::StructureError;
+use cedrat_txn::Error;
+use common::{NAME, is_absent, just, pattern, place, place_with};
+use proptest::prelude::*;
+
+/// E21.2: they know each other before any is there.
+#[test]
+fn objects_that_refer_to_each_other_come_at_once() {
+    let place = place();
+    let mut changes = Changes::new();
+    let second = changes.next(1);
+    let first = changes.add(1, b"first", &[second, Reference::NULL]);
+    changes.add(1, b"second", &[first, second, Reference::value(7, 5).unwrap()]);
+    changes.set_root("both", first);
+    let ids = place.commit(&changes);
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        assert_eq!(place.graph.root("both").unwrap(), Some(ids[0].into()));
+        let first = place.object(ids[0]);
+        assert_eq!((first.class, &first.data[..]), (1, &b"first\0\0\0"[..]));
+        assert_eq!(first.references, [ids[1].into(), Reference::NULL]);
+        let second = place.object(ids[1]);
+        let value = Reference::value(7, 5).unwrap();
+        assert_eq!(second.references, [ids[0].into(), ids[1].into(), value]);
+        place.check();
+    }
+}
+
+#[test]
+fn patches_and_puts_are_done_in_their_order() {
+    let place = place();
+    let other = place.add(b"other", &[]);
+    let id = place.add(b"12345678", &[Reference::NULL]);
+    let mut changes = Changes::new();
+    let new = changes.add(1, b"new", &[other.into()]);
+    changes.patch(id, 10, b"xy").patch(id, 12, b"z").patch_reference(id, 16, new);
+    changes.patch(id, 32, &other.get().to_le_bytes());
+    let ids = place.commit(&changes);
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        let object = place.object(id);
+        assert_eq!(&object.data, b"12xyz678");
+        assert_eq!(object.references, [ids[0].into(), Reference::NULL, other.into()]);
+        place.check();
+    }
+    let mut changes = Changes::new();
+    changes.put(id, 1, b"", &[other.into()]).patch_reference(id, 8, Reference::NULL);
+    place.commit(&changes);
+    assert_eq!(place.object(id), Object { class: 1, data: vec![], references: vec![Reference::NULL] });
+}
+
+#[test]
+fn roots_are_named_listed_and_taken_away() {
+    let place = place();
+    let id = place.add(b"", &[]);
+    let mut changes = Changes::new();
+    changes.set_root("b", id).set_root("a", id).set_root("", id).set_root("c", Reference::value(1, 1).unwrap());
+    place.commit(&changes);
+    changes = Changes::new();
+    changes.remove_root("b").remove_root("never there").set_root("a", Reference::value(2, 2).unwrap());
+    place.commit(&changes);
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        let roots = place.graph.roots().unwrap();
+        let names: Vec<&str> = roots.iter().map(|(name, _)| &name[..]).collect();
+        assert_eq!(names, ["", "a", "c"]);
+        assert_eq!(place.graph.root("a").unwrap(), Reference::value(2, 2));
+        assert_eq!(place.graph.root("b").unwrap(), None);
+        place.check();
+    }
+}
+
+#[test]
+fn classes_are_numbered_and_read_back() {
+    let place = place();
+    let long = pattern(10_000, 3);
+    assert_eq!(place.graph.define_class(&long).unwrap(), 2);
+    assert_eq!(place.graph.define_class(b"").unwrap(), 3);
+    place.add(b"", &[]); // durable, and so are they
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        let classes = place.graph.classes();
+        let classes: Vec<&[u8]> = classes.iter().map(|class| &**class).collect();
+        assert_eq!(classes, [&b"the only one"[..], &long, b""]);
+        place.check();
+    }
+    assert_eq!(crashed.graph.define_class(b"next").unwrap(), 4);
+    let too_long = vec![0; (1 << 24) + 1];
+    assert!(matches!(place.graph.define_class(&too_long), Err(Error::TooLarge { .. })));
+}
+
+/// An object may become long, short, longer, and everything in between.
+#[test]
+fn objects_of_any_length_are_put_over_each_other() {
+    let place = place();
+    let other = place.add(b"other", &[]);
+    let id = place.add(b"", &[]);
+    for (turn, len) in [3784, 3792, 3800, 8, 100_000, 7584, 7592, 100_000, 100_008, 0].into_iter().enumerate() {
+        let data = pattern(len, turn as u64);
+        let mut changes = Changes::new();
+        changes.put(id, 1, &data, &[other.into(), Reference::NULL]);
+        let new = changes.add(1, &data, &[]);
+        changes.patch_reference(id, 8 + len.next_multiple_of(8) as u32, new);
+        let new = place.commit(&changes)[0];
+        let crashed = place.crashed();
+        for place in [&place, &crashed] {
+            let object = place.object(id);
+            assert_eq!((object.data == data, object.references), (true, vec![new.into(), Reference::NULL]), "{len}");
+            assert_eq!(place.object(new).data, data);
+            place.check();
+        }
+    }
+}
+
+/// Two levels of nodes: more pieces than a head has words for.
+#[test]
+fn an_object_has_as_many_pieces_as_it_takes() {
+    let place = place_with(cedrat_txn::Options { log_limit_bytes: 64 << 20, ..cedrat_txn::Options::simulated() });
+    let data = pattern(4 << 20, 1);
+    let id = place.add(&data, &[]);
+    assert!(place.object(id).data == data);
+    place.check();
+    let mut changes = Changes::new();
+    // Pieces in the first, the middle and the last part, and behind the end.
+    changes.patch(id, 8, b"begin").patch(id, 2_000_000, &pattern(10_000, 2)).patch(id, (4 << 20) + 1, b"the end");
+    changes.patch_reference(id, (6 << 20) + 8, id);
+    place.graph.commit(&changes, Mode::Async).unwrap().wait().unwrap();
+    let mut expected = data;
+    expected[..5].copy_from_slice(b"begin");
+    expected[2_000_000 - 8..][..10_000].copy_from_slice(&pattern(10_000, 2));
+    expected[(4 << 20) - 7..].copy_from_slice(b"the end");
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        let object = place.object(id);
+        assert!(object.data == expected[..4 << 20]);
+        assert_eq!(object.references.len(), (2 << 20) / 8 + 1);
+        assert_eq!(object.references.last(), Some(&id.into()));
+        assert!(object.references[1..(2 << 20) / 8].iter().all(|&word| word == Reference::NULL));
+        place.check();
+    }
+}
+
+/// E21.1: nothing of what is refused happens, and the error names the entry.
+#[test]
+fn what_is_refused_names_its_entry_and_leaves_nothing() {
+    let place = place();
+    let id = place.add(b"12345678", &[Reference::NULL]);
+    let long = place.add(&pattern(9000, 0), &[]);
+    let piece = (1..1000_u64).map(|slot| Identity::new(long.get() & !0xffff | slot).unwrap());
+    let piece = piece.chain((1..40).map(|page| Identity::new(((long.get() >> 16) + page) << 16 | 1).unwrap()));
+    let pieces: Vec<Identity> = piece.filter(|&at| place.graph.read(at).is_err()).collect();
+    let before = place.graph.check().unwrap();
+    let refused = |change: &dyn Fn(&mut Changes)| {
+        let mut changes = Changes::new();
+        changes.add(1, b"lost", &[]);
+        changes.patch(id, 8, b"lost").set_root("lost", id);
+        change(&mut changes);
+        changes.set_root("lost", Reference::NULL);
+        let error = place.graph.commit(&changes, Mode::Sync).unwrap_err();
+        let words = error.to_string();
+        // Two entries of 24 bytes and one with a short name before it.
+        assert!(words.starts_with("entry 3, at byte 80 of the changes: "), "{words}");
+        assert_eq!(&place.object(id).data, b"12345678");
+        assert_eq!(place.graph.root("lost").unwrap(), None);
+        assert_eq!(place.graph.check().unwrap(), before);
+        words
+    };
+    let none = Identity::new(id.get() + 77).unwrap();
+    let far = Identity::new(1 << 40 | 1).unwrap();
+    for absent in [none, far].into_iter().chain(pieces.iter().copied().take(3)) {
+        assert!(refused(&|changes| just(changes.patch(absent, 8, b"x"))).contains("no object"));
+        assert!(refused(&|changes| just(changes.put(absent, 1, b"", &[]))).contains("no object"));
+    }
+    assert!(refused(&|changes| just(changes.patch(id, 7, b"xx"))).contains("put the object anew"));
+    assert!(refused(&|changes| just(changes.patch(id, 20, &[0; 4]))).contains("whole words"));
+    assert!(refused(&|changes| just(changes.patch(id, 12, &[0; 6]))).contains("whole words"));
+    assert!(refused(&|changes| just(changes.patch(long, 9008, &[0; 4]))).contains("whole words"));
+    assert!(refused(&|changes| just(changes.patch_reference(id, 16, Reference::from_word(5)))).contains("no place"));
+    let next = Changes::new().next(9);
+    assert!(refused(&|changes| just(changes.patch_reference(id, 16, next))).contains("new object 9"));
+    assert!(refused(&|changes| just(changes.patch(id, u32::MAX, b"x"))).contains("where no object does"));
+    assert!(refused(&|changes| just(changes.set_root("new", next))).contains("new object 9"));
+    assert!(refused(&|changes| just(changes.set_root(&"x".repeat(1025), id))).contains("1025 bytes"));
+    assert!(refused(&|changes| just(changes.add(0, b"", &[]))).contains("class is 0"));
+    assert!(refused(&|changes| just(changes.add(2, b"", &[]))).contains("there are 1"));
+    assert!(refused(&|changes| just(changes.put(id, 1, b"", &[next]))).contains("new object 9"));
+    place.check();
+}
+
+#[test]
+fn what_never_was_is_not_read() {
+    let place = place();
+    let id = place.add(b"", &[]);
+    for number in [id.get() + 1, 1 << 16 | 1, (1 << 55) | 1] {
+        let error = place.graph.read(Identity::new(number).unwrap()).unwrap_err();
+        assert!(is_absent(&error), "{error}");
+    }
+}
+
+/// What one commit changes has to fit the cache; new objects do not count.
+#[test]
+fn a_commit_that_exceeds_the_cache_is_refused() {
+    let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
+    let store = common::open_on(&disk, cedrat_txn::Options::simulated());
+    let graph = Graph::create(&store, NAME, Options { cache_bytes: 50_000 }).unwrap();
+    graph.define_class(b"").unwrap();
+    let mut changes = Changes::new();
+    (0..100).for_each(|_| just(changes.add(1, &[1; 2000], &[])));
+    let ids = graph.commit(&changes, Mode::Sync).unwrap().identities;
+    changes = Changes::new();
+    ids.iter().for_each(|&id| just(changes.put(id, 1, &[2; 2000], &[])));
+    let error = graph.commit(&changes, Mode::Sync).unwrap_err();
+    let cause = ObjectError::of(GraphError::cause(&error));
+    assert!(matches!(cause, Some(ObjectError::CacheFull { .. })), "{error}");
+    assert!(ids.iter().all(|&id| graph.object(id).unwrap().data == [1; 2000]));
+    assert!(matches!(Graph::open(&store, NAME, Options::default()), Err(Error::Misuse(_))), "other options");
+}
+
+#[test]
+fn graphs_have_names_and_are_dropped() {
+    let place = place();
+    let store = place.graph.store().clone();
+    assert!(Graph::create(&store, NAME, Options::default()).is_err());
+    let before = store.check().unwrap().pages_allocated;
+    let other = Graph::open_or_create(&store, "other", Options::default()).unwrap();
+    other.define_class(b"").unwrap();
+    let mut changes = Changes::new();
+    let new = changes.add(1, &pattern(20_000, 0), &[]);
+    changes.set_root("root", new);
+    other.commit(&changes, Mode::Sync).unwrap();
+    let again = Graph::open_or_create(&store, "other", Options::default()).unwrap();
+    assert_eq!(again.roots().unwrap().len(), 1);
+    let error = again.clone().drop(NAME).unwrap_err();
+    assert!(matches!(StructureError::of(&error), Some(StructureError::WrongRoot { .. })), "{error}");
+    other.drop("other").unwrap();
+    assert!(again.commit(&changes, Mode::Sync).is_err());
+    assert!(Graph::open(&store, "other", Options::default()).is_err());
+    assert_eq!(store.check().unwrap().pages_allocated, before);
+    place.check();
+}
+
+/// What a caller does to one object.
+#[derive(Clone, Debug)]
+enum Does {
+    Patch(usize, usize),
+    Put(usize, usize),
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    let at = prop_oneof![0..60_usize, 3700..3900_usize, 0..20_000_usize];
+    prop_oneof![
+        3 => (at.clone(), prop_oneof![0..40_usize, 0..9_000_usize]).prop_map(|(at, len)| Does::Patch(at, len)),
+        1 => (at, 0..3_usize).prop_map(|(len, references)| Does::Put(len, references)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Patches and puts of any place and length do to an object what they do to a vector.
+    #[test]
+    fn an_object_is_as_its_model(turns in prop::collection::vec(prop::collection::vec(does(), 1..5), 1..6)) {
+        let place = place();
+        let id = place.add(b"", &[]);
+        let mut model = place.graph.read(id).unwrap();
+        for (turn, turns) in turns.iter().enumerate() {
+            let mut changes = Changes::new();
+            for does in turns {
+                match *does {
+                    Does::Put(len, references) => {
+                        let data = pattern(len.next_multiple_of(8), turn as u64);
+                        let references = vec![Reference::from(id); references];
+                        changes.put(id, 1, &data, &references);
+                        model = [&1_u32.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), &data].concat();
+                        references.iter().for_each(|word| model.extend(word.word().to_le_bytes()));
+                    }
+                    Does::Patch(at, len) => {
+                        let data_end = 8 + u32::from_le_bytes(*model[4..].first_chunk().unwrap()) as usize;
+                        let at = at + 8;
+                        // In the data any bytes, behind them whole words.
+                        let (at, end) = if at + len <= data_end {
+                            (at, at + len)
+                        } else {
+                            (if at < data_end { at } else { at & !7 }, (at + len) & !7)
+                        };
+                        let end = end.max(at);
+                        let mut bytes = pattern(end - at, 5 + turn as u64);
+                        if end > data_end {
+                            let first = data_end.saturating_sub(at);
+                            bytes[first..].as_chunks_mut().0.iter_mut().for_each(|word| *word = id.get().to_le_bytes());
+                        }
+                        changes.patch(id, at as u32, &bytes);
+                        if !bytes.is_empty() {
+                            model.resize(model.len().max(end), 0);
+                            model[at..end].copy_from_slice(&bytes);
+                        }
+                    }
+                }
+            }
+            place.commit(&changes);
+            prop_assert!(place.graph.read(id).unwrap() == model);
+        }
+        place.check();
+        prop_assert!(place.crashed().graph.read(id).unwrap() == model);
+    }
+}

@@ -1,0 +1,135 @@
+//! Commits and reads in several threads. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the interleavings.
+
+mod common;
+
+use cedrat_graph::{Changes, Graph, Identity, Mode, Options};
+use cedrat_media::SimDisk;
+use cedrat_sync::{Arc, explore, thread};
+use common::{NAME, just, open_on};
+
+const SCHEDULES: usize = 60;
+
+fn graph(cache_bytes: u64) -> Graph {
+    let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
+    let graph = Graph::create(&open_on(&Arc::new(SimDisk::new()), options), NAME, Options { cache_bytes }).unwrap();
+    graph.define_class(b"").unwrap();
+    graph
+}
+
+fn add(graph: &Graph, data: &[u8]) -> Identity {
+    let mut changes = Changes::new();
+    changes.add(1, data, &[]);
+    graph.commit(&changes, Mode::Async).unwrap().identities[0]
+}
+
+/// All bytes of the data are one and the same.
+#[track_caller]
+fn value(graph: &Graph, id: Identity) -> (u8, usize) {
+    let data = graph.object(id).unwrap().data;
+    let first = data[0];
+    assert!(data.iter().all(|&byte| byte == first), "E21.3: half of a transaction was read");
+    (first, data.len())
+}
+
+/// E21.3: one commit fills the object by several patches, or puts it anew, longer and shorter; who reads sees one of them
+/// whole, and never an older one than before.
+fn whole_objects_are_read(lens: &'static [usize], seed: u64) {
+    explore(seed, SCHEDULES, move || {
+        let graph = graph(40_000);
+        let id = add(&graph, &vec![0; lens[0]]);
+        let writer = {
+            let graph = graph.clone();
+            thread::spawn(move || {
+                for turn in 1..6_u8 {
+                    let len = lens[usize::from(turn) % lens.len()];
+                    let mut changes = Changes::new();
+                    if turn % 2 == 0 || lens.len() == 1 {
+                        // In pieces, of which each is another change.
+                        let old = value(&graph, id).1;
+                        let third = old / 3;
+                        changes.patch(id, 8, &vec![turn; third]);
+                        changes.patch(id, 8 + third as u32, &vec![turn; third]);
+                        changes.patch(id, 8 + 2 * third as u32, &vec![turn; old - 2 * third]);
+                    } else {
+                        changes.put(id, 1, &vec![turn; len], &[]);
+                    }
+                    graph.commit(&changes, Mode::Async).unwrap();
+                }
+            })
+        };
+        let flusher = {
+            let graph = graph.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    graph.flush().unwrap();
+                    graph.store().checkpoint().unwrap();
+                }
+            })
+        };
+        let mut newest = 0;
+        for _ in 0..6 {
+            let (now, _) = value(&graph, id);
+            assert!(now >= newest, "time went back");
+            newest = now;
+        }
+        writer.join().unwrap();
+        flusher.join().unwrap();
+        assert_eq!(value(&graph, id).0, 5);
+        graph.check().unwrap().expect_sound();
+    });
+}
+
+#[test]
+fn short_objects_are_read_whole() {
+    whole_objects_are_read(&[400], 31);
+}
+
+/// They move to longer records meanwhile.
+#[test]
+fn objects_that_grow_are_read_whole() {
+    whole_objects_are_read(&[80, 400, 1600, 40], 32);
+}
+
+#[test]
+fn objects_in_pieces_are_read_whole() {
+    whole_objects_are_read(&[9000], 33);
+}
+
+#[test]
+fn objects_that_get_pieces_and_lose_them_are_read_whole() {
+    whole_objects_are_read(&[9000, 400, 12_000, 4000], 34);
+}
+
+/// E21.1: commits in several threads, in opposite orders, over the same objects.
+#[test]
+fn commits_meet() {
+    explore(35, SCHEDULES, || {
+        let graph = graph(1 << 20);
+        let ids: Vec<Identity> = (0..3).map(|_| add(&graph, &[0; 16])).collect();
+        let threads: Vec<_> = (0..2_u8)
+            .map(|own| {
+                let (graph, ids) = (graph.clone(), ids.clone());
+                thread::spawn(move || {
+                    for turn in 0..4_u8 {
+                        let mut changes = Changes::new();
+                        let mut order = ids.clone();
+                        if own == 1 {
+                            order.reverse();
+                        }
+                        let value = own * 100 + turn + 1;
+                        order.iter().for_each(|&id| just(changes.patch(id, 8, &[value; 16])));
+                        let new = changes.add(1, &[value; 16], &[ids[0].into()]);
+                        changes.set_root("newest", new).set_root(&format!("newest of {own}"), new);
+                        graph.commit(&changes, Mode::Async).unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let newest = graph.root("newest").unwrap().unwrap().identity().unwrap();
+        let (last, _) = value(&graph, newest);
+        assert!(last == 4 || last == 104);
+        ids.iter().for_each(|&id| assert_eq!(value(&graph, id).0, last, "one commit was the last on all of them"));
+        graph.check().unwrap().expect_sound();
+    });
+}
