@@ -224,6 +224,21 @@ impl<S: Scenario> Run<S> {
         Ok(ticket)
     }
 
+    /// Enters into the book what a record at `lsn` does to the model, one that is neither a commit of [`Run::commit`] nor of
+    /// heaps alone: a prepare record, the commit of what was prepared, the first record of its rollback.
+    pub fn enter<E>(&self, lsn: Lsn, effect: E)
+    where
+        E: Fn(&mut S::State) + Send + 'static,
+    {
+        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.committed(lsn.get(), None, Box::new(effect));
+    }
+
+    /// Holds the store to what was just told: everything up to `lsn` is durable. It is not waited for.
+    pub fn was_told(&self, lsn: Lsn) {
+        self.inner.disk.mark(lsn.get());
+    }
+
     /// Waits until the commit of `ticket` is durable, and holds the store to it from here on.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! user          number of the kind's name | bytes
 //! commit        heap words (docs/formats/heap.md), or nothing
 //! heap part     heap words
+//! prepare       which part: 1 if another one follows, plus 2 if one came before | that part of what is prepared (`branch.rs`)
 //! rollback end  nothing
 //! ```
 //!
@@ -27,6 +28,10 @@ const SLOT_ZERO: u8 = 0x08;
 const UNDO_MASK: u8 = 0x07;
 /// In an update: it counts only if its transaction commits. In a nested end: those since *undo next* count no more.
 const COMMITTED_ONLY: u8 = 0x10;
+
+/// In a prepare record: another one follows; one came before.
+const GOES_ON: u8 = 1;
+const GOES_BEFORE: u8 = 2;
 
 /// Which undo a record carries. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +120,13 @@ pub(crate) enum Body<'a> {
     HeapPart {
         heap: &'a [u8],
     },
+    Prepare {
+        /// Whether no record before has a part.
+        begins: bool,
+        /// Whether another record has the next part: then nothing is prepared yet.
+        goes_on: bool,
+        part: &'a [u8],
+    },
     RollbackEnd,
     Void,
 }
@@ -173,6 +185,13 @@ impl<'a> Body<'a> {
             }
             Kind::COMMIT => Body::Commit { heap: rest },
             HEAP_PART => Body::HeapPart { heap: rest },
+            Kind::PREPARE => match rest.split_first() {
+                Some((&which @ 0..=3, part)) => {
+                    Body::Prepare { begins: which & GOES_BEFORE == 0, goes_on: which & GOES_ON != 0, part }
+                }
+                Some(_) => return Err(Senseless("no such part of what is prepared; it may be of a newer version")),
+                None => return Err(CUT),
+            },
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
             _ => return Err(Senseless("no such kind of record; it may be of a newer version")),
@@ -317,6 +336,13 @@ impl Head<'_> {
         varint::put(bytes, u64::from(number));
     }
 
+    /// Of a part of what is prepared.
+    pub(crate) fn prepare(self, begins: bool, goes_on: bool) {
+        let bytes = self.0;
+        bytes.clear();
+        bytes.push(if goes_on { GOES_ON } else { 0 } | if begins { 0 } else { GOES_BEFORE });
+    }
+
     /// Of a user's record.
     pub(crate) fn user(self, number: u32) {
         let bytes = self.0;
@@ -428,6 +454,14 @@ mod tests {
             let (bytes, kind) = parse(Kind::NESTED_END, &[&head, &arguments]);
             let undo = LoggedUndo::Logical { number: operation, arguments: &arguments };
             prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::NestedEnd { undo_next, undo, goes_back: false }));
+        }
+
+        #[test]
+        fn parts_of_what_is_prepared_come_back(begins: bool, goes_on: bool, part: Vec<u8>) {
+            let mut head = Vec::new();
+            Head(&mut head).prepare(begins, goes_on);
+            let (bytes, kind) = parse(Kind::PREPARE, &[&head, &part]);
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Prepare { begins, goes_on, part: &part }));
         }
 
         #[test]

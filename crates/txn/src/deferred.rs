@@ -87,7 +87,8 @@ pub trait Unflushed: Send + Sync {
     fn taken_back(&self, change: TakenBack);
 
     /// The change in its page that this record has been [kept](Txn::kept) behind is about to be taken back there, after
-    /// all that was deferred since: it is not to be kept any longer (E19.7).
+    /// all that was deferred since: it is not to be kept any longer (E19.7). Called as well before the record is changed in
+    /// its page by a transaction that was prepared in an earlier opening of the store.
     fn withdrawn(&self, at: RecordId) {
         let _ = at;
     }
@@ -176,6 +177,12 @@ impl Keepers {
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         let (all, left_behind) = self.all();
         all.iter().filter_map(|unflushed| unflushed.oldest()).chain(left_behind).min()
+    }
+
+    /// A record is about to be changed in its page by a transaction of an earlier opening, whose locks have kept everyone
+    /// from it; who went without locks keeps it no longer.
+    pub(crate) fn withdrawn(&self, at: RecordId) {
+        self.all().0.iter().for_each(|unflushed| unflushed.withdrawn(at));
     }
 
     pub(crate) fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {

@@ -107,6 +107,26 @@ pub enum Error {
          commit with Sync or Async"
     )]
     PartitionCommit,
+    /// Another transaction is prepared under this identifier (E9.8). Choose another, or end that one.
+    #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
+    BranchExists {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
+    /// No transaction is prepared under this identifier.
+    #[error(
+        "no transaction is prepared under the identifier {id}: it was ended, or never prepared; see who is in doubt"
+    )]
+    NoBranch {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
+    /// Somebody else has the prepared transaction in hand. Let it be ended there, or be dropped.
+    #[error("the transaction that is prepared under the identifier {id} is being ended by somebody else")]
+    BranchHeld {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
     /// The call makes no sense here, for example a lock asked for within a nested top action (E15.3).
     #[error("{0}")]
     Misuse(&'static str),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use cedrat_wal::{LogOffset, RecordRef};
 
 use crate::body::{Body, LoggedUndo};
+use crate::branch::Branch;
 use crate::operation::RecordId;
 use crate::registry::{Does, Numbers, Registry};
 
@@ -20,7 +21,8 @@ pub struct Explainer {
 pub struct Explained {
     /// The place that it changes.
     pub at: Option<RecordId>,
-    /// The name of the operation, or of the application's kind of record.
+    /// The name of the operation, or of the application's kind of record. Of a prepare record the identifier of what is
+    /// prepared, in hexadecimal digits.
     pub name: Option<String>,
     /// The arguments: as `Debug` prints them if the operation is registered, else in hexadecimal digits. Of a record
     /// of the application's own, its bytes in hexadecimal digits.
@@ -69,6 +71,12 @@ impl Explainer {
                 explained.name = Some(self.name(number));
                 explained.arguments = Some(hexadecimal(bytes));
             }
+            Body::Prepare { begins, goes_on, part } => {
+                if begins && let Ok(id) = Branch::id_of(part) {
+                    explained.name = Some(hexadecimal(id));
+                }
+                explained.note = goes_on.then_some("counts only with the prepare record behind it");
+            }
             Body::Commit { .. } | Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
         }
         Ok(explained)
@@ -102,7 +110,8 @@ impl Explainer {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// How bytes are told.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         let _ = write!(digits, "{byte:02x}"); // a string takes everything

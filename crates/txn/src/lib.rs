@@ -10,6 +10,7 @@
 //! | change pages | [`Store::transact`], [`Store::begin`] → [`Txn`] |
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
 //! | change records that you keep in memory, and pages later | [`Delta`], [`Txn::defer`], [`Store::flush_record`] |
+//! | commit together with other stores | [`Txn::prepare`], [`Store::in_doubt`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
 //! A record's walk through these rooms is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod branch;
 mod builtin;
 mod check;
 mod checkpoint;
@@ -29,6 +31,7 @@ mod mixed;
 mod nested;
 mod operation;
 mod options;
+mod prepared;
 mod recovery;
 mod registry;
 mod rehearse;
@@ -42,6 +45,7 @@ mod transaction;
 mod undo;
 mod update;
 
+pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
     SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw,
@@ -54,6 +58,7 @@ pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::Options;
+pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport};

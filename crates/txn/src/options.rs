@@ -68,6 +68,20 @@ pub enum Fault {
     RedoneByPageLsn,
     /// What counts only if committed is redone whether it was or not (against E19.5).
     UncommittedCounts,
+    /// Preparing does not wait until it is durable (against E9.2).
+    PrepareNotForced,
+    /// Recovery undoes prepared transactions (against E9.1).
+    PreparedUndone,
+    /// A prepared transaction has no locks any more when the store was opened again (against E9.3).
+    LocksNotRestored,
+    /// The rollback of a prepared transaction lets its locks go before its end is durable (against E9.4).
+    RollbackNotForced,
+    /// What a prepared transaction has freed is given to others before its outcome (against E9.6).
+    FreedTooEarly,
+    /// Checkpoints do not ask for prepared transactions (against E9.5).
+    PreparedNotKept,
+    /// What a prepared transaction of an earlier opening has deferred is made twice (against E9.7).
+    DeferredMadeTwice,
 }
 
 impl Default for Options {

@@ -30,6 +30,8 @@ pub struct RecoveryReport {
     pub losers: u64,
     /// Records that were undone.
     pub undone: u64,
+    /// Transactions that were found prepared, without an outcome.
+    pub in_doubt: u64,
     /// Bytes of all heaps, loaded from their checkpoints.
     pub heap_bytes: u64,
     /// Heap words that winners wrote behind those.

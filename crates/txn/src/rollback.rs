@@ -5,7 +5,7 @@
 //! | update, deferred in this run | its keeper is told; an inverse is logged, and not done (E19.6) | the record before |
 //! | update, with the inverse of its page | compensation on the page | the record before |
 //! | update, with a logical undo | the call, as a nested top action (E5) | the record before, once its end is logged |
-//! | update, redo-only; user's own; heap words | nothing: heaps hold only what was committed | the record before |
+//! | update, redo-only; user's own; heap words; prepare | nothing: heaps hold only what was committed | the record before |
 //! | compensation | nothing: never undone (E5.4) | what it says |
 //! | nested end, without undo; return to a savepoint | nothing | what it says |
 //! | nested end, with undo | the call, as a nested top action | what it says, once its end is logged |
@@ -105,7 +105,7 @@ impl ChainRecord {
         Ok(matches!(self.parse()?, Body::Update { committed_only: true, .. }))
     }
 
-    fn parse(&self) -> Result<Body<'_>> {
+    pub(crate) fn parse(&self) -> Result<Body<'_>> {
         Body::parse(self.kind, &self.body).map_err(|bad| Error::bad_record(self.lsn, bad.0))
     }
 
@@ -117,9 +117,12 @@ impl ChainRecord {
     /// Where undoing goes on after this record.
     pub(crate) fn next_to_undo(&self) -> Result<Option<LogOffset>> {
         let next = match self.parse()? {
-            Body::Update { .. } | Body::UndoOnly { .. } | Body::User { .. } | Body::HeapPart { .. } | Body::Void => {
-                self.previous
-            }
+            Body::Update { .. }
+            | Body::UndoOnly { .. }
+            | Body::User { .. }
+            | Body::HeapPart { .. }
+            | Body::Prepare { .. }
+            | Body::Void => self.previous,
             Body::NestedEnd { undo_next, .. } | Body::Compensation { undo_next, .. } => undo_next,
             Body::Commit { .. } | Body::RollbackEnd => {
                 return Err(Error::bad_record(self.lsn, "a transaction that has ended is being undone"));

@@ -182,6 +182,18 @@ impl Space {
         }
     }
 
+    /// Takes out what a prepared transaction has freed (E9.6); it is given back when that has ended.
+    pub(crate) fn withhold(&self, extent: Extent) {
+        let mut free = self.free.lock();
+        if free.tail < extent.end() {
+            for passed in between_maps(free.tail, extent.end()) {
+                free.give(passed);
+            }
+            free.tail = extent.end();
+        }
+        free.take_what_is_free_of(extent);
+    }
+
     /// Gives the space of pages freed before `redo_point` back to the file system, while they are free (E7.2).
     ///
     /// What the file system refuses stays noted, for the next time: space is lost to others meanwhile, and nothing else.
@@ -529,6 +541,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// E9.6: also what lies behind all that is in use.
+    #[test]
+    fn what_is_withheld_is_nobodys() {
+        let space = space();
+        space.give(space.take(10));
+        for extent in [Extent { first: 4, pages: 2 }, Extent { first: 20, pages: 3 }] {
+            space.withhold(extent);
+        }
+        assert_eq!(space.summary(), (2 + 6 + 8, 23));
+        let taken: Vec<u64> = (0..17).map(|_| space.take(1).first).collect();
+        assert!(taken.iter().all(|page| !(4..6).contains(page) && !(20..23).contains(page)), "{taken:?}");
+        space.give(Extent { first: 20, pages: 3 });
+        assert_eq!(space.take(3).first, 20);
     }
 
     #[test]

@@ -10,13 +10,14 @@ use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, Weak};
-use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
+use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, Lsn, PartitionId, TxnId, Writer};
 
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
 use crate::error::{Error, Result};
 use crate::locks::LockManager;
 use crate::options::Options;
+use crate::prepared::Branches;
 use crate::recovery;
 use crate::registry::{Numbers, Registry};
 use crate::report::RecoveryReport;
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) keepers: Keepers,
+    pub(crate) branches: Branches,
     pub(crate) next_txn: Arc<AtomicU64>,
     /// The newest commit record appended; it may not be durable yet.
     pub(crate) newest_commit: AtomicU64,
@@ -85,7 +87,8 @@ impl Store {
     /// Opens a store, which is recovering it: there is no other way in (R1). Creates it if there is none and
     /// [`Options::create`] says so.
     ///
-    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2).
+    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2), but for those
+    /// that are [in doubt](Store::in_doubt), which have their locks again.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written (R2).
@@ -329,6 +332,7 @@ impl Inner {
             space: Space::beyond(tail),
             checkpoints: Checkpoints::default(),
             keepers: Keepers::default(),
+            branches: Branches::default(),
             next_txn,
             newest_commit: AtomicU64::new(0),
             log_limit_bytes: options.log_limit_bytes,
@@ -350,6 +354,11 @@ impl Inner {
             None => Ok(()),
             Some(stopped) => Err(stopped.into()),
         }
+    }
+
+    /// A commit record was appended. Before its transaction's locks go: who reads what it wrote finds it here.
+    pub(crate) fn note_commit(&self, lsn: Lsn) {
+        self.newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
     }
 
     /// Space freed by a transaction that has ended.

@@ -75,7 +75,7 @@ impl Table {
         entry
     }
 
-    /// Enters a loser found by recovery.
+    /// Enters a loser, or a prepared transaction, found by recovery.
     pub(crate) fn enter_loser(&self, id: TxnId, first: Lsn) -> Arc<Entry> {
         let entry = Arc::new(Entry::new(id, first));
         self.shard(id).lock().insert(id, Arc::clone(&entry));

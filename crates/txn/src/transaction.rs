@@ -513,8 +513,7 @@ impl Txn {
             None => self.newest_read(),
         };
         if self.entry.is_some() {
-            // Before the locks go: who reads what this transaction wrote finds its commit here.
-            self.inner().newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
+            self.inner().note_commit(lsn);
         }
         self.leave(Some(lsn));
         self.report_bytes();
@@ -554,7 +553,7 @@ impl Txn {
         undone
     }
 
-    fn undo_all(&mut self) -> Result<()> {
+    pub(crate) fn undo_all(&mut self) -> Result<()> {
         self.inner().alive()?;
         self.how = How::Plain;
         self.undo_everything()?;
@@ -587,6 +586,11 @@ impl Txn {
             inner.release(Freed { lsn: ended_at, ..freed });
         }
         self.deferred.forget();
+    }
+
+    /// What it had is somebody else's, and it has nothing to end.
+    pub(crate) fn is_parked(&mut self) {
+        self.ended = true;
     }
 
     // ---- help for the other rooms -----------------------------------------------------------------------------

@@ -125,3 +125,40 @@ fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
         }
     });
 }
+
+/// E9.3: whoever wants what it has written waits, in this opening and in the next, and finds what became of it. A page that
+/// it has only read is free after a restart.
+#[test]
+fn locks_are_held_until_the_outcome_and_again_after_a_restart() {
+    explore(17, SCHEDULES, || {
+        for was_restored in [false, true] {
+            let disk = Arc::new(SimDisk::new());
+            let store = open(&disk).unwrap();
+            let page = store.transact(page_with_zeros).unwrap();
+            let read = store.transact(page_with_zeros).unwrap();
+            let mut txn = store.begin();
+            drop(txn.read(read).unwrap());
+            txn.update(at(page, 0), &Add { amount: 5 }).unwrap();
+            drop(txn.prepare(b"branch").unwrap());
+            let store = match was_restored {
+                true => open(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything))).unwrap(),
+                false => store,
+            };
+            if was_restored {
+                store.transact(|txn| txn.update(at(read, 0), &Add { amount: 1 })).unwrap();
+            }
+            let other = {
+                let store = store.clone();
+                thread::spawn(move || {
+                    let txn = store.begin();
+                    let found = number(&txn.read(page).unwrap(), cedrat_pages::Slot(0)).unwrap();
+                    (found, store.in_doubt().len())
+                })
+            };
+            thread::yield_now();
+            store.prepared(b"branch").unwrap().rollback().unwrap();
+            let (found, in_doubt) = other.join().unwrap();
+            assert_eq!((found, in_doubt), (0, 0), "E9.3");
+        }
+    });
+}

@@ -33,7 +33,7 @@ impl Kind {
     pub const VOID: Kind = Kind(6);
     /// An undo without a redo.
     pub const UNDO_ONLY: Kind = Kind(7);
-    /// Kept for prepared transactions (E9.1).
+    /// A transaction is ready to commit or to roll back, as it will be told (E9).
     pub const PREPARE: Kind = Kind(8);
     /// A user's own record; its body begins with a varint, the number of its name in the control file.
     pub const USER: Kind = Kind(9);

@@ -94,10 +94,31 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     }
 
     /// Called in recovery, before anyone else begins, for each change of a page by a transaction that is neither
-    /// committed nor rolled back, so that its locks can be taken again without asking (E15.2, E9.1).
+    /// committed nor rolled back, so that its locks can be taken again without asking (E15.2).
     ///
     /// Losers are undone before any transaction begins; only prepared transactions keep what they get here.
     fn recovered(&self, txn: TxnId, page: PageId) {
         let _ = (txn, page);
+    }
+
+    /// What `txn` holds. Called when it prepares: the locks under which it has written are kept in the log (E9.3).
+    ///
+    /// The default says nothing: then nothing is [restored](LockManager::restore).
+    fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
+        let _ = txn;
+        Vec::new()
+    }
+
+    /// How many different hashes the keys of one structure have in what [`held`](LockManager::held) says; 0: all.
+    ///
+    /// Where another number, which does not divide it, stands in the log, the structure is locked instead of its keys.
+    fn key_stripes(&self) -> u64 {
+        0
+    }
+
+    /// Gives a prepared transaction what it held when it prepared, in an earlier opening of the store. Called before anyone
+    /// begins. Granted whatever else was given so: the transactions have agreed before (E9.3).
+    fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
+        let _ = (txn, resource, mode);
     }
 }

@@ -54,6 +54,11 @@ impl LockMode {
         AGREES[self.row()][other.row()]
     }
 
+    /// Whether who holds it may have written.
+    pub fn is_to_write(self) -> bool {
+        !matches!(self, IS | S)
+    }
+
     /// The weakest mode that is as strong as both: what a transaction holds after it asked for both.
     pub fn join(self, other: LockMode) -> LockMode {
         JOINED[self.row()][other.row()]

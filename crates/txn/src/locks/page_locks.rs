@@ -55,6 +55,18 @@ impl LockManager for PageLocks {
     fn ended(&self, txn: TxnId) {
         self.table.release_all(txn);
     }
+
+    fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
+        self.table.held_by(txn)
+    }
+
+    fn key_stripes(&self) -> u64 {
+        self.key_stripes
+    }
+
+    fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
+        self.table.grant(txn, self.folded(resource), mode);
+    }
 }
 
 #[cfg(test)]

@@ -173,6 +173,25 @@ impl LockTable {
         }
     }
 
+    /// Gives a lock without asking whether others agree.
+    pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
+        let mut locks = self.shard(&resource).locks.lock();
+        let lock = locks.entry(resource).or_default();
+        let held = lock.mode_of(txn);
+        lock.give(txn, held.map_or(mode, |held| held.join(mode)));
+        // Those who wait have a new reason to.
+        lock.ring_all();
+        drop(locks);
+        self.note(txn, resource, held.is_none());
+    }
+
+    /// What a transaction holds.
+    pub(super) fn held_by(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
+        let resources = self.held(txn).lock().get(&txn).cloned().unwrap_or_default();
+        let mode = |resource| self.shard(&resource).locks.lock().get(&resource)?.mode_of(txn);
+        resources.into_iter().filter_map(|resource| Some((resource, mode(resource)?))).collect()
+    }
+
     /// Gives back all that a transaction holds.
     pub(super) fn release_all(&self, txn: TxnId) {
         let Some(resources) = self.held(txn).lock().remove(&txn) else { return };

@@ -7,8 +7,10 @@ use cedrat_heap::FoundHeaps;
 use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
 use crate::body::{Body, LoggedUndo, Redo};
+use crate::branch::Branch;
 use crate::builtin::SetSpace;
 use crate::error::{Error, Result};
+use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
 
@@ -27,6 +29,8 @@ pub(crate) struct Loser {
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     pub(crate) losers: Vec<Loser>,
+    /// Prepared transactions without an outcome.
+    pub(crate) in_doubt: Vec<prepared::Found>,
     pub(crate) winners: u64,
     pub(crate) rolled_back: u64,
     pub(crate) records: u64,
@@ -88,6 +92,7 @@ pub(crate) fn analyse(
     let mut analysis = Analysis::default();
     let mut parts = Parts::default();
     let mut running = Running::default();
+    let mut preparing = Preparing::default();
     let set_space = known.of_type(TypeId::of::<SetSpace>());
     let checkpoint = &found.control().checkpoint;
     let mut scan = found.scan(checkpoint.scan_lsn)?;
@@ -97,6 +102,7 @@ pub(crate) fn analyse(
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
         is_registered(&body, known)?;
         analysis.uncounted.note(&record, &body);
+        preparing.note(&record, &body)?;
         if let Some(redo) = body.redo() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
@@ -132,7 +138,65 @@ pub(crate) fn analyse(
     tell(Progress::Analysis { done: of.0, of: of.0 });
     analysis.losers = running.others.into_values().chain(running.current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
+    analysis.in_doubt = preparing.in_doubt(&mut analysis.losers)?;
     Ok(analysis)
+}
+
+impl Analysis {
+    /// Makes a planted mistake.
+    pub(super) fn plant(&mut self, options: &crate::Options) {
+        let _ = options;
+        #[cfg(feature = "planted-faults")]
+        if options.fault == Some(crate::Fault::PreparedUndone) {
+            self.losers.extend(self.in_doubt.drain(..).map(|found| found.chain));
+        }
+    }
+}
+
+/// Transactions with prepare records: what stands in these, and whether all of it does.
+#[derive(Debug, Default)]
+pub(crate) struct Preparing(HashMap<TxnId, (Vec<u8>, Option<Lsn>)>);
+
+impl Preparing {
+    fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) -> Result<()> {
+        let id = record.head.txn;
+        match *body {
+            Body::Prepare { begins, goes_on, part } => {
+                let (bytes, since) = self.0.entry(id).or_default();
+                if begins != bytes.is_empty() || since.is_some() {
+                    return Err(Error::bad_record(
+                        record.lsn,
+                        "it is not the next part of what its transaction prepares",
+                    ));
+                }
+                bytes.extend_from_slice(part);
+                *since = (!goes_on).then_some(record.lsn);
+            }
+            Body::HeapPart { .. } => {}
+            // Its outcome, or a rollback that has begun (E9.4).
+            _ if !self.0.is_empty() => drop(self.0.remove(&id)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Those without an outcome, who are no losers.
+    fn in_doubt(self, losers: &mut Vec<Loser>) -> Result<Vec<prepared::Found>> {
+        let mut found = Vec::new();
+        let mut ids = HashSet::new();
+        for (id, (bytes, since)) in self.0 {
+            let Some(since) = since else { continue };
+            let branch = Branch::take(&bytes).map_err(|bad| Error::bad_record(since, bad.0))?;
+            if !ids.insert(branch.id.clone()) {
+                return Err(Error::bad_record(since, "another transaction is prepared under its identifier (E9.8)"));
+            }
+            let at = losers.iter().position(|loser| loser.id == id);
+            let chain = losers.remove(at.expect("it has records and no end"));
+            found.push(prepared::Found { chain, branch, since });
+        }
+        found.sort_unstable_by_key(|found| found.since);
+        Ok(found)
+    }
 }
 
 /// Transactions whose end was not met yet.

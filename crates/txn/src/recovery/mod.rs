@@ -6,7 +6,8 @@
 //! 2. A new epoch begins (E1.1). From here on there is writing.
 //! 3. **Redo** repeats history from the first change of a page behind the redo point on, page by page, in as many
 //!    threads as one likes (R4).
-//! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback.
+//! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback. Prepared transactions without
+//!    an outcome are left as they are, and get their locks again (E9).
 //!
 //! A crash on the way changes nothing but the time it takes (R5): redo asks each page what it knows already, and undo
 //! has left compensation records.
@@ -28,6 +29,7 @@ use cedrat_wal::Found;
 
 use crate::error::Result;
 use crate::options::Options;
+use crate::prepared;
 use crate::registry::{Numbers, Registry};
 use crate::report::{Progress, RecoveryReport};
 use crate::store::{Inner, Rooms, Store, log_options, pool_options};
@@ -52,7 +54,8 @@ pub(crate) fn recover(
     let known = Numbers::bind(registry, &found.control().names);
     let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, options.redo_threads)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
-    let analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
+    let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
+    analysis.plant(options);
     home::pages_are_there(&home, &found, &analysis)?;
     let mut report = RecoveryReport {
         scanned_from: checkpoint.scan_lsn,
@@ -62,6 +65,7 @@ pub(crate) fn recover(
         winners: analysis.winners,
         rolled_back: analysis.rolled_back,
         losers: analysis.losers.len() as u64,
+        in_doubt: analysis.in_doubt.len() as u64,
         heap_bytes: heaps.bytes(),
         heap_words: heaps.words_replayed(),
         analysis: began.elapsed(),
@@ -89,6 +93,7 @@ pub(crate) fn recover(
     store.inner.space.leave_alone_what_is_used(&store.inner.pool)?;
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;
+    prepared::restore(&store, analysis.in_doubt)?;
     report.undo = undo_began.elapsed();
 
     if options.checkpoint_when_opened && !options.background {

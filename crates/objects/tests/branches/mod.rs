@@ -1,0 +1,425 @@
+//! Accounts whose numbers lie in pages, in heaps and in objects at once, and transfers between them that are prepared,
+//! left in doubt, and ended.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cedrat_check::{Outcome, Rng, Run, Scenario};
+use cedrat_objects::{ObjectDelta, ObjectId, Objects, UndoPolicy, register_delta};
+use cedrat_pages::{LayoutKind, PageId};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::locks::{LockManager, LockMode, Resource};
+use cedrat_txn::{
+    Commit, Deadlock, Error, Fault, FormatFresh, Options, Prepared, RecordId, Refused, Registry, SetRange, Store, Txn,
+    Vote,
+};
+use cedrat_wal::{Lsn, TxnId};
+use serde::{Deserialize, Serialize};
+
+const ACCOUNTS: u8 = 6;
+const BEGIN_WITH: i64 = 100;
+const NAME: &str = "accounts";
+
+/// Adds to the number that an object begins with. Made twice it is another change than made once.
+#[derive(Debug, Serialize, Deserialize)]
+struct AddTo(i64);
+
+impl ObjectDelta for AddTo {
+    const NAME: &'static str = "test.add_to";
+
+    fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
+        let number = object.first_chunk_mut().ok_or(Refused::new("an account begins with its number"))?;
+        *number = (i64::from_le_bytes(*number) + self.0).to_le_bytes();
+        Ok(())
+    }
+}
+
+/// How branches come and go.
+#[derive(Clone, Debug)]
+pub(crate) struct Branches {
+    pub(crate) steps: u64,
+    pub(crate) undo: UndoPolicy,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Default for Branches {
+    fn default() -> Branches {
+        Branches { steps: 60, undo: UndoPolicy::CommittedOnly, fault: None }
+    }
+}
+
+/// Refuses at once what others hold: whoever meets a lock hears so in this very call.
+#[derive(Debug, Default)]
+struct Refusing(Mutex<HashMap<Resource, Vec<(TxnId, LockMode)>>>);
+
+impl LockManager for Refusing {
+    fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
+        let disagrees = |(holder, held): &(TxnId, LockMode)| *holder != txn && !held.agrees_with(mode);
+        if self.0.lock().get(&resource).is_some_and(|holders| holders.iter().any(disagrees)) {
+            return Err(Deadlock { txn, resource });
+        }
+        self.restore(txn, resource, mode);
+        Ok(())
+    }
+
+    fn ended(&self, txn: TxnId) {
+        self.0.lock().values_mut().for_each(|holders| holders.retain(|(holder, _)| *holder != txn));
+    }
+
+    fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
+        let locks = self.0.lock();
+        let mode =
+            |holders: &Vec<(TxnId, LockMode)>| holders.iter().find(|(holder, _)| *holder == txn).map(|held| held.1);
+        let mut held: Vec<_> =
+            locks.iter().filter_map(|(resource, holders)| Some((*resource, mode(holders)?))).collect();
+        held.sort_unstable(); // the same workload makes the same log
+        held
+    }
+
+    fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
+        let mut locks = self.0.lock();
+        let holders = locks.entry(resource).or_default();
+        match holders.iter_mut().find(|(holder, _)| *holder == txn) {
+            Some((_, held)) => *held = held.join(mode),
+            None => holders.push((txn, mode)),
+        }
+    }
+}
+
+/// A transfer. All of it is its identifier, so that whoever finds it in doubt knows what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Transfer {
+    number: u64,
+    from: u8,
+    to: u8,
+    amount: i64,
+    from_before: i64,
+    to_before: i64,
+}
+
+impl Transfer {
+    fn id(&self) -> Vec<u8> {
+        let mut id = Vec::new();
+        id.extend(self.number.to_le_bytes());
+        id.extend([self.from, self.to]);
+        [self.amount, self.from_before, self.to_before].iter().for_each(|number| id.extend(number.to_le_bytes()));
+        id
+    }
+
+    fn of(id: &[u8]) -> Option<Transfer> {
+        let number = |at: usize| Some(i64::from_le_bytes(id.get(at..at + 8)?.try_into().ok()?));
+        let (from, to) = (*id.get(8)?, *id.get(9)?);
+        let (amount, from_before, to_before) = (number(10)?, number(18)?, number(26)?);
+        Some(Transfer { number: number(0)? as u64, from, to, amount, from_before, to_before })
+    }
+}
+
+/// What each account holds; nobody knows where a transfer is in doubt. And these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    numbers: Vec<Option<i64>>,
+    in_doubt: BTreeSet<Transfer>,
+}
+
+impl State {
+    fn set(&mut self, transfer: &Transfer, numbers: Option<(i64, i64)>) {
+        self.numbers[usize::from(transfer.from)] = numbers.map(|numbers| numbers.0);
+        self.numbers[usize::from(transfer.to)] = numbers.map(|numbers| numbers.1);
+    }
+
+    fn prepared(&mut self, transfer: &Transfer) {
+        self.set(transfer, None);
+        self.in_doubt.insert(*transfer);
+    }
+
+    fn committed(&mut self, transfer: &Transfer) {
+        self.set(transfer, Some((transfer.from_before - transfer.amount, transfer.to_before + transfer.amount)));
+        self.in_doubt.remove(transfer);
+    }
+
+    fn rolled_back(&mut self, transfer: &Transfer) {
+        self.set(transfer, Some((transfer.from_before, transfer.to_before)));
+        self.in_doubt.remove(transfer);
+    }
+}
+
+/// Where accounts lie. A page has the account's number, and that of another page, which has the number too and is replaced
+/// by each transfer.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    pages: Vec<PageId>,
+    objects: Vec<ObjectId>,
+}
+
+struct Teller<'a> {
+    run: &'a Run<Branches>,
+    roots: &'a Roots,
+    objects: Objects,
+    state: State,
+    hands: Vec<Prepared>,
+    chance: Rng,
+}
+
+/// Whether somebody else has what was asked for.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Deadlock(_))
+}
+
+fn put(txn: &mut Txn, page: PageId, offset: u16, number: i64) -> Result<(), Error> {
+    let bytes = number.to_le_bytes()[..].into();
+    txn.update(RecordId::page(page), &SetRange { offset, bytes })
+}
+
+fn number_at(txn: &Txn, page: PageId, offset: usize) -> Result<i64, Error> {
+    Ok(txn.read(page)?.u64_at(offset)? as i64)
+}
+
+/// Writes an account's number to its page, and to a page of its own that replaces the one before.
+fn put_in_pages(txn: &mut Txn, page: PageId, number: i64) -> Result<(), Error> {
+    let before = number_at(txn, page, 8)?;
+    if before != 0 {
+        txn.free(PageId::new(before as u64))?;
+    }
+    let other = txn.allocate()?;
+    txn.update(RecordId::page(other), &FormatFresh::new(LayoutKind::RAW))?;
+    put(txn, other, 0, number)?;
+    put(txn, page, 8, other.get() as i64)?;
+    put(txn, page, 0, number)
+}
+
+impl Teller<'_> {
+    fn store(&self) -> &Store {
+        self.run.store()
+    }
+
+    fn now(&self) -> Lsn {
+        self.store().log().current_lsn()
+    }
+
+    /// A transfer between accounts that nobody has.
+    fn any_transfer(&mut self) -> Option<Transfer> {
+        let free: Vec<(u8, i64)> =
+            (0..).zip(&self.state.numbers).filter_map(|(account, number)| Some((account, (*number)?))).collect();
+        if free.len() < 2 {
+            return None;
+        }
+        let at = self.chance.index(free.len());
+        let (from, from_before) = free[at];
+        let (to, to_before) = free[(at + 1 + self.chance.index(free.len() - 1)) % free.len()];
+        let amount = 1 + self.chance.below(50) as i64;
+        Some(Transfer { number: self.chance.next_u64(), from, to, amount, from_before, to_before })
+    }
+
+    fn change(&mut self, txn: &mut Txn, account: u8, by: i64, now: i64) -> Result<(), Error> {
+        let at = usize::from(account);
+        put_in_pages(txn, self.roots.pages[at], now)?;
+        let object = self.roots.objects[at];
+        if self.chance.one_in(3) {
+            // Of another length: now and then it moves.
+            let len = 8 + self.chance.index(60);
+            let mut bytes = vec![account; len];
+            bytes[..8].copy_from_slice(&now.to_le_bytes());
+            self.objects.put(txn, object, &bytes)
+        } else {
+            self.objects.update(txn, object, AddTo(by))
+        }
+    }
+
+    fn transfer(&mut self, txn: &mut Txn, transfer: &Transfer) -> Result<(), Error> {
+        let Transfer { from, to, amount, from_before, to_before, .. } = *transfer;
+        self.change(txn, from, -amount, from_before - amount)?;
+        if self.chance.one_in(3) {
+            let savepoint = txn.savepoint();
+            self.change(txn, to, 1000, to_before + 1000)?;
+            if self.chance.one_in(2) {
+                self.store().checkpoint()?;
+            }
+            txn.rollback_to(savepoint)?;
+        }
+        let given_up = txn.nested_transaction(|txn| {
+            put(txn, self.roots.pages[usize::from(from)], 16, 7)?;
+            Err::<(), _>(Error::user("not today"))
+        });
+        assert!(given_up.is_err());
+        txn.nested_transaction(|txn| self.change(txn, to, amount, to_before + amount))
+    }
+
+    /// Makes a transfer, and commits it, rolls it back, or prepares it.
+    fn begin_one(&mut self) -> Outcome {
+        let Some(transfer) = self.any_transfer() else { return Ok(()) };
+        let mut txn = self.store().begin();
+        self.transfer(&mut txn, &transfer)?;
+        match self.chance.below(6) {
+            0 => txn.rollback()?,
+            1 => {
+                let ticket =
+                    self.run.commit(txn, Commit::Async, move |state: &mut State| state.committed(&transfer))?;
+                if self.chance.one_in(2) {
+                    self.run.acknowledge(&ticket)?;
+                }
+                self.state.committed(&transfer);
+            }
+            _ => {
+                let Vote::Prepared(prepared) = txn.prepare(&transfer.id())? else {
+                    return Err("it has changed something".into());
+                };
+                self.run.enter(prepared.since(), move |state: &mut State| state.prepared(&transfer));
+                self.run.was_told(prepared.since());
+                self.state.prepared(&transfer);
+                if self.chance.one_in(2) {
+                    self.hands.push(prepared);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends somebody who is in doubt.
+    fn end_one(&mut self) -> Outcome {
+        let in_doubt: Vec<Transfer> = self.state.in_doubt.iter().copied().collect();
+        if in_doubt.is_empty() {
+            return Ok(());
+        }
+        let transfer = *self.chance.pick(&in_doubt);
+        let id = transfer.id();
+        let prepared = match self.hands.iter().position(|prepared| prepared.id() == id) {
+            Some(at) => self.hands.swap_remove(at),
+            None => self.store().prepared(&id)?,
+        };
+        if self.chance.one_in(3) {
+            // With its first record it is rolled back, whatever becomes of the others (E9.4).
+            self.run.enter(self.now().next(), move |state: &mut State| state.rolled_back(&transfer));
+            prepared.rollback()?;
+            self.run.was_told(self.now());
+            self.state.rolled_back(&transfer);
+        } else {
+            let mode = *self.chance.pick(&[Commit::Sync, Commit::Async]);
+            let ticket = prepared.commit(mode)?;
+            self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
+            if mode == Commit::Sync {
+                self.run.was_told(ticket.lsn());
+            }
+            self.state.committed(&transfer);
+        }
+        Ok(())
+    }
+
+    /// What is in doubt is not to be had.
+    fn meet_one(&mut self) -> Outcome {
+        let held: Vec<u8> =
+            (0..).zip(&self.state.numbers).filter(|(_, number)| number.is_none()).map(|(account, _)| account).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let account = *self.chance.pick(&held);
+        let mut txn = self.store().begin();
+        match self.change(&mut txn, account, 1, 1) {
+            Err(error) if is_refused(&error) => Ok(txn.rollback()?),
+            Err(other) => Err(other.into()),
+            Ok(()) => Err("somebody has changed what is in doubt".into()),
+        }
+    }
+
+    fn step(&mut self) -> Outcome {
+        match self.chance.below(12) {
+            0..=4 => self.begin_one(),
+            5..=8 => self.end_one(),
+            9 => self.meet_one(),
+            10 => {
+                let txn = self.store().begin();
+                txn.read(self.roots.pages[0])
+                    .map(drop)
+                    .or_else(|error| if is_refused(&error) { Ok(()) } else { Err(error) })?;
+                match txn.prepare(b"reader")? {
+                    Vote::ReadOnly => Ok(()),
+                    Vote::Prepared(_) => Err("it has only read".into()),
+                }
+            }
+            _ => Ok(self.store().checkpoint()?),
+        }
+    }
+}
+
+/// Reads an account in all its places: the same in each, or nowhere to be had.
+fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize) -> Outcome<Option<i64>> {
+    let had = |result: Result<i64, Error>| match result {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if is_refused(&error) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let mut txn = store.begin();
+    let page = roots.pages[account];
+    let in_page = had(number_at(&txn, page, 0))?;
+    let other = match in_page {
+        Some(_) => had(number_at(&txn, page, 8).and_then(|other| number_at(&txn, PageId::new(other as u64), 0)))?,
+        None => None,
+    };
+    let first = |bytes: &[u8]| i64::from_le_bytes(*bytes.first_chunk().expect("an account has a number"));
+    let in_object = had(objects.read(&mut txn, roots.objects[account], first))?;
+    txn.rollback()?;
+    if in_page != in_object || in_page != other {
+        return Err(format!(
+            "account {account}: {in_page:?} in its page, {other:?} in the other, {in_object:?} in its object"
+        )
+        .into());
+    }
+    Ok(in_page)
+}
+
+impl Branches {
+    fn objects(&self, store: &Store) -> Outcome<Objects> {
+        let options = cedrat_objects::Options { cache_bytes: 1 << 20, undo: self.undo };
+        Ok(Objects::open_or_create(store, NAME, options)?)
+    }
+}
+
+impl Scenario for Branches {
+    type State = State;
+    type Roots = Roots;
+
+    fn options(&self) -> Options {
+        Options { locks: Arc::new(Refusing::default()), partitions: 2, fault: self.fault, ..Options::simulated() }
+    }
+
+    fn registry(&self) -> Registry {
+        let registry = Registry::new().with(cedrat_structures::register).with(cedrat_objects::register);
+        register_delta::<AddTo>(registry)
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome<Roots> {
+        let objects = self.objects(store)?;
+        Ok(store.transact(|txn| {
+            let mut roots = Roots { pages: Vec::new(), objects: Vec::new() };
+            for _ in 0..ACCOUNTS {
+                let page = txn.allocate()?;
+                txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;
+                put_in_pages(txn, page, BEGIN_WITH)?;
+                roots.pages.push(page);
+                roots.objects.push(objects.insert(txn, &BEGIN_WITH.to_le_bytes())?);
+            }
+            Ok(roots)
+        })?)
+    }
+
+    fn run(&self, run: &Run<Branches>, roots: &Roots) -> Outcome {
+        let (objects, state) = (self.objects(run.store())?, self.read(run.store(), roots)?);
+        let mut teller = Teller { run, roots, objects, state, hands: Vec::new(), chance: run.rng(0) };
+        (0..self.steps).try_for_each(|_| teller.step())
+    }
+
+    fn read(&self, store: &Store, roots: &Roots) -> Outcome<State> {
+        let objects = self.objects(store)?;
+        let numbers: Outcome<Vec<Option<i64>>> =
+            (0..usize::from(ACCOUNTS)).map(|account| read_account(store, roots, &objects, account)).collect();
+        let in_doubt = store.in_doubt();
+        let in_doubt: Option<BTreeSet<Transfer>> = in_doubt.iter().map(|branch| Transfer::of(&branch.id)).collect();
+        Ok(State { numbers: numbers?, in_doubt: in_doubt.ok_or("somebody unknown is in doubt")? })
+    }
+
+    fn check(&self, store: &Store, _: &Roots) -> Outcome {
+        store.check()?;
+        match store.running() == store.in_doubt().len() {
+            true => Ok(()),
+            false => Err(format!("{} run, {} are in doubt", store.running(), store.in_doubt().len()).into()),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Prepared transactions under crashes: in doubt after a restart if they were told to be prepared, never half, their locks
+//! held, and ended as they are told (E9).
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))] // threads: prepared_threads.rs of cedrat-txn
+
+mod branches;
+
+use branches::Branches;
+use cedrat_check as check;
+use cedrat_objects::UndoPolicy;
+use cedrat_txn::Fault;
+
+fn passes(check: check::Crashes<Branches>) {
+    check.seed(check::seed(1)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E9.1 to E9.8, with what counts only if it is committed (E9.7).
+#[test]
+fn transfers_in_two_phases_survive_every_crash() {
+    passes(check::crashes("prepared", Branches::default()).at_least(4_000).again(10, 60));
+}
+
+/// Inverses are taken back in pages.
+#[test]
+fn transfers_in_two_phases_with_inverses_survive_every_crash() {
+    let branches = Branches { undo: UndoPolicy::Inverses, ..Branches::default() };
+    passes(check::crashes("prepared-inverses", branches).at_least(2_000).again(10, 60));
+}
+
+/// R5: the second crash comes at every single call of recovery, and while what it has found is ended.
+#[test]
+fn what_is_in_doubt_survives_a_crash_at_every_call() {
+    let branches = Branches { steps: 20, ..Branches::default() };
+    passes(check::crashes("prepared-recovery", branches).at_least(2_000).again(4, usize::MAX));
+}
+
+#[track_caller]
+fn caught(name: &str, fault: Fault) {
+    let branches = Branches { fault: Some(fault), ..Branches::default() };
+    let check = check::crashes(&format!("planted-{name}"), branches).at_least(2_000).again(10, 60);
+    let failure = check.run().expect_err("the planted fault must be caught");
+    println!("{failure}");
+}
+
+/// E9.2.
+#[test]
+fn a_prepare_record_that_is_not_forced_is_missed() {
+    caught("prepare-not-forced", Fault::PrepareNotForced);
+}
+
+/// E9.1.
+#[test]
+fn a_prepared_transaction_that_recovery_undoes_is_missed() {
+    caught("prepared-undone", Fault::PreparedUndone);
+}
+
+/// E9.3.
+#[test]
+fn locks_that_are_not_restored_are_missed() {
+    caught("locks-not-restored", Fault::LocksNotRestored);
+}
+
+/// E9.4.
+#[test]
+fn a_rollback_that_is_not_forced_is_missed() {
+    caught("rollback-not-forced", Fault::RollbackNotForced);
+}
+
+/// E9.5.
+#[test]
+fn log_that_is_not_kept_for_what_is_prepared_is_missed() {
+    caught("prepared-not-kept", Fault::PreparedNotKept);
+}
+
+/// E9.6.
+#[test]
+fn pages_that_are_given_away_before_the_outcome_are_missed() {
+    caught("freed-too-early", Fault::FreedTooEarly);
+}
+
+/// E9.7.
+#[test]
+fn a_deferred_change_that_is_made_twice_is_caught() {
+    caught("deferred-made-twice", Fault::DeferredMadeTwice);
+}

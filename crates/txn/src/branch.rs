@@ -1,0 +1,158 @@
+//! What stands in the prepare records of a transaction, all together (drawn in docs/formats/records.md).
+//!
+//! ```text
+//! identifier length | identifier | room for undo | stripes of keys | how many locks | lock *
+//! lock    what and mode 1 | page | [hash]
+//! ```
+//!
+//! Numbers are varints. The low four bits of *what and mode* say what is locked: 1 a page, 2 a key, whose hash follows, 3 a
+//! structure; the others how: 1 intention to write, 2 shared and intention to write, 3 exclusive.
+
+use cedrat_pages::PageId;
+
+use crate::body::Senseless;
+use crate::encode::varint;
+use crate::locks::{LockManager, LockMode, Resource};
+
+/// The longest identifier, in bytes: the two parts of one of XA, of at most 64 bytes each, its format, and their lengths.
+pub const BRANCH_ID_LEN_MAX: usize = 140;
+
+const PAGE: u8 = 1;
+const KEY: u8 = 2;
+const STRUCTURE: u8 = 3;
+
+/// Modes that are written down, by their numbers in the format.
+const MODES: [(u8, LockMode); 3] =
+    [(1, LockMode::IntentionExclusive), (2, LockMode::SharedIntentionExclusive), (3, LockMode::Exclusive)];
+
+/// What a transaction needs to go on from where it prepared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Branch {
+    pub(crate) id: Vec<u8>,
+    /// Log that undoing it takes, at most.
+    pub(crate) owed: u64,
+    /// [`LockManager::key_stripes`] of whoever said what is locked.
+    pub(crate) key_stripes: u64,
+    pub(crate) locks: Vec<(Resource, LockMode)>,
+}
+
+const CUT: Senseless = Senseless("what is prepared is cut short");
+
+impl Branch {
+    /// Only locks under which something may have been written are of use (E9.3).
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        varint::put(bytes, self.id.len() as u64);
+        bytes.extend_from_slice(&self.id);
+        varint::put(bytes, self.owed);
+        varint::put(bytes, self.key_stripes);
+        varint::put(bytes, self.locks.len() as u64);
+        for &(resource, mode) in &self.locks {
+            let mode = MODES.iter().find(|(_, known)| *known == mode).map_or(0, |(number, _)| number << 4);
+            let (what, page, hash) = match resource {
+                Resource::Page(page) => (PAGE, page, None),
+                Resource::Key { structure, hash } => (KEY, structure, Some(hash)),
+                Resource::Structure(root) => (STRUCTURE, root, None),
+            };
+            bytes.push(mode | what);
+            varint::put(bytes, page.get());
+            if let Some(hash) = hash {
+                varint::put(bytes, hash);
+            }
+        }
+    }
+
+    /// The identifier, of the first bytes.
+    pub(crate) fn id_of(bytes: &[u8]) -> Result<&[u8], Senseless> {
+        take_id(&mut &*bytes)
+    }
+
+    pub(crate) fn take(bytes: &[u8]) -> Result<Branch, Senseless> {
+        let rest = &mut &*bytes;
+        let number = |rest: &mut &[u8]| varint::take(rest).ok_or(CUT);
+        let id = take_id(rest)?;
+        let mut branch = Branch { id: id.to_vec(), owed: number(rest)?, key_stripes: number(rest)?, locks: Vec::new() };
+        for _ in 0..number(rest)? {
+            branch.locks.push(take_lock(rest)?);
+        }
+        if !rest.is_empty() {
+            return Err(Senseless("behind what is prepared is more; it may be of a newer version"));
+        }
+        Ok(branch)
+    }
+
+    /// Gives a transaction its locks again.
+    pub(crate) fn restore_locks(&self, txn: cedrat_wal::TxnId, locks: &dyn LockManager) {
+        let stripes = locks.key_stripes();
+        // A hash that was folded is folded again only to a divisor.
+        let folds = self.key_stripes == 0 || stripes != 0 && self.key_stripes.is_multiple_of(stripes);
+        for &(resource, mode) in &self.locks {
+            match resource {
+                Resource::Key { structure, .. } if !folds => {
+                    locks.restore(txn, Resource::Structure(structure), LockMode::Exclusive);
+                }
+                other => locks.restore(txn, other, mode),
+            }
+        }
+    }
+}
+
+fn take_id<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
+    let len = varint::take(rest).ok_or(CUT)?;
+    let (id, others) = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len)).ok_or(CUT)?;
+    *rest = others;
+    if id.is_empty() || id.len() > BRANCH_ID_LEN_MAX {
+        return Err(Senseless("nobody prepares under such an identifier"));
+    }
+    Ok(id)
+}
+
+fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Senseless> {
+    let (&what, others) = rest.split_first().ok_or(CUT)?;
+    *rest = others;
+    let mode = MODES.iter().find(|(number, _)| *number == what >> 4).map(|(_, mode)| *mode);
+    let mode = mode.ok_or(Senseless("no lock is held so"))?;
+    let page = PageId::new(varint::take(rest).ok_or(CUT)?);
+    let resource = match what & 0x0f {
+        PAGE => Resource::Page(page),
+        KEY => Resource::Key { structure: page, hash: varint::take(rest).ok_or(CUT)? },
+        STRUCTURE => Resource::Structure(page),
+        _ => return Err(Senseless("nothing like that is locked")),
+    };
+    Ok((resource, mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn resource() -> impl Strategy<Value = Resource> {
+        let page = any::<u64>().prop_map(PageId::new);
+        prop_oneof![
+            page.clone().prop_map(Resource::Page),
+            (page.clone(), any::<u64>()).prop_map(|(structure, hash)| Resource::Key { structure, hash }),
+            page.prop_map(Resource::Structure),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_prepared_comes_back(
+            id in prop::collection::vec(any::<u8>(), 1..=BRANCH_ID_LEN_MAX), owed: u64, key_stripes: u64,
+            locks in prop::collection::vec((resource(), 0_usize..3), 0..20), cut: prop::sample::Index,
+        ) {
+            let locks = locks.into_iter().map(|(resource, mode)| (resource, MODES[mode].1)).collect();
+            let branch = Branch { id, owed, key_stripes, locks };
+            let mut bytes = Vec::new();
+            branch.put(&mut bytes);
+            prop_assert_eq!(Branch::take(&bytes), Ok(branch));
+            prop_assert!(Branch::take(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes: Vec<u8>) {
+            let _ = Branch::take(&bytes);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Two-phase commit on the side of a participant (E9; L012, D030, D031). Every crash of it: `tests/crash_prepared.rs` of
+//! `cedrat-objects`.
+
+mod common;
+
+use cedrat_media::{Loss, SimDisk};
+use cedrat_pages::{LayoutKind, PageId};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::{LockManager, LockMode, Resource};
+use cedrat_txn::{
+    BRANCH_ID_LEN_MAX, Commit, Error, FormatFresh, Options, PageLocks, Prepared, RecordId, Result, Store, Txn,
+    TxnOptions, Undo, Vote,
+};
+use common::*;
+
+const BRANCH: &[u8] = b"branch";
+
+fn prepared(txn: Txn, id: &[u8]) -> Prepared {
+    match txn.prepare(id).unwrap() {
+        Vote::Prepared(prepared) => prepared,
+        Vote::ReadOnly => panic!("it has changed something"),
+    }
+}
+
+fn place() -> (Arc<SimDisk>, Store, PageId) {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    (disk, store, page)
+}
+
+/// What the next opening finds, if all that was not durable is lost.
+fn after_a_crash(disk: &SimDisk) -> Arc<SimDisk> {
+    Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything))
+}
+
+fn ids(store: &Store) -> Vec<Vec<u8>> {
+    store.in_doubt().into_iter().map(|branch| branch.id).collect()
+}
+
+/// Adds to a number, and prepares.
+fn add_and_prepare(store: &Store, page: PageId, amount: i64, id: &[u8]) -> Prepared {
+    let mut txn = store.begin();
+    txn.update(at(page, 0), &Add { amount }).unwrap();
+    prepared(txn, id)
+}
+
+/// E9.1, E9.2: as often as the store is closed, or crashes.
+#[test]
+fn who_is_in_doubt_stays_so_over_openings_until_it_is_ended() {
+    let (disk, store, page) = place();
+    let (txn, since) = {
+        let held = add_and_prepare(&store, page, 5, BRANCH);
+        assert_eq!((held.id(), held.since()), (BRANCH, store.in_doubt()[0].since));
+        (held.txn(), held.since())
+    };
+    store.close().unwrap();
+    let mut disk = disk;
+    for opening in 0..6 {
+        let store = open(&disk).unwrap();
+        assert_eq!((store.recovery().in_doubt, store.recovery().losers), (1, 0));
+        let [branch] = &store.in_doubt()[..] else { panic!("{:?}", store.in_doubt()) };
+        assert_eq!((&*branch.id, branch.txn, branch.since), (BRANCH, txn, since));
+        assert_eq!(read_number(&store, at(page, 0)).unwrap(), 5);
+        store.transact(|txn| page_with_zeros(txn).map(drop)).unwrap();
+        match opening % 3 {
+            0 => store.close().unwrap(),
+            1 => disk = after_a_crash(&disk),
+            _ => drop(store.prepared(BRANCH).unwrap()),
+        }
+    }
+    let store = open(&disk).unwrap();
+    store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+    assert!(store.in_doubt().is_empty() && store.running() == 0);
+    let store = open(&after_a_crash(&disk)).unwrap();
+    assert_eq!((store.recovery().in_doubt, read_number(&store, at(page, 0)).unwrap()), (0, 5));
+}
+
+/// E9.4, and E9.1 where it is ended in the opening in which it was prepared.
+#[test]
+fn it_is_committed_or_rolled_back_as_it_is_told() {
+    for was_restored in [false, true] {
+        for commits in [false, true] {
+            let (disk, store, page) = place();
+            let mut held = Some(add_and_prepare(&store, page, 5, BRANCH));
+            let (disk, store) = match was_restored {
+                true => {
+                    let disk = after_a_crash(&disk);
+                    let store = open(&disk).unwrap();
+                    held = Some(store.prepared(BRANCH).unwrap());
+                    (disk, store)
+                }
+                false => (disk, store),
+            };
+            let held = held.expect("it is there");
+            if commits {
+                held.commit(Commit::Sync).unwrap();
+            } else {
+                held.rollback().unwrap();
+            }
+            let expected = if commits { 5 } else { 0 };
+            assert_eq!(read_number(&store, at(page, 0)).unwrap(), expected);
+            assert!(matches!(store.prepared(BRANCH), Err(Error::NoBranch { .. })));
+            let store = open(&after_a_crash(&disk)).unwrap();
+            assert_eq!(read_number(&store, at(page, 0)).unwrap(), expected);
+            assert!(store.in_doubt().is_empty(), "what was told is durable");
+        }
+    }
+}
+
+/// A commit that was not waited for may be lost, and with it nothing but the outcome.
+#[test]
+fn an_outcome_that_is_lost_leaves_it_in_doubt() {
+    let (disk, store, page) = place();
+    let ticket = add_and_prepare(&store, page, 5, BRANCH).commit(Commit::Async).unwrap();
+    assert!(!ticket.is_stable());
+    let store = open(&after_a_crash(&disk)).unwrap();
+    assert_eq!(ids(&store), [BRANCH]);
+    assert!(matches!(store.prepared(BRANCH).unwrap().commit(Commit::Partition), Err(Error::PartitionCommit)));
+    store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+}
+
+/// E9.2: who has only read hears so when what it has read is durable, and has ended.
+#[test]
+fn a_reader_votes_when_what_it_has_read_is_durable() {
+    let options = Options { no_flush: true, ..options() };
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, options).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    for durable in [true, false] {
+        let mut writer = store.begin();
+        writer.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        let ticket = writer.commit(Commit::Async).unwrap();
+        let none = TxnOptions::default();
+        let reader = store.begin_with(if durable { none } else { none.without_durability() });
+        drop(reader.read(page).unwrap());
+        assert!(!ticket.is_stable());
+        assert!(matches!(reader.prepare(BRANCH).unwrap(), Vote::ReadOnly));
+        assert!(ticket.is_stable(), "E9.2");
+        assert!(store.in_doubt().is_empty() && store.running() == 0);
+        // And who has written, too.
+        let mut writer = store.begin();
+        writer.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        let ticket = writer.commit(Commit::Async).unwrap();
+        let mut branch = store.begin_with(if durable { none } else { none.without_durability() });
+        branch.update(at(page, 1), &Add { amount: 1 }).unwrap();
+        prepared(branch, BRANCH).rollback().unwrap();
+        assert!(ticket.is_stable(), "E9.2");
+    }
+}
+
+/// E9.8.
+#[test]
+fn an_identifier_is_one_transactions_alone() {
+    let (_disk, store, page) = place();
+    let other = store.transact(page_with_zeros).unwrap();
+    let begun = |page: PageId| {
+        let mut txn = store.begin();
+        txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        txn
+    };
+    let first = prepared(begun(page), BRANCH);
+    assert!(matches!(begun(other).prepare(BRANCH), Err(Error::BranchExists { id }) if id == "6272616e6368"));
+    assert!(matches!(store.prepared(BRANCH), Err(Error::BranchHeld { .. })));
+    assert!(matches!(begun(other).prepare(b""), Err(Error::Misuse(_))));
+    let long = [7; BRANCH_ID_LEN_MAX + 1];
+    assert!(matches!(begun(other).prepare(&long), Err(Error::TooLarge { limit: 140, .. })));
+    let second = prepared(begun(other), &long[1..]);
+    assert_eq!(store.in_doubt().len(), 2);
+    assert!(store.in_doubt()[0].since < store.in_doubt()[1].since);
+    let free = TxnOptions::default().without_atomicity();
+    let mut unfit = store.begin_with(free);
+    let third = store.transact(page_with_zeros).unwrap();
+    unfit.update(at(third, 0), &Add { amount: 1 }).unwrap();
+    assert!(matches!(unfit.prepare(b"unfit"), Err(Error::Misuse(_))));
+    // Whoever could not prepare was rolled back, and holds nothing.
+    first.commit(Commit::Sync).unwrap();
+    second.rollback().unwrap();
+    prepared(begun(other), BRANCH).commit(Commit::Sync).unwrap();
+    assert_eq!([page, other].map(|page| read_number(&store, at(page, 0)).unwrap()), [1, 1]);
+}
+
+/// E9.3: keys and structures, also where another opening has another number of locks for them.
+#[test]
+fn locks_of_keys_come_back_whatever_their_number() {
+    let structure = PageId::new(77);
+    let key = |hash| Resource::Key { structure, hash };
+    let with = |stripes| Options { locks: Arc::new(PageLocks::with_key_stripes(stripes)), ..options() };
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with(&disk, with(1000)).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut txn = store.begin();
+    txn.lock(Resource::Structure(structure), LockMode::IntentionExclusive).unwrap();
+    txn.lock(key(1234), LockMode::Exclusive).unwrap();
+    txn.lock(key(17), LockMode::Shared).unwrap();
+    txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    let id = txn.id();
+    drop(prepared(txn, BRANCH));
+    let restored = |stripes: u64| {
+        let locks = PageLocks::with_key_stripes(stripes);
+        let locks = Arc::new(locks);
+        let store = open_with(&after_a_crash(&disk), Options { locks: Arc::<PageLocks>::clone(&locks), ..options() });
+        let store = store.unwrap();
+        let mut held = locks.held(id);
+        held.sort_unstable();
+        store.prepared(BRANCH).unwrap().rollback().unwrap();
+        assert_eq!(locks.locked(), 0);
+        held
+    };
+    let (whole, part) = ((Resource::Page(page), LockMode::Exclusive), Resource::Structure(structure));
+    for stripes in [1000, 500] {
+        let folded = (key(1234 % stripes), LockMode::Exclusive);
+        assert_eq!(restored(stripes), [whole, folded, (part, LockMode::IntentionExclusive)]);
+    }
+    assert_eq!(restored(999), [whole, (part, LockMode::Exclusive)]);
+}
+
+/// More locks than one record takes.
+#[test]
+fn what_is_prepared_may_take_many_records() {
+    let (disk, store, page) = place();
+    let mut txn = store.begin();
+    txn.update(at(page, 0), &Add { amount: 5 }).unwrap();
+    for hash in 0..20_000 {
+        txn.lock(Resource::Key { structure: page, hash }, LockMode::Exclusive).unwrap();
+    }
+    let before = store.log().current_lsn();
+    let branch = prepared(txn, BRANCH);
+    assert!(branch.since().get() > before.get() + 5, "it takes many");
+    drop(branch);
+    let locks = Arc::new(PageLocks::default());
+    let options = Options { locks: Arc::<PageLocks>::clone(&locks), ..options() };
+    let store = open_with(&after_a_crash(&disk), options).unwrap();
+    assert_eq!(locks.locked(), 20_001);
+    store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+    assert_eq!(read_number(&store, at(page, 0)).unwrap(), 5);
+    // Cut short, they say nothing: it is a loser.
+    let cursor = disk.journal();
+    let cut = (0..=disk.journal_len()).map(|at| Arc::new(cursor.crash(at, Loss::Everything)));
+    for disk in cut.skip(disk.journal_len() - 12) {
+        let store = open(&disk).unwrap();
+        assert_eq!(read_number(&store, at(page, 0)).unwrap(), if store.in_doubt().is_empty() { 0 } else { 5 });
+    }
+}
+
+/// E9.5, E9.1: the log is full because of it. Nobody rolls it back for that, and it has room for its end, in this opening and
+/// in the next.
+#[test]
+fn a_full_log_waits_for_its_outcome() {
+    for was_restored in [false, true] {
+        let (disk, store, page) = place();
+        let other = store.transact(page_with_zeros).unwrap();
+        let mut txn = store.begin();
+        for _ in 0..50 {
+            txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        }
+        let branch = prepared(txn, BRANCH);
+        let id = branch.txn();
+        let (store, branch) = match was_restored {
+            true => {
+                let store = open(&after_a_crash(&disk)).unwrap();
+                let branch = store.prepared(BRANCH).unwrap();
+                (store, branch)
+            }
+            false => (store, branch),
+        };
+        let full = loop {
+            let mut txn = store.begin();
+            match txn.update(at(other, 0), &Add { amount: 1 }).and_then(|()| txn.commit(Commit::Async)) {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(full, Error::LogFull { oldest: Some(oldest), .. } if oldest == id), "{full}");
+        branch.rollback().unwrap();
+        assert_eq!(store.log().space().overdrawn.0, 0, "E9.5");
+        assert_eq!(read_number(&store, at(page, 0)).unwrap(), 0);
+        store.transact(|txn| txn.update(at(other, 0), &Add { amount: 1 })).unwrap();
+    }
+}
+
+/// E9.6: what it has freed, and what it has allocated and given back, is nobody's before its outcome.
+#[test]
+fn space_that_it_has_freed_waits_for_its_outcome() {
+    for commits in [false, true] {
+        let (disk, store, page) = place();
+        let freed = store.transact(page_with_zeros).unwrap();
+        let mut txn = store.begin();
+        txn.free(freed).unwrap();
+        let savepoint = txn.savepoint();
+        let given_back = txn.allocate().unwrap();
+        txn.rollback_to(savepoint).unwrap();
+        txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        drop(prepared(txn, BRANCH));
+        let store = open(&after_a_crash(&disk)).unwrap();
+        let taken = store.transact(|txn| (0..20).map(|_| page_with_zeros(txn)).collect::<Result<Vec<_>>>()).unwrap();
+        assert!(!taken.contains(&freed) && !taken.contains(&given_back), "E9.6");
+        let pages = store.check().unwrap().pages_allocated;
+        let branch = store.prepared(BRANCH).unwrap();
+        if commits {
+            branch.commit(Commit::Sync).unwrap();
+        } else {
+            branch.rollback().unwrap();
+            assert_eq!(store.check().unwrap().pages_allocated, pages + 1);
+        }
+        let taken = store.transact(|txn| (0..2).map(|_| page_with_zeros(txn)).collect::<Result<Vec<_>>>()).unwrap();
+        assert_eq!(taken.contains(&freed), commits);
+        assert!(taken.contains(&given_back));
+    }
+}
+
+/// Undo by meaning, of what was nested, in the next opening.
+#[test]
+fn what_was_nested_is_undone_by_its_meaning() {
+    let (disk, store, page) = place();
+    let mut txn = store.begin();
+    txn.nested((), |txn| {
+        txn.update(at(page, 0), &Add { amount: 5 })?;
+        txn.update(at(page, 1), &Add { amount: 7 })?;
+        Ok(((), Undo::logical(&Subtract { page: page.get(), slot: 0, amount: 5 })))
+    })
+    .unwrap();
+    txn.nested_transaction(|txn| txn.update(at(page, 2), &Add { amount: 9 })).unwrap();
+    drop(prepared(txn, BRANCH));
+    let disk = after_a_crash(&disk);
+    let store = open(&disk).unwrap();
+    assert_eq!(numbers(&store, page), [5, 7, 9, 0]);
+    store.prepared(BRANCH).unwrap().rollback().unwrap();
+    assert_eq!(numbers(&store, page), [0, 7, 0, 0]);
+}
+
+/// E9.4: cut short at each call, a rollback is completed, or it was not begun.
+#[test]
+fn a_rollback_that_is_cut_short_is_completed() {
+    let (disk, store, page) = place();
+    let mut txn = store.begin();
+    for slot in 0..3 {
+        txn.update(at(page, slot), &Add { amount: 5 }).unwrap();
+    }
+    drop(prepared(txn, BRANCH));
+    let disk = after_a_crash(&disk);
+    let store = open(&disk).unwrap();
+    store.prepared(BRANCH).unwrap().rollback().unwrap();
+    let (mut in_doubt, mut gone) = (0, 0);
+    every_crash(&disk, 3, |crashed, _, name| {
+        let store = open(crashed).unwrap_or_else(|error| panic!("{name}: {error}"));
+        match store.in_doubt().len() {
+            0 => gone += 1,
+            _ => in_doubt += 1,
+        }
+        let expected = if store.in_doubt().is_empty() { [0; 4] } else { [5, 5, 5, 0] };
+        assert_eq!(numbers(&store, page), expected, "{name}");
+    });
+    assert!(in_doubt > 0 && gone > 0);
+}
+
+/// Whoever waits for its locks hears that the store has stopped.
+#[test]
+fn who_is_held_when_the_store_stops_lets_its_locks_go() {
+    let (_disk, store, page) = place();
+    let held = add_and_prepare(&store, page, 5, BRANCH);
+    store.log().stop("for a test");
+    let locks = Arc::clone(store.locks());
+    assert!(matches!(held.commit(Commit::Sync), Err(Error::Stopped(_))));
+    locks.lock(cedrat_wal::TxnId(1 << 40), Resource::Page(page), LockMode::Exclusive).unwrap();
+}
+
+/// A page that it has formatted, and one that it has allocated, are as it has left them.
+#[test]
+fn a_new_page_is_there_when_it_commits() {
+    let (disk, store, page) = place();
+    let mut txn = store.begin();
+    let new = txn.allocate().unwrap();
+    txn.update(RecordId::page(new), &FormatFresh::new(LayoutKind::RAW)).unwrap();
+    txn.update(at(new, 0), &Add { amount: 3 }).unwrap();
+    txn.update(at(page, 0), &Add { amount: new.get() as i64 }).unwrap();
+    drop(prepared(txn, BRANCH));
+    store.close().unwrap();
+    let store = open(&disk).unwrap();
+    store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+    assert_eq!(read_number(&store, at(new, 0)).unwrap(), 3);
+    store.check().unwrap();
+}
