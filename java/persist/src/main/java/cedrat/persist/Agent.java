@@ -94,12 +94,13 @@ public final class Agent {
         static void start(Classes classes, Instrumentation instrumentation) {
             Fields fields = new Fields(declaring -> open(instrumentation, declaring));
             Recorder recorder = new Recorder(fields);
-            Started started = new Started(classes, recorder, new Weaver(fields));
+            Started started = new Started(classes, recorder, new Weaver(fields, classes));
             recorder.install();
             // So that the transformer itself needs no class that is loaded when it is called first.
-            ClassFile.of().parse(bytes(Agent.class));
+            SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
             JavaBase.find("java/lang/Object");
             loadCollections(classes);
+            started.loadReadings();
             instrumentation.redefineModule(
                     Object.class.getModule(),
                     Set.of(Barrier.class.getModule()),
@@ -109,6 +110,9 @@ public final class Agent {
                     Map.of());
             instrumentation.addTransformer(started, true);
             started.retransform(instrumentation);
+            if (recorder.guardsReads()) {
+                started.weaver.weaveReads();
+            }
         }
 
         /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of
@@ -126,6 +130,20 @@ public final class Agent {
                 throw new UncheckedIOException("cannot list the classes of java.util", e);
             } catch (ClassNotFoundException e) {
                 throw new AssertionError("java.util lists a class that it does not have", e);
+            }
+        }
+
+        /// As above.
+        private void loadReadings() {
+            for (String name : Readings.classes()) {
+                try {
+                    Class.forName(name.replace('/', '.'), false, null);
+                } catch (ClassNotFoundException e) {
+                    // The module of sun.misc.Unsafe may be left out, and then nobody has it.
+                    if (!name.startsWith("sun/misc/")) {
+                        recorder.leaveUnguarded(name.replace('/', '.') + ", which this JDK does not have");
+                    }
+                }
             }
         }
 
@@ -194,26 +212,50 @@ public final class Agent {
                 Class<?> redefined,
                 ProtectionDomain domain,
                 byte[] original) {
-            Weaver.Kind kind = name == null ? null : classes.kind(loader, name);
+            String known = name != null ? name : nameIn(original);
+            Weaver.Kind kind = known == null ? null : classes.kind(loader, known);
             if (kind == null) {
                 return null;
             }
             // The thread may be in a transaction, of which weaving is no part.
             recorder.suspend();
+            // If reads are woven, no class of the application has been loaded without, and what it has got
+            // more it gets again.
+            boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
-                return weaver.weave(original, kind, loader, redefined != null);
+                prepare(kind, known, original);
+                return weaver.weave(original, kind, loader, isLoaded);
             } catch (UnstructuredException e) {
-                if (redefined != null) {
+                if (isLoaded) {
                     recorder.fail(e.getMessage());
                     return null;
                 }
                 return weaver.refusing(original, e.getMessage());
             } catch (RuntimeException | LinkageError | StackOverflowError e) {
                 // Thrown from here it would be dropped; transactions say it when they begin.
-                recorder.fail("the class " + name.replace('/', '.') + " cannot be woven: " + e);
+                recorder.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
                 return null;
             } finally {
                 recorder.resume();
+            }
+        }
+
+        /// A loader need not say the name of a class that it defines.
+        private static String nameIn(byte[] original) {
+            try {
+                return ClassFile.of().parse(original).thisClass().asInternalName();
+            } catch (IllegalArgumentException e) {
+                // It is no class, as the virtual machine will say itself.
+                return null;
+            }
+        }
+
+        /// What is woven before reads are has been loaded before the agent, or with it.
+        private void prepare(Weaver.Kind kind, String name, byte[] original) {
+            if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
+                recorder.leaveUnguarded(name.replace('/', '.'));
+            } else if (kind == Weaver.Kind.READING) {
+                Readings.missing(ClassFile.of().parse(original)).forEach(recorder::leaveUnguarded);
             }
         }
     }

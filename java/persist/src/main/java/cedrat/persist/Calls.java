@@ -27,7 +27,24 @@ final class Calls {
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
     private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
 
+    private static final MethodTypeDesc READ = MethodTypeDesc.of(OBJECT, OBJECT, INT);
+
     private Calls() {}
+
+    /// … base → …, value
+    static void readNull(CodeBuilder builder, int number) {
+        builder.loadConstant(number).invokestatic(BARRIER, "readNull", READ);
+    }
+
+    /// … base → …
+    static void beforeRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeRead", ONE_OBJECT);
+    }
+
+    /// … object, copy → …
+    static void copied(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);
+    }
 
     /// … base, old value → …
     static void beforeField(CodeBuilder builder, ClassDesc type, int number) {

@@ -2,6 +2,7 @@ package cedrat.persist;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
 
 /// Which classes are woven, and for what.
 final class Classes {
@@ -19,6 +20,9 @@ final class Classes {
         "TaskQueue",
         "UUID"
     };
+
+    /// Whether classes come with the JDK, or lie on the boot class path, by their names.
+    private final ConcurrentHashMap<String, Boolean> ofPlatform = new ConcurrentHashMap<>();
 
     private final List<String> excluded = new ArrayList<>();
     private final List<String> included = new ArrayList<>();
@@ -44,12 +48,32 @@ final class Classes {
         }
     }
 
+    /// Whether objects of a class may become persistent, should it be woven: its superclass, or one whose
+    /// field is read, has to be judged before it is loaded. What has the name of a class of the JDK is taken
+    /// for that.
+    boolean isPersistable(ClassLoader loader, String internalName) {
+        return kind(loader, internalName) == Weaver.Kind.APPLICATION && !isOfPlatform(internalName);
+    }
+
+    private boolean isOfPlatform(String internalName) {
+        Boolean known = ofPlatform.get(internalName);
+        if (known == null) {
+            known = ClassLoader.getPlatformClassLoader().getResource(internalName + ".class") != null;
+            ofPlatform.put(internalName, known);
+        }
+        return known;
+    }
+
     /// @return null if it is left as it is
     Weaver.Kind kind(ClassLoader loader, String internalName) {
         if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
-            return Suspensions.contains(internalName)
-                    ? Weaver.Kind.SUSPENDING
-                    : isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
+            if (Suspensions.contains(internalName)) {
+                return Weaver.Kind.SUSPENDING;
+            }
+            if (Readings.contains(internalName)) {
+                return Weaver.Kind.READING;
+            }
+            return isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
         boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);
         return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;

@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import cedrat.persist.boot.Identity;
 import java.lang.invoke.MethodHandles;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
@@ -87,7 +88,7 @@ final class Fields {
         List<Slot.Field> found = new ArrayList<>();
         for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
             for (Field field : declaring.getDeclaredFields()) {
-                if (!Modifier.isStatic(field.getModifiers()) && !field.getType().isPrimitive()) {
+                if (isVariable(field) && !field.getType().isPrimitive()) {
                     found.add(slot(field));
                 }
             }
@@ -99,12 +100,17 @@ final class Fields {
         List<Slot.Field> found = new ArrayList<>();
         for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
             for (Field field : declaring.getDeclaredFields()) {
-                if (!Modifier.isStatic(field.getModifiers()) && !Modifier.isFinal(field.getModifiers())) {
+                if (isVariable(field) && !Modifier.isFinal(field.getModifiers())) {
                     found.add(slot(field));
                 }
             }
         }
         return new Slot.Fields(found.toArray(Slot.Field[]::new));
+    }
+
+    /// Whether a field belongs to its object, and to the program: a rollback does not make an object persistent.
+    private static boolean isVariable(Field field) {
+        return !Modifier.isStatic(field.getModifiers()) && field.getType() != Identity.class;
     }
 
     private Slot.Field find(int number, Object base) {

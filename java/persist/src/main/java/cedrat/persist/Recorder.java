@@ -3,6 +3,7 @@ package cedrat.persist;
 import cedrat.persist.JavaBase.Treatment;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Handler;
+import cedrat.persist.boot.Identity;
 import cedrat.persist.boot.Persistable;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
@@ -13,8 +14,11 @@ import java.lang.reflect.Modifier;
 import java.nio.Buffer;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 
 /// What happens at a store while a transaction lives, and at the end of one.
 ///
@@ -26,6 +30,8 @@ import java.util.concurrent.atomic.AtomicLong;
 ///
 /// **Threads:** any.
 final class Recorder implements Handler {
+    private static final int SHOWN_MAX = 5;
+
     private static volatile Recorder installed;
 
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
@@ -36,6 +42,8 @@ final class Recorder implements Handler {
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// What could not be woven, or null.
     private volatile String failure;
+    /// What reads fields without barriers.
+    private final Set<String> unguarded = new ConcurrentSkipListSet<>();
 
     Recorder(Fields fields) {
         this.fields = fields;
@@ -76,7 +84,33 @@ final class Recorder implements Handler {
         failure = what;
     }
 
+    /// Something reads fields without barriers: no store is opened.
+    void leaveUnguarded(String what) {
+        // One more than are shown tells that there are others.
+        if (unguarded.size() <= SHOWN_MAX) {
+            unguarded.add(what);
+        }
+    }
+
     // ---- stores of persistent objects
+
+    boolean guardsReads() {
+        return unguarded.isEmpty();
+    }
+
+    /// @throws IllegalStateException if something would see null where a reference is not loaded yet (J1)
+    void checkReads() {
+        if (failure != null) {
+            throw new IllegalStateException("references of a class would not be loaded: " + failure);
+        }
+        if (!unguarded.isEmpty()) {
+            String some = String.join(", ", unguarded.stream().limit(SHOWN_MAX).toList());
+            throw new IllegalStateException("references would not be loaded where these read them: " + some
+                    + (unguarded.size() > SHOWN_MAX ? ", and others" : "")
+                    + ". They were there before the agent: start Java with -javaagent, and name it before other "
+                    + "agents, or leave classes that touch no persistent object out by its argument exclude=…");
+        }
+    }
 
     Fields fields() {
         return fields;
@@ -95,6 +129,18 @@ final class Recorder implements Handler {
         }
     }
 
+    /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
+    <T> T unrecorded(Supplier<T> work) {
+        Context context = contexts.get();
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            return work.get();
+        } finally {
+            context.isRecording = wasRecording;
+        }
+    }
+
     /// The store of a persistent object, or null: of anything else.
     private static Persistent storeOf(Object base) {
         return base instanceof Persistable object && object.cedrat$identity() instanceof StoredIdentity identity
@@ -104,14 +150,7 @@ final class Recorder implements Handler {
 
     @Override
     public Object readNull(Object base, int field) {
-        Context context = contexts.get();
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
-        try {
-            return readNull(base, fields.slot(field, base));
-        } finally {
-            context.isRecording = wasRecording;
-        }
+        return unrecorded(() -> readNull(base, fields.slot(field, base)));
     }
 
     private static Object readNull(Object base, Slot.Field field) {
@@ -125,12 +164,25 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        boolean wasRecording = context.isRecording;
+        // What stores and rollbacks read by handles, they read as it is.
+        if (context.isRecording) {
+            return;
+        }
         context.isRecording = true;
         try {
             loadAll(base);
         } finally {
-            context.isRecording = wasRecording;
+            context.isRecording = false;
+        }
+    }
+
+    @Override
+    public void copied(Object object, Object copy) {
+        if (copy != object && copy instanceof Persistable other) {
+            Identity identity = other.cedrat$identity();
+            if (identity != null && object instanceof Persistable one && one.cedrat$identity() == identity) {
+                other.cedrat$identity(null);
+            }
         }
     }
 
@@ -154,7 +206,8 @@ final class Recorder implements Handler {
         try {
             if (base instanceof Persistable) {
                 Persistent store = storeOf(base);
-                if (store != null) {
+                // Of a closed store nothing is persistent any more, whether or not another one is open.
+                if (store != null && stores.contains(store)) {
                     store.refuseStore(base);
                 }
             } else if (!(base instanceof Class)) {

@@ -11,19 +11,24 @@ import java.lang.classfile.MethodModel;
 import java.lang.classfile.Opcode;
 import java.lang.classfile.TypeKind;
 import java.lang.classfile.instruction.ArrayStoreInstruction;
+import java.lang.classfile.instruction.ConstantInstruction.LoadConstantInstruction;
 import java.lang.classfile.instruction.FieldInstruction;
+import java.lang.classfile.instruction.InvokeDynamicInstruction;
 import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.classfile.instruction.NewMultiArrayInstruction;
 import java.lang.classfile.instruction.NewObjectInstruction;
 import java.lang.classfile.instruction.NewPrimitiveArrayInstruction;
 import java.lang.classfile.instruction.NewReferenceArrayInstruction;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.AccessFlag;
 import java.util.Arrays;
+import java.util.stream.IntStream;
 
 /// Puts barriers into one method: before stores to fields and arrays, before calls of the JDK that store
-/// behind the barriers' back, and after the making of objects and arrays.
+/// behind the barriers' back, after the making of objects and arrays, and where reference fields are read.
 ///
 /// In the collections of the JDK all fields of an object are kept at its first store, by a call that takes
 /// five bytes: were `HashMap.putVal` longer than what the just-in-time compiler inlines, each `put` would
@@ -37,7 +42,10 @@ final class StoreWeaver implements CodeTransform {
 
     private final Fields fields;
     private final ClassModel type;
+    private final MethodModel method;
     private final CodeModel code;
+    /// What becomes of reads, or null: nothing.
+    private final Reads reads;
     private final boolean isApplication;
     /// Whether it calls collections that others have made.
     private final boolean isWrapper;
@@ -46,14 +54,17 @@ final class StoreWeaver implements CodeTransform {
     /// How many objects are made in a constructor's prologue and not initialised yet, or ENDED behind it.
     private int prologueDepth;
 
-    private Prologue prologue;
+    private Selves prologue;
+    private Selves selves;
     /// The number of the next instruction.
     private int at;
 
-    StoreWeaver(Fields fields, ClassModel type, MethodModel method, CodeModel code, Weaver.Kind kind) {
+    StoreWeaver(Fields fields, ClassModel type, MethodModel method, CodeModel code, Weaver.Kind kind, Reads reads) {
         this.fields = fields;
         this.type = type;
+        this.method = method;
         this.code = code;
+        this.reads = reads;
         isApplication = kind == Weaver.Kind.APPLICATION;
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
@@ -78,6 +89,16 @@ final class StoreWeaver implements CodeTransform {
             case FieldInstruction field -> field(builder, field);
             case ArrayStoreInstruction store -> element(builder, store);
             case InvokeInstruction call -> call(builder, call);
+            case InvokeDynamicInstruction site when reads != null -> builder.invokedynamic(reads.site(site));
+            case LoadConstantInstruction constant
+            when reads != null -> {
+                ConstantDesc value = reads.constant(constant.constantValue());
+                if (value == constant.constantValue()) {
+                    builder.with(constant);
+                } else {
+                    builder.loadConstant(value);
+                }
+            }
             case NewObjectInstruction made -> {
                 if (prologueDepth != ENDED) {
                     prologueDepth++;
@@ -99,6 +120,10 @@ final class StoreWeaver implements CodeTransform {
     // ---- fields
 
     private void field(CodeBuilder builder, FieldInstruction field) {
+        if (field.opcode() == Opcode.GETFIELD && reads != null && reads.isGuarded(field)) {
+            reads.read(builder, field, reads.isOfSuperclass(field) && isOfThisClass());
+            return;
+        }
         if (field.opcode() == Opcode.PUTFIELD && !isExempt(field)) {
             if (TypeKind.from(field.typeSymbol()).slotSize() == 2) {
                 builder.dup2_x1().pop2().dup_x2(); // base, value → base, value, base
@@ -139,9 +164,32 @@ final class StoreWeaver implements CodeTransform {
 
     private boolean isSelf(FieldInstruction field) {
         if (prologue == null) {
-            prologue = new Prologue(code);
+            prologue = Selves.inPrologue(code);
         }
         return prologue.isSelf(at, Steps.words(field.typeSymbol()));
+    }
+
+    /// Whether the uppermost value is `this`, or a parameter of this class.
+    private boolean isOfThisClass() {
+        if (selves == null) {
+            selves = Selves.of(code, ownParameters());
+        }
+        return selves.isSelf(at, 0);
+    }
+
+    private int[] ownParameters() {
+        IntStream.Builder slots = IntStream.builder();
+        int slot = 0;
+        if (!method.flags().has(AccessFlag.STATIC)) {
+            slots.add(slot++);
+        }
+        for (ClassDesc parameter : method.methodTypeSymbol().parameterArray()) {
+            if (parameter.equals(type.thisClass().asSymbol())) {
+                slots.add(slot);
+            }
+            slot += Steps.words(parameter);
+        }
+        return slots.build().toArray();
     }
 
     private int number(FieldInstruction field, boolean isStatic) {
@@ -186,6 +234,10 @@ final class StoreWeaver implements CodeTransform {
             Calls.beforeStatic(builder, owner.replace('/', '.') + "." + name);
         }
         prepare(builder, call, owner, name);
+        if (reads != null && isClone(call, owner, name)) {
+            copy(builder, call);
+            return;
+        }
         builder.with(call);
         boolean makesObject = isApplication
                 && call.typeSymbol().returnType().isClassOrInterface()
@@ -194,6 +246,21 @@ final class StoreWeaver implements CodeTransform {
             builder.dup();
             Calls.made(builder);
         }
+    }
+
+    /// Whether a method may be that of [Object].
+    private static boolean isClone(InvokeInstruction call, String owner, String name) {
+        return name.equals("clone")
+                && !owner.startsWith("[")
+                && call.opcode() != Opcode.INVOKESTATIC
+                && call.type().stringValue().startsWith("()L");
+    }
+
+    private static void copy(CodeBuilder builder, InvokeInstruction call) {
+        builder.dup();
+        Calls.beforeRead(builder);
+        builder.dup().with(call).dup_x1(); // object → copy, object, copy
+        Calls.copied(builder);
     }
 
     private void construct(CodeBuilder builder, InvokeInstruction call) {

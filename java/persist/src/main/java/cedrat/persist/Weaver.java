@@ -23,17 +23,22 @@ import java.lang.classfile.instruction.ReturnInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
+import java.lang.reflect.AccessFlag;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/// Puts write barriers into classes.
+/// Puts write and read barriers into classes.
 ///
 /// Nothing that it inserts branches, but where locals are restored: guards are tested inside of the called
 /// methods, which the just-in-time compiler inlines. So the frames by which a class is verified stay those of
 /// its compiler, no other class has to be looked at, and what is woven is as good as what was compiled.
+///
+/// Reads have barriers, and objects may become persistent, only if every class of the application is woven as
+/// it is loaded: one that was there before can have no further members, and would read null where a reference
+/// is not loaded yet.
 ///
 /// **Threads:** any.
 final class Weaver {
@@ -44,7 +49,9 @@ final class Weaver {
         /// A collection of the JDK's: stores.
         COLLECTION,
         /// Of the JDK, and no transaction's business: some of its methods are suspensions.
-        SUSPENDING
+        SUSPENDING,
+        /// Of the JDK: some of its methods read fields of any object.
+        READING
     }
 
     private static final ClassDesc ERROR = ClassDesc.of("java.lang", "VerifyError");
@@ -52,9 +59,21 @@ final class Weaver {
     private static final ClassFile CLASS_FILE = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
 
     private final Fields fields;
+    private final Classes classes;
+    private volatile boolean weavesReads;
 
-    Weaver(Fields fields) {
+    Weaver(Fields fields, Classes classes) {
         this.fields = fields;
+        this.classes = classes;
+    }
+
+    /// From here on classes are loaded that may read persistent objects, and become such.
+    void weaveReads() {
+        weavesReads = true;
+    }
+
+    boolean weavesReads() {
+        return weavesReads;
     }
 
     /// The woven class.
@@ -76,7 +95,7 @@ final class Weaver {
         if (kind == Kind.APPLICATION && mentionsTransactions(type)) {
             type = withScopes(type, loader);
         }
-        byte[] woven = withStores(type, kind);
+        byte[] woven = CLASS_FILE.transformClass(type, transform(original, type, kind, loader));
         return kind == Kind.APPLICATION && type.methods().stream().anyMatch(Weaver::isInitializer)
                 ? withSuspendedInitializer(CLASS_FILE.parse(woven))
                 : woven;
@@ -155,36 +174,81 @@ final class Weaver {
         return method.methodName().equalsString(ConstantDescs.CLASS_INIT_NAME);
     }
 
-    private byte[] withStores(ClassModel type, Kind kind) {
-        return CLASS_FILE.transformClass(type, (builder, element) -> {
+    private ClassTransform transform(byte[] original, ClassModel type, Kind kind, ClassLoader loader) {
+        boolean isRead = weavesReads && kind == Kind.APPLICATION;
+        Reads reads = isRead ? new Reads(fields, classes, loader, type) : null;
+        ClassTransform barriers = (builder, element) -> {
             if (element instanceof MethodModel method && method.code().isPresent()) {
-                builder.transformMethod(method, method(type, method, kind));
+                builder.transformMethod(method, method(type, method, kind, reads));
             } else {
                 builder.with(element);
             }
-        });
+        };
+        if (!isRead) {
+            return barriers;
+        }
+        ClassTransform withAccessors = barriers.andThen(ClassTransform.endHandler(reads::addTo));
+        boolean hasObjects =
+                !type.flags().has(AccessFlag.INTERFACE) && !type.flags().has(AccessFlag.MODULE);
+        String name = type.thisClass().asInternalName();
+        if (!hasObjects || !classes.isPersistable(loader, name)) {
+            return withAccessors;
+        }
+        boolean isTopmost =
+                !classes.isPersistable(loader, type.superclass().orElseThrow().asInternalName());
+        return withAccessors.andThen(new Identities(CLASS_FILE.parse(original), isTopmost));
     }
 
-    private MethodTransform method(ClassModel type, MethodModel method, Kind kind) {
+    private MethodTransform method(ClassModel type, MethodModel method, Kind kind, Reads reads) {
         return (builder, element) -> {
             if (element instanceof CodeModel code) {
-                weave(builder, type, method, code, kind);
+                weave(builder, type, method, code, kind, reads);
             } else {
                 builder.with(element);
             }
         };
     }
 
-    private void weave(MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind) {
-        if (kind == Kind.SUSPENDING && Suspensions.contains(type, method)) {
-            builder.transformCode(code, suspended(code));
-        } else if (kind != Kind.SUSPENDING) {
+    private void weave(
+            MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind, Reads reads) {
+        switch (kind) {
+            case SUSPENDING -> {
+                if (Suspensions.contains(type, method)) {
+                    builder.transformCode(code, suspended(code));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
+            case READING -> {
+                int local = Readings.local(type.thisClass().asInternalName(), method);
+                if (local >= 0) {
+                    builder.transformCode(code, reading(code, local));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
             // Code that turns out to be long is built a second time.
-            builder.transformCode(
-                    code, CodeTransform.ofStateful(() -> new StoreWeaver(fields, type, method, code, kind)));
-        } else {
-            builder.with((MethodElement) code);
+            default ->
+                builder.transformCode(
+                        code, CodeTransform.ofStateful(() -> new StoreWeaver(fields, type, method, code, kind, reads)));
         }
+    }
+
+    /// The code, before which an object is loaded.
+    private static CodeTransform reading(CodeModel code, int local) {
+        return new CodeTransform() {
+            @Override
+            public void atStart(CodeBuilder builder) {
+                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+                builder.aload(local);
+                Calls.beforeRead(builder);
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                builder.with(element);
+            }
+        };
     }
 
     /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume].

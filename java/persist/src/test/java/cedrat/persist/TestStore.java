@@ -27,7 +27,10 @@ public final class TestStore implements Persistent, AutoCloseable {
     private final Set<Object> parts = Collections.newSetFromMap(new IdentityHashMap<>());
 
     /// Opens it.
+    ///
+    /// @throws IllegalStateException if something would read null where a reference is pending
     public TestStore() {
+        Recorder.get().checkReads();
         Recorder.get().opened(this);
     }
 
@@ -56,6 +59,14 @@ public final class TestStore implements Persistent, AutoCloseable {
     /// Says that a field of a persistent object, which is null, is pending.
     public void pend(Object object, String name, Object value) {
         known(object).pending.put(field(object, name), value);
+    }
+
+    /// Makes a field of a persistent object, whatever it is, pending.
+    public void letGo(Object object, String name) {
+        Slot.Field field = field(object, name);
+        Map<Slot.Field, Object> pending = known(object).pending;
+        pending.put(field, Recorder.get().unrecorded(() -> field.read(object)));
+        field.restore(object, 0, 0, null);
     }
 
     /// Whether a field is pending.

@@ -1,12 +1,21 @@
 package cedrat.persist;
 
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.classfile.ClassFile;
+import java.lang.classfile.CodeBuilder;
 import java.lang.classfile.MethodModel;
 import java.lang.classfile.attribute.CodeAttribute;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.DirectMethodHandleDesc.Kind;
+import java.lang.constant.DynamicConstantDesc;
+import java.lang.constant.MethodHandleDesc;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 /// What weaving makes of code.
@@ -20,7 +29,8 @@ class WeaverTest {
         try (InputStream in = Object.class.getResourceAsStream("/java/util/HashMap.class")) {
             original = in.readAllBytes();
         }
-        byte[] woven = new Weaver(new Fields(declaring -> {})).weave(original, Weaver.Kind.COLLECTION, null, false);
+        byte[] woven = new Weaver(new Fields(declaring -> {}), new Classes(null))
+                .weave(original, Weaver.Kind.COLLECTION, null, false);
         assertTrue(putLength(woven) > putLength(original));
         assertTrue(putLength(woven) <= INLINED_BYTES_MAX, putLength(woven) + " bytes");
     }
@@ -32,5 +42,45 @@ class WeaverTest {
             }
         }
         throw new AssertionError("HashMap has no putVal");
+    }
+
+    private static final ClassDesc OTHER = ClassDesc.of("Other");
+
+    /// Weaves a class of whose method one instruction or more is given.
+    private static byte[] woven(int flags, int version, Consumer<CodeBuilder> instructions)
+            throws UnstructuredException {
+        Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(null));
+        weaver.weaveReads();
+        byte[] original = ClassFile.of().build(ClassDesc.of("Strange"), type -> type.withVersion(version, 0)
+                .withFlags(flags)
+                .withMethodBody("<clinit>", ConstantDescs.MTD_void, ClassFile.ACC_STATIC, code -> {
+                    instructions.accept(code);
+                    code.pop().return_();
+                }));
+        return weaver.weave(original, Weaver.Kind.APPLICATION, WeaverTest.class.getClassLoader(), false);
+    }
+
+    private static void assertRefused(String why, int flags, int version, Consumer<CodeBuilder> instructions) {
+        var thrown = assertThrows(IllegalArgumentException.class, () -> woven(flags, version, instructions));
+        assertTrue(thrown.getMessage().contains(why), thrown.getMessage());
+    }
+
+    /// J1
+    @Test
+    void whatCannotBeReadWithBarriersIsRefused() throws UnstructuredException {
+        int ofInterface = ClassFile.ACC_INTERFACE | ClassFile.ACC_ABSTRACT;
+        Consumer<CodeBuilder> read =
+                code -> code.aconst_null().checkcast(OTHER).getfield(OTHER, "field", ConstantDescs.CD_Object);
+        assertRefused("an interface of Java 7", ofInterface, ClassFile.JAVA_7_VERSION, read);
+        woven(ofInterface, ClassFile.JAVA_8_VERSION, read);
+        woven(0, ClassFile.JAVA_7_VERSION, read);
+        MethodHandleDesc getter = MethodHandleDesc.ofField(Kind.GETTER, OTHER, "field", ConstantDescs.CD_Object);
+        ConstantDesc constant = DynamicConstantDesc.ofNamed(
+                ConstantDescs.ofConstantBootstrap(
+                        OTHER, "make", ConstantDescs.CD_Object, ConstantDescs.CD_MethodHandle),
+                "made",
+                ConstantDescs.CD_Object,
+                getter);
+        assertRefused("dynamic constant made", 0, ClassFile.JAVA_25_VERSION, code -> code.loadConstant(constant));
     }
 }

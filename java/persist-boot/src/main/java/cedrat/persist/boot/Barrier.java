@@ -79,6 +79,13 @@ public final class Barrier {
         }
     }
 
+    /// After a call of `clone`: a copy of a persistent object is an object of its own.
+    public static void copied(Object object, Object copy) {
+        if (live >= STORE) {
+            handler.copied(object, copy);
+        }
+    }
+
     /// Before a store to a field of type `boolean`, `byte`, `char`, `short` or `int`.
     public static void beforeInt(Object base, int old, int field) {
         if (live != 0) {

@@ -15,6 +15,10 @@ public interface Handler {
     /// reference fields are loaded, all of them; anything else is let pass.
     void beforeRead(Object base);
 
+    /// `clone` of an object has returned another one, or itself. A copy of a persistent object is not
+    /// persistent.
+    void copied(Object object, Object copy);
+
     /// A field of type `boolean`, `byte`, `char`, `short` or `int` is about to be written.
     ///
     /// @param base  the object, or the class of a static field

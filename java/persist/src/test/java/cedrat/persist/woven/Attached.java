@@ -1,5 +1,6 @@
 package cedrat.persist.woven;
 
+import cedrat.persist.TestStore;
 import cedrat.persist.Transaction;
 import java.io.IOException;
 import java.util.List;
@@ -22,6 +23,11 @@ final class Attached {
         }
         try {
             Launched.main(arguments);
+        } catch (IllegalStateException e) {
+            System.out.println(e.getMessage());
+        }
+        try (TestStore store = new TestStore()) {
+            System.out.println("a store is open: " + store);
         } catch (IllegalStateException e) {
             System.out.println(e.getMessage());
         }

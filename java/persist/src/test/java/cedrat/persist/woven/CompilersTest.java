@@ -17,9 +17,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// J6: whichever compiler has made the code, with tables for debuggers or without.
+/// J1, J6: whichever compiler has made the code, with tables for debuggers or without.
 class CompilersTest {
-    private static final List<Class<?>> TESTS = List.of(LocalsTest.class, LeavingTest.class, NestedTest.class);
+    private static final List<Class<?>> TESTS =
+            List.of(LocalsTest.class, LeavingTest.class, NestedTest.class, ReadsTest.class);
 
     @TempDir
     Path folder;
@@ -48,10 +49,15 @@ class CompilersTest {
         for (Method method : type.getDeclaredMethods()) {
             if (method.isAnnotationPresent(Test.class)) {
                 method.setAccessible(true);
+                Object test = constructor.newInstance();
                 try {
-                    method.invoke(constructor.newInstance());
+                    method.invoke(test);
                 } catch (InvocationTargetException e) {
                     throw e.getCause();
+                } finally {
+                    if (test instanceof AutoCloseable resource) {
+                        resource.close();
+                    }
                 }
                 run++;
             }

@@ -17,6 +17,8 @@ import java.util.List;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -121,6 +123,30 @@ class LaunchTest {
     void withTheAgentInARunningProgram() throws Exception {
         String said = attached(Launched.class.getName());
         assertTrue(said.contains(RESTORED), said);
+    }
+
+    /// J1
+    @Test
+    void ifClassesWereThereBeforeTheAgentNoStoreIsOpened() throws Exception {
+        String said = attached();
+        assertTrue(said.contains("not be loaded where these read them: " + Attached.class.getName()), said);
+        assertTrue(said.contains("start Java with -javaagent"), said);
+        assertFalse(said.contains("a store is open"), said);
+    }
+
+    @Test
+    void forSerialisationWovenClassesAreWhatTheyWere() throws Exception {
+        String[] line = {"-cp", CLASSES + java.io.File.pathSeparator + AGENT, Serialised.class.getName()};
+        Ended plain = java(line);
+        Ended woven = java(
+                Stream.concat(Stream.of("-javaagent:" + AGENT), Stream.of(line)).toArray(String[]::new));
+        assertEquals(0, plain.status, plain.said);
+        assertTrue(plain.said.contains("woven false"), plain.said);
+        assertEquals(plain.said.replace("woven false", "woven true"), withoutWarnings(woven.said));
+    }
+
+    private static String withoutWarnings(String said) {
+        return said.lines().filter(line -> !line.contains("warning:")).collect(Collectors.joining("\n", "", "\n"));
     }
 
     /// J12

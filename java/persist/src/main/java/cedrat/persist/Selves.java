@@ -8,34 +8,51 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.util.ArrayDeque;
 
-/// What a constructor does before it has called another one: there `this` is no object yet, whose fields can
-/// be written and not read. A store to another object of the class is a store as any other.
-final class Prologue {
+/// Where a method has certain parameters of its own on the stack: found by following its instructions.
+///
+/// **Threads:** one.
+final class Selves {
     private static final int SELF = 1;
 
     private final Code code;
+    private final boolean endsWithPrologue;
     private final Frame[] frames;
     private final ArrayDeque<Integer> pending = new ArrayDeque<>();
 
-    Prologue(CodeModel model) {
+    private Selves(CodeModel model, int[] slots, boolean endsWithPrologue) {
         code = new Code(model);
+        this.endsWithPrologue = endsWithPrologue;
         frames = new Frame[code.size()];
         Frame first = new Frame(((CodeAttribute) model).maxLocals());
-        first.locals[0] = SELF;
+        for (int slot : slots) {
+            first.locals[slot] = SELF;
+        }
         arrive(0, first);
         while (!pending.isEmpty()) {
             step(pending.poll());
         }
     }
 
-    /// Whether an instruction of the prologue has `this` on the stack, below `words` others.
+    /// Of `this`, in what a constructor does before it has called another one: there it is no object yet,
+    /// whose fields can be written and not read. A store to another object of the class is a store as any
+    /// other.
+    static Selves inPrologue(CodeModel model) {
+        return new Selves(model, new int[] {0}, true);
+    }
+
+    /// Of some parameters, by the locals that they come in.
+    static Selves of(CodeModel model, int[] slots) {
+        return new Selves(model, slots, false);
+    }
+
+    /// Whether an instruction has one of them on the stack for certain, below `words` others.
     boolean isSelf(int at, int words) {
         return frames[at] != null && frames[at].peek(words) == SELF;
     }
 
     private void step(int at) {
         Instruction instruction = code.instruction(at);
-        if (isEnd(at, instruction)) {
+        if (endsWithPrologue && isEnd(at, instruction)) {
             return;
         }
         Frame after = frames[at].copy();

@@ -1,0 +1,75 @@
+package cedrat.persist;
+
+import java.lang.classfile.ClassModel;
+import java.lang.classfile.MethodModel;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/// Methods of the JDK that read fields of any object for somebody else: reflection, method handles, handles of
+/// variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1).
+///
+/// Most are the JDK's own business, and another version may have others: what is missing keeps stores from
+/// being opened.
+final class Readings {
+    /// A method, and the local that the object comes in.
+    private record Reading(String method, int local) {}
+
+    private static final String VARIABLES = "java/lang/invoke/VarHandleReferences$FieldInstanceReadOnly";
+    private static final String OF_VARIABLE = "(Ljava/lang/invoke/VarHandle;Ljava/lang/Object;)Ljava/lang/Object;";
+
+    private static final Map<String, List<Reading>> METHODS = Map.of(
+            // Handles of fields, and with them java.lang.reflect.Field.
+            "java/lang/invoke/DirectMethodHandle",
+            List.of(new Reading("checkBase(Ljava/lang/Object;)Ljava/lang/Object;", 0)),
+            VARIABLES,
+            List.of(
+                    new Reading("get" + OF_VARIABLE, 1),
+                    new Reading("getVolatile" + OF_VARIABLE, 1),
+                    new Reading("getOpaque" + OF_VARIABLE, 1),
+                    new Reading("getAcquire" + OF_VARIABLE, 1)),
+            "java/util/concurrent/atomic/AtomicReferenceFieldUpdater$AtomicReferenceFieldUpdaterImpl",
+            List.of(new Reading("get(Ljava/lang/Object;)Ljava/lang/Object;", 1)),
+            "java/io/ObjectStreamClass$FieldReflector",
+            List.of(new Reading("getObjFieldValues(Ljava/lang/Object;[Ljava/lang/Object;)V", 1)),
+            "sun/misc/Unsafe",
+            List.of(
+                    new Reading("getObject(Ljava/lang/Object;J)Ljava/lang/Object;", 1),
+                    new Reading("getObjectVolatile(Ljava/lang/Object;J)Ljava/lang/Object;", 1)));
+
+    private Readings() {}
+
+    /// The classes that have them.
+    static Set<String> classes() {
+        return METHODS.keySet();
+    }
+
+    /// Whether any method of the class is one.
+    static boolean contains(String internalName) {
+        return METHODS.containsKey(internalName);
+    }
+
+    /// The local in which a method has the object whose fields it reads, or -1.
+    static int local(String internalName, MethodModel method) {
+        for (Reading reading : METHODS.getOrDefault(internalName, List.of())) {
+            if (isOf(reading, method)) {
+                return reading.local;
+            }
+        }
+        return -1;
+    }
+
+    private static boolean isOf(Reading reading, MethodModel method) {
+        return reading.method.equals(
+                method.methodName().stringValue() + method.methodType().stringValue());
+    }
+
+    /// What a class does not have.
+    static List<String> missing(ClassModel type) {
+        String name = type.thisClass().asInternalName();
+        return METHODS.get(name).stream()
+                .filter(reading -> type.methods().stream().noneMatch(method -> isOf(reading, method)))
+                .map(reading -> name.replace('/', '.') + "." + reading.method)
+                .toList();
+    }
+}

@@ -1,0 +1,8 @@
+package cedrat.persist.woven.far;
+
+/// Has fields that subclasses in another package read.
+public class Protected {
+    protected Object hidden;
+    public Object shown;
+    protected Protected other;
+}
