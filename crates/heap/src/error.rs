@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use cedrat_wal::{LogError, LogFull, Stopped};
+use cedrat_wal::{LogError, LogFull, Stopped, TxnId};
 
 /// What a call of this crate failed with.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +114,12 @@ pub enum Error {
     /// What a transaction read was changed by others, and it cannot be repeated here.
     #[error("another transaction was quicker; roll back and try again")]
     Conflict,
+    /// A transaction that is prepared, and was not told yet whether it commits, holds what is needed. Try again when it was.
+    #[error("transaction {txn} is prepared and holds what is needed; try again when it was told whether it commits")]
+    InDoubt {
+        /// Its number, as `Store::in_doubt` lists it.
+        txn: TxnId,
+    },
     /// A file is damaged.
     #[error("{file}, offset {offset}: {what}")]
     Damaged {

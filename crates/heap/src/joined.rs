@@ -12,6 +12,9 @@ use crate::tx::{Descriptor, HeapSavepoint, Tx};
 
 /// The heap part of a transaction over several faces.
 ///
+/// One that is to commit in two phases logs what [`Joined::put_prepared`] puts, asks [`Joined::may_commit`] for the LSN of that, and
+/// [holds](Joined::hold) it; at its commit it says so ([`Joined::commits`]), and logs as any other.
+///
 /// Its owner logs: first [`Joined::parts`], then the commit record with [`Joined::last_part`], and asks
 /// [`Joined::may_commit`] once the LSN of that is drawn. Dropped before [`Joined::publish`], it leaves nothing.
 pub struct Joined {
@@ -33,7 +36,7 @@ impl Joined {
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
     }
 
-    fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
+    pub(crate) fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
         // Its end is not that of the transaction.
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
@@ -183,6 +186,7 @@ impl Drop for Joined {
         let mut tx = self.tx();
         tx.abandon();
         tx.slot().committed();
+        tx.slot().holds(0);
         if let Some(descriptor) = self.descriptor.take() {
             self.memory.shared().give_back_descriptor(descriptor);
         }

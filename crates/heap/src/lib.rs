@@ -35,6 +35,7 @@ mod load;
 mod look;
 mod memory;
 mod options;
+mod prepared;
 mod redo;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod region;
@@ -60,6 +61,7 @@ pub use memory::{Counted, LogKeeper, Memory};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
+pub use prepared::PreparedWords;
 pub use redo::Senseless;
 pub use region::WORD_LEN;
 pub use session::{Done, Session};

@@ -18,6 +18,7 @@ use crate::files::{Files, HeapFiles};
 use crate::heap::Core;
 use crate::memory::Memory;
 use crate::options::MemoryOptions;
+use crate::prepared::FoundPrepared;
 use crate::redo::Runs;
 use crate::region::Mapping;
 use crate::replay::Replay;
@@ -27,11 +28,12 @@ use crate::replay::Replay;
 pub struct FoundHeaps {
     media: Arc<dyn Media>,
     store: StoreId,
-    options: MemoryOptions,
+    pub(crate) options: MemoryOptions,
     has_root: bool,
     root: Root,
     heaps: Vec<FoundHeap>,
     replay: Replay,
+    pub(crate) found_prepared: FoundPrepared,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,8 @@ impl FoundHeaps {
         // This thread has a processor too: it reads the log meanwhile.
         let replay = Replay::new(cores, threads.min(thread::parallelism() - 1));
         let (media, options) = (Arc::clone(media), options.clone());
-        Ok(FoundHeaps { media, store, options, has_root, root, heaps, replay })
+        let found_prepared = FoundPrepared::default();
+        Ok(FoundHeaps { media, store, options, has_root, root, heaps, replay, found_prepared })
     }
 
     /// Whether log and checkpoints fit together: the log begins where the checkpoints need it, and reaches as far as they
@@ -120,6 +123,16 @@ impl FoundHeaps {
             }
         }
         Ok(())
+    }
+
+    /// The heap with this number.
+    pub(crate) fn core(&self, number: u32) -> Option<&Arc<Core>> {
+        self.place_of(number).map(|at| &self.heaps[at].core)
+    }
+
+    /// Whether there ever was a heap with this number.
+    pub(crate) fn had(&self, number: u32) -> bool {
+        number < self.root.next_number
     }
 
     /// Where in the list the heap with this number is.

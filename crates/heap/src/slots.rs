@@ -28,6 +28,8 @@ pub(crate) struct Slot {
     committing: AtomicU64,
     /// The thread whose call the running transaction is, where it takes locks before it commits; else 0.
     thread: AtomicU64,
+    /// The number of the prepared transaction that holds its locks until it is told its outcome; else 0.
+    prepared: AtomicU64,
 }
 
 /// All slots of a memory.
@@ -45,6 +47,7 @@ impl Slots {
             start: AtomicU64::new(NONE),
             committing: AtomicU64::new(NONE),
             thread: AtomicU64::new(0),
+            prepared: AtomicU64::new(0),
         };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
     }
@@ -105,6 +108,16 @@ impl Slot {
     /// Whether the transaction that has locks early waits for a call of this thread to return.
     pub(crate) fn waits_for_this_thread(&self) -> bool {
         self.thread.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// The prepared transaction with this number holds its locks from now on; 0: none.
+    pub(crate) fn holds(&self, txn: u64) {
+        self.prepared.store(txn, Ordering::Relaxed);
+    }
+
+    /// The prepared transaction that holds its locks here.
+    pub(crate) fn prepared(&self) -> Option<u64> {
+        Some(self.prepared.load(Ordering::Relaxed)).filter(|&txn| txn != 0)
     }
 
     /// The snapshot with which the running transaction began.

@@ -108,6 +108,19 @@ impl Stripes {
         self.table.cut((word >> self.words_shift).wrapping_add(salt) as usize) as u32
     }
 
+    /// The stripes of so many words, in a table of `2^count_log2` stripes of `2^words_log2` words.
+    pub(crate) fn of_range(
+        count_log2: u32,
+        words_log2: u32,
+        salt: u64,
+        first: u64,
+        words: u64,
+    ) -> impl Iterator<Item = u32> {
+        let (count, end) = (1u64 << count_log2, first + words);
+        let indices = first >> words_log2..(end + (1 << words_log2) - 1) >> words_log2;
+        indices.take(count as usize).map(move |index| (index.wrapping_add(salt) & (count - 1)) as u32)
+    }
+
     /// All locks.
     #[inline(always)]
     pub(crate) fn locks(&self) -> Locks<'_> {
@@ -175,6 +188,9 @@ mod tests {
             let stripe = stripes.of(7, 5);
             assert_eq!(stripe, stripes.of(7, 6), "words 4 to 7 share a stripe");
             assert_ne!(stripe, stripes.of(7, 8));
+            let range: Vec<u32> = Stripes::of_range(4, 2, 7, 5, 8).collect();
+            assert_eq!(range, [5, 8, 12].map(|word| stripes.of(7, word)));
+            assert_eq!(Stripes::of_range(4, 2, 7, 5, 1000).count(), 16);
             let seen = stripes.look(stripe);
             assert_eq!(seen.free_version(), Some(0));
             assert!(stripes.try_lock(stripe, seen, 3));

@@ -19,7 +19,7 @@ use crate::slots::Slot;
 use crate::stripes::Look;
 use crate::write_set::{Bytes, Write, WriteMark, WriteSet};
 use cedrat_sync::atomic::Ordering;
-use cedrat_wal::{PartitionId, Reservation};
+use cedrat_wal::{PartitionId, Reservation, TxnId};
 
 /// How often a locked stripe is looked at again before its owner is called quicker.
 const LOOKS_AT_LOCKED: u32 = 64;
@@ -329,6 +329,11 @@ impl<'a> Tx<'a> {
         Err(self.met(seen))
     }
 
+    /// The prepared transaction that holds a stripe until it is told its outcome.
+    pub(crate) fn held_by(&self, seen: Look) -> Option<TxnId> {
+        seen.owner().and_then(|owner| self.shared.slots.slot(owner).prepared()).map(TxnId)
+    }
+
     /// A stripe stays locked. If its owner cannot go on before this thread does, waiting for it would not end.
     #[cold]
     fn met(&mut self, seen: Look) -> Interrupt {
@@ -336,6 +341,9 @@ impl<'a> Tx<'a> {
             return Interrupt::failed(Error::Misuse(
                 "a transaction within whose work this one runs has locked what it needs (Locking::EncounterTime)",
             ));
+        }
+        if let Some(txn) = self.held_by(seen) {
+            return Interrupt::failed(Error::InDoubt { txn }); // E9.9: it may take days
         }
         self.this.conflict()
     }

@@ -1,7 +1,7 @@
 //! What stands in the prepare records of a transaction, all together (drawn in docs/formats/records.md).
 //!
 //! ```text
-//! identifier length | identifier | room for undo | stripes of keys | how many locks | lock *
+//! identifier length | identifier | room for undo | stripes of keys | how many locks | lock * | heap words
 //! lock    what and mode 1 | page | [hash]
 //! ```
 //!
@@ -34,6 +34,8 @@ pub(crate) struct Branch {
     /// [`LockManager::key_stripes`] of whoever said what is locked.
     pub(crate) key_stripes: u64,
     pub(crate) locks: Vec<(Resource, LockMode)>,
+    /// What is written to heaps, as these put it; empty if nothing is.
+    pub(crate) heap: Vec<u8>,
 }
 
 const CUT: Senseless = Senseless("what is prepared is cut short");
@@ -59,6 +61,7 @@ impl Branch {
                 varint::put(bytes, hash);
             }
         }
+        bytes.extend_from_slice(&self.heap);
     }
 
     /// The identifier, of the first bytes.
@@ -70,13 +73,12 @@ impl Branch {
         let rest = &mut &*bytes;
         let number = |rest: &mut &[u8]| varint::take(rest).ok_or(CUT);
         let id = take_id(rest)?;
-        let mut branch = Branch { id: id.to_vec(), owed: number(rest)?, key_stripes: number(rest)?, locks: Vec::new() };
+        let (id, owed, key_stripes) = (id.to_vec(), number(rest)?, number(rest)?);
+        let mut branch = Branch { id, owed, key_stripes, ..Branch::default() };
         for _ in 0..number(rest)? {
             branch.locks.push(take_lock(rest)?);
         }
-        if !rest.is_empty() {
-            return Err(Senseless("behind what is prepared is more; it may be of a newer version"));
-        }
+        branch.heap = rest.to_vec();
         Ok(branch)
     }
 
@@ -140,14 +142,15 @@ mod tests {
         #[test]
         fn what_is_prepared_comes_back(
             id in prop::collection::vec(any::<u8>(), 1..=BRANCH_ID_LEN_MAX), owed: u64, key_stripes: u64,
-            locks in prop::collection::vec((resource(), 0_usize..3), 0..20), cut: prop::sample::Index,
+            locks in prop::collection::vec((resource(), 0_usize..3), 0..20), heap: Vec<u8>, cut: prop::sample::Index,
         ) {
             let locks = locks.into_iter().map(|(resource, mode)| (resource, MODES[mode].1)).collect();
-            let branch = Branch { id, owed, key_stripes, locks };
+            let heap_len = heap.len();
+            let branch = Branch { id, owed, key_stripes, locks, heap };
             let mut bytes = Vec::new();
             branch.put(&mut bytes);
             prop_assert_eq!(Branch::take(&bytes), Ok(branch));
-            prop_assert!(Branch::take(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(Branch::take(&bytes[..cut.index(bytes.len() - heap_len)]).is_err());
         }
 
         #[test]

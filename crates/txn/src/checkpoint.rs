@@ -140,7 +140,7 @@ impl Inner {
         // (E19.4).
         let deferred = self.oldest_deferred().unwrap_or(clock);
         let redo_lsn = self.pool.redo_point().min(deferred).min(clock);
-        let oldest = self.table.oldest().map_or(clock, |entry| entry.first);
+        let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.first);
         let of_heaps = self.memory.redo_from().next();
         let scan_lsn = redo_lsn.min(oldest).min(of_heaps).min(clock);
         let next_txn = self.next_txn.load(Ordering::SeqCst);

@@ -6,10 +6,10 @@
 //! changed until then.
 
 use cedrat_heap::{HEAP_PART, HeapSavepoint, Interrupt, Joined, Tx};
-use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
+use cedrat_wal::{Kind, Lsn};
 
 use crate::body::room_for;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::transaction::{How, Txn};
 
 impl Txn {
@@ -95,16 +95,11 @@ impl Txn {
             self.append(HEAP_PART, part)?;
         }
         let body = heap.last_part().to_vec();
-        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
-        room.spend(Spending::Forward);
-        let head = RecordHead::new(Kind::COMMIT, self.id, self.last);
-        let log = &self.store.inner.log;
-        let decided = log.append_deciding(self.partition, head, &[&body], room, |lsn| heap.may_commit(lsn));
-        if !decided.kept {
-            return Err(Error::Heap(cedrat_heap::Error::Conflict)); // dropped: rolled back
-        }
+        self.head.clear();
+        // After an error dropped: rolled back.
+        let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.may_commit(lsn))?;
         self.unreported += room_for(body.len());
-        heap.publish(decided.appended.lsn);
-        Ok(decided.appended.lsn)
+        heap.publish(appended.lsn);
+        Ok(appended.lsn)
     }
 }

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cedrat_heap::Joined;
+use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
@@ -251,7 +251,6 @@ impl Txn {
             return Err(stopped);
         }
         inner.branches.is(id, State::Held(since));
-        inner.plant_not_kept(self.id);
         Ok(Vote::Prepared(Prepared { txn: Some(Box::new(self)), id: id.to_vec(), since, was_restored: false }))
     }
 
@@ -277,28 +276,42 @@ impl Txn {
     /// Logs that the transaction is prepared: the LSN of the record that says so.
     fn log_prepare(&mut self, id: &[u8]) -> Result<Lsn> {
         self.enter()?;
-        let heap = self.heap.get_mut().take();
-        if let Some(mut heap) = heap {
-            if heap.has_writes() {
-                return Err(Error::Misuse("a transaction that has written to heaps cannot prepare"));
-            }
-            heap.keep_up()?;
-        }
+        let mut heap = self.heap.get_mut().take();
         let locks = &self.inner().locks;
         let mut held = locks.held(self.id);
         held.retain(|(_, mode)| mode.is_to_write());
-        let branch = Branch { id: id.to_vec(), owed: self.owed, key_stripes: locks.key_stripes(), locks: held };
+        let (owed, key_stripes) = (self.owed, locks.key_stripes());
+        let branch = Branch { id: id.to_vec(), owed, key_stripes, locks: held, heap: Vec::new() };
         let mut bytes = Vec::new();
         branch.put(&mut bytes);
-        let part_len_max = self.inner().body_len_max - 1;
-        let parts = bytes.len().div_ceil(part_len_max) as u64;
-        self.room_for_records(bytes.len() as u64 + parts * room_for(0), 0)?;
-        let mut prepared = Lsn::ZERO;
-        for (at, part) in bytes.chunks(part_len_max).enumerate() {
-            Head(&mut self.head).prepare(at == 0, at as u64 + 1 < parts);
-            prepared = self.append(Kind::PREPARE, part)?.lsn;
+        let body_len_max = self.inner().body_len_max;
+        let part_len_max = body_len_max - 1;
+        // What may wait comes first: nobody waits while stripes are being locked (E10.4). And room for the commit (E9.5).
+        let [of_words, of_commit] =
+            heap.as_mut().map_or([0; 2], |heap| [heap.prepared_len_max(body_len_max), heap.log_wanted(body_len_max)]);
+        let len_max = bytes.len() as u64 + of_words;
+        let parts_max = len_max.div_ceil(part_len_max as u64);
+        self.room_for_records(len_max + parts_max * room_for(0) + of_commit, 0)?;
+        if let Some(heap) = &mut heap {
+            heap.prepare(body_len_max)?;
+            if heap.has_writes() {
+                heap.put_prepared(&mut bytes);
+            }
         }
-        Ok(prepared)
+        let parts = bytes.len().div_ceil(part_len_max);
+        let (before, last) = bytes.split_at((parts - 1) * part_len_max);
+        for (at, part) in before.chunks(part_len_max).enumerate() {
+            Head(&mut self.head).prepare(at == 0, true);
+            self.append(Kind::PREPARE, part)?;
+        }
+        Head(&mut self.head).prepare(parts == 1, false);
+        let Some(mut heap) = heap else { return Ok(self.append(Kind::PREPARE, last)?.lsn) };
+        let appended = self.append_deciding(Kind::PREPARE, last, |lsn| heap.may_commit(lsn))?;
+        if heap.has_writes() {
+            heap.hold(self.id);
+            *self.heap.get_mut() = Some(heap);
+        }
+        Ok(appended.lsn)
     }
 }
 
@@ -427,8 +440,19 @@ impl Txn {
     /// Logs that the transaction has committed, and says when.
     fn log_outcome(&mut self) -> Result<Lsn> {
         self.head.clear();
-        let lsn = self.append(Kind::COMMIT, &[])?.lsn;
+        let heap = self.heap.get_mut().take();
+        let Some(mut heap) = heap else {
+            let lsn = self.append(Kind::COMMIT, &[])?.lsn;
+            self.inner().note_commit(lsn);
+            return Ok(lsn);
+        };
+        heap.commits();
+        for part in heap.parts() {
+            self.append(HEAP_PART, part)?; // E9.10
+        }
+        let lsn = self.append(Kind::COMMIT, heap.last_part())?.lsn;
         self.inner().note_commit(lsn);
+        heap.publish(lsn);
         Ok(lsn)
     }
 
@@ -495,19 +519,24 @@ impl Inner {
 pub(crate) struct Found {
     pub(crate) chain: Loser,
     pub(crate) branch: Branch,
+    /// What it has written to heaps.
+    pub(crate) words: Option<PreparedWords>,
     /// The LSN of its prepare record.
     pub(crate) since: Lsn,
 }
 
 /// Gives prepared transactions back what they had: before anybody begins, and before the first checkpoint.
 pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
-    for Found { chain, branch, since } in found {
+    for Found { chain, branch, words, since } in found {
         let inner = &store.inner;
         let mut txn = Txn::new(store.clone(), chain.id);
         txn.partition = chain.partition;
         txn.last = Some(chain.last);
         txn.owed = branch.owed;
-        txn.room = Some(inner.room_for_restored(&branch));
+        let mut heap = words.map(|words| Joined::restored(&inner.memory, words)).transpose()?;
+        let of_commit = heap.as_mut().map_or(0, |heap| heap.log_wanted(inner.body_len_max));
+        txn.heap = heap.into();
+        txn.room = Some(inner.room_for_restored(of_commit, branch.owed));
         let entry = inner.table.enter_loser(chain.id, chain.first);
         let (freed, deferred_since) = txn.what_it_frees_and_defers()?;
         if let Some(lsn) = deferred_since {
@@ -524,7 +553,6 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
         inner.branches.enter(&branch.id, chain.id)?;
         let parked = Box::new(Parked::of(Box::new(txn), true));
         inner.branches.is(&branch.id, State::Parked(since, parked));
-        inner.plant_not_kept(chain.id);
     }
     Ok(())
 }
@@ -576,15 +604,18 @@ impl SetSpaceAt {
 impl Inner {
     /// E9.5: as much as the transaction had when it prepared. What cannot be promised anew was promised in the run before, and
     /// nobody has used it since.
-    fn room_for_restored(&self, branch: &Branch) -> Reservation {
-        let room = self.log.reserve(ByteLen(END_ROOM), ByteLen(branch.owed));
+    fn room_for_restored(&self, of_commit: u64, owed: u64) -> Reservation {
+        let room = self.log.reserve(ByteLen(of_commit + END_ROOM), ByteLen(owed));
         room.unwrap_or_else(|_| self.log.reservation_for_recovery())
     }
 
-    fn plant_not_kept(&self, id: TxnId) {
+    /// The oldest transaction for which a checkpoint keeps the log.
+    pub(crate) fn oldest_to_keep(&self) -> Option<Arc<Entry>> {
         if self.plants(Plant::PreparedNotKept) {
-            self.table.leave(id);
+            let in_doubt: Vec<TxnId> = self.branches.in_doubt().iter().map(|branch| branch.txn).collect();
+            return self.table.oldest_but(|txn| in_doubt.contains(&txn));
         }
+        self.table.oldest()
     }
 
     /// Whether a mistake was planted.

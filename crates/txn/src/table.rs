@@ -89,9 +89,15 @@ impl Table {
 
     /// The one with the smallest first LSN.
     pub(crate) fn oldest(&self) -> Option<Arc<Entry>> {
+        self.oldest_but(|_| false)
+    }
+
+    /// The same without those of which `is_left_out` says so.
+    pub(crate) fn oldest_but(&self, is_left_out: impl Fn(TxnId) -> bool) -> Option<Arc<Entry>> {
+        let counts = |entry: &&Arc<Entry>| !is_left_out(entry.id);
         self.shards
             .iter()
-            .filter_map(|shard| shard.lock().values().min_by_key(|entry| entry.first).cloned())
+            .filter_map(|shard| shard.lock().values().filter(counts).min_by_key(|entry| entry.first).cloned())
             .min_by_key(|entry| entry.first)
     }
 

@@ -4,9 +4,10 @@
 mod common;
 mod kept;
 
+use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
-use cedrat_txn::{Commit, NoLocks, Options, Registry, Store, Undo};
+use cedrat_txn::{Commit, NoLocks, Options, Registry, Store, Undo, Vote};
 use common::*;
 use kept::{Back, Mixed, Shelf, in_page, page_of_records};
 
@@ -160,5 +161,45 @@ fn locks_are_held_until_the_outcome_and_again_after_a_restart() {
             let (found, in_doubt) = other.join().unwrap();
             assert_eq!((found, in_doubt), (0, 0), "E9.3");
         }
+    });
+}
+
+/// E9.9, H2: words move between two places in two phases, beside readers: each sees all of a transfer or nothing, or is told
+/// that it is in doubt.
+#[test]
+fn readers_beside_two_phases_see_whole_transfers() {
+    explore(18, SCHEDULES, || {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(8192) };
+        let words = store.memory().create_heap("words", &options).unwrap();
+        words.atomically(|tx| tx.write(&words, 0, 100)).unwrap();
+        let reader = {
+            let (store, words) = (store.clone(), words.clone());
+            thread::spawn(move || {
+                let mut session = store.memory().session().unwrap();
+                for _ in 0..6 {
+                    let sum = session.run(Commit::Async, |tx| Ok(tx.read(&words, 0)? + tx.read(&words, 4096)?));
+                    match sum {
+                        Ok(sum) => assert_eq!(sum.value, 100, "H2"),
+                        Err(cedrat_heap::Error::InDoubt { .. }) => thread::yield_now(),
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            })
+        };
+        for round in 0..4 {
+            let mut txn = store.begin();
+            txn.heap(|tx| {
+                tx.update(&words, 0, |value| value - 10)?;
+                tx.update(&words, 4096, |value| value + 10).map(drop)
+            })
+            .unwrap();
+            let Vote::Prepared(prepared) = txn.prepare(b"branch").unwrap() else { panic!("it writes") };
+            thread::yield_now();
+            if round % 2 == 0 { drop(prepared.commit(Commit::Async).unwrap()) } else { prepared.rollback().unwrap() }
+        }
+        reader.join().unwrap();
+        assert_eq!(words.atomically(|tx| tx.read(&words, 4096)).unwrap(), 20);
     });
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::Arc;
@@ -380,4 +381,136 @@ fn a_new_page_is_there_when_it_commits() {
     store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
     assert_eq!(read_number(&store, at(new, 0)).unwrap(), 3);
     store.check().unwrap();
+}
+
+/// A place with a heap of words, which are so far apart that they do not share locks.
+fn place_with_words() -> (Arc<SimDisk>, Store, PageId, Heap) {
+    let (disk, store, page) = place();
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(64 << 10) };
+    let words = store.memory().create_heap("words", &options).unwrap();
+    (disk, store, page, words)
+}
+
+fn read_word(heap: &Heap, offset: u64) -> cedrat_heap::Result<u64> {
+    heap.atomically(|tx| tx.read(heap, offset))
+}
+
+fn is_in_doubt<T>(result: cedrat_heap::Result<T>, expected: cedrat_wal::TxnId) -> bool {
+    matches!(result, Err(cedrat_heap::Error::InDoubt { txn }) if txn == expected)
+}
+
+/// E9.9: nobody reads or overwrites what it has written, before its outcome; nobody waits either. What it has only read may
+/// change.
+#[test]
+fn words_of_one_in_doubt_are_not_to_be_had() {
+    for was_restored in [false, true] {
+        for commits in [false, true] {
+            let (disk, store, page, words) = place_with_words();
+            words.atomically(|tx| (0..3).try_for_each(|at| tx.write(&words, at * 512, 1))).unwrap();
+            store.log().force(store.log().current_lsn()).unwrap();
+            let mut txn = store.begin();
+            txn.update(at(page, 0), &Add { amount: 5 }).unwrap();
+            txn.heap(|tx| {
+                let read = tx.read(&words, 0)?;
+                tx.write_bytes(&words, 514, &[7, 7])?; // a part of a word
+                tx.write(&words, 1024, read + 4)
+            })
+            .unwrap();
+            let branch = prepared(txn, BRANCH);
+            let id = branch.txn();
+            drop(branch);
+            let (disk, store, words) = match was_restored {
+                true => {
+                    drop((words, store));
+                    let disk = after_a_crash(&disk);
+                    let store = open(&disk).unwrap();
+                    let words = store.memory().heap("words").unwrap();
+                    (disk, store, words)
+                }
+                false => (disk, store, words),
+            };
+            for offset in [512, 1024] {
+                assert!(is_in_doubt(read_word(&words, offset), id), "E9.9");
+                assert!(is_in_doubt(words.atomically(|tx| tx.write(&words, offset, 9)), id), "E9.9");
+                let refused = store.transact(|txn| txn.heap(|tx| tx.write(&words, offset, 9)));
+                assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::InDoubt { txn })) if txn == id));
+            }
+            words.atomically(|tx| tx.write(&words, 0, 100)).unwrap();
+            if commits {
+                store.checkpoint().unwrap(); // E9.10: the words are in it only behind the commit
+                store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+            } else {
+                store.prepared(BRANCH).unwrap().rollback().unwrap();
+            }
+            let expected = if commits { [100, 0x0707_0001, 5] } else { [100, 1, 1] };
+            assert_eq!([0, 512, 1024].map(|offset| read_word(&words, offset).unwrap()), expected);
+            store.log().force(store.log().current_lsn()).unwrap();
+            let store = open(&after_a_crash(&disk)).unwrap();
+            let words = store.memory().heap("words").unwrap();
+            assert_eq!([0, 512, 1024].map(|offset| read_word(&words, offset).unwrap()), expected);
+        }
+    }
+}
+
+/// E9.9: what it has read is looked at when it prepares; whoever is overtaken is rolled back, and its identifier is free.
+#[test]
+fn who_was_overtaken_does_not_prepare() {
+    let (_disk, store, page, words) = place_with_words();
+    for writes in [true, false] {
+        let mut txn = store.begin();
+        txn.update(at(page, 0), &Add { amount: 5 }).unwrap();
+        txn.heap(|tx| {
+            tx.read(&words, 0)?;
+            if writes { tx.write(&words, 4096, 1) } else { Ok(()) }
+        })
+        .unwrap();
+        words.atomically(|tx| tx.update(&words, 0, |value| value + 1).map(drop)).unwrap();
+        let refused = txn.prepare(BRANCH);
+        assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::Conflict))), "{refused:?}");
+        assert!(store.in_doubt().is_empty() && store.running() == 0);
+        assert_eq!((read_number(&store, at(page, 0)).unwrap(), read_word(&words, 4096).unwrap()), (0, 0));
+    }
+    // Who has only read votes so, and looks once more (E10.3).
+    let mut reader = store.begin();
+    reader.heap(|tx| tx.read(&words, 0)).unwrap();
+    assert!(matches!(reader.prepare(BRANCH).unwrap(), Vote::ReadOnly));
+}
+
+/// E9.10, E10.5: more words than one record takes, twice: in the prepare records, and at the commit.
+#[test]
+fn many_words_are_prepared_and_committed_whole() {
+    for was_restored in [false, true] {
+        let (disk, store, _, words) = place_with_words();
+        let mut txn = store.begin();
+        txn.heap(|tx| (0..6000).try_for_each(|word| tx.write(&words, word * 8, word + 1))).unwrap();
+        let before = store.log().current_lsn();
+        let branch = prepared(txn, BRANCH);
+        assert!(branch.since().get() > before.get() + 3, "it takes many records");
+        drop((branch, words));
+        let (disk, store) = match was_restored {
+            true => {
+                drop(store);
+                let disk = after_a_crash(&disk);
+                let store = open(&disk).unwrap();
+                (disk, store)
+            }
+            false => (disk, store),
+        };
+        let from = disk.journal_len();
+        store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+        assert_eq!(store.log().space().overdrawn.0, 0, "E9.5");
+        let journal = disk.journal();
+        let mut ended = 0;
+        for at in from..=disk.journal_len() {
+            let store = open(&Arc::new(journal.crash(at, Loss::Random(at as u64)))).unwrap();
+            let words = store.memory().heap("words").unwrap();
+            let found = read_word(&words, 0).and_then(|first| Ok([first, read_word(&words, 5999 * 8)?]));
+            match store.in_doubt().len() {
+                0 => assert_eq!(found.unwrap(), [1, 6000]),
+                _ => assert!(matches!(found, Err(cedrat_heap::Error::InDoubt { .. }))),
+            }
+            ended += usize::from(store.in_doubt().is_empty());
+        }
+        assert!(ended > 0);
+    }
 }

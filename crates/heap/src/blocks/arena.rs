@@ -179,9 +179,12 @@ impl Blocks {
 
     // ---- spans ------------------------------------------------------------------------------------------------
 
-    /// A span of this size that can be carved on.
-    pub(crate) fn take_open(&self, arena: u32, size: usize) -> Option<Open> {
-        self.arenas[arena as usize].lock().open.get_mut(size)?.pop()
+    /// A span of this size that can be carved on, none of those that are held.
+    pub(crate) fn take_open(&self, arena: u32, size: usize, is_held: impl Fn(u64) -> bool) -> Option<Open> {
+        let mut arena = self.arenas[arena as usize].lock();
+        let open = arena.open.get_mut(size)?;
+        let at = open.iter().rposition(|open| !is_held(open.span))?;
+        Some(open.remove(at))
     }
 
     /// It can be carved on again.
@@ -192,15 +195,14 @@ impl Blocks {
         }
     }
 
-    /// Neighbouring spans without blocks.
-    pub(crate) fn take_spans(&self, core: &Core, count: u64) -> Option<u64> {
+    /// Neighbouring spans without blocks, none of those that are held.
+    pub(crate) fn take_spans(&self, core: &Core, count: u64, is_held: impl Fn(u64) -> bool) -> Option<u64> {
         let mut pool = self.pool.lock();
         self.catch_up(&mut pool, core);
-        let (&first, &len) = pool.free.iter().find(|&(_, &len)| len >= count)?;
-        pool.free.remove(&first);
-        if len > count {
-            pool.free.insert(first + count, len - count);
-        }
+        let mut places =
+            pool.free.iter().flat_map(|(&first, &len)| first..(first + len + 1).saturating_sub(count).max(first));
+        let first = places.find(|&first| !(first..first + count).any(&is_held))?;
+        pool.take_out(first, count);
         Some(first)
     }
 
@@ -295,6 +297,25 @@ impl Blocks {
     fn adopt(&self, arena: u32, (size, open, free): (usize, Open, Vec<u64>)) {
         self.arenas[arena as usize].lock().free_of(size).extend(free);
         self.give_open(size, open);
+    }
+
+    // ---- what prepared transactions have taken before the heap was loaded ------------------------------------------
+
+    /// A block of a span that is known seems free, and is not.
+    pub(crate) fn withhold_block(&self, header: u64, size: usize) {
+        self.arena_of_block(header).lock().free_of(size).retain(|&free| free != header);
+    }
+
+    /// A span that is known is being carved by somebody.
+    pub(crate) fn withhold_open(&self, span: u64, size: usize) {
+        self.arena_of_block(span * self.layout.span_words).lock().open_of(size).retain(|open| open.span != span);
+    }
+
+    /// Spans that the table calls free are not.
+    pub(crate) fn withhold_spans(&self, core: &Core, first: u64, count: u64) {
+        let mut pool = self.pool.lock();
+        self.catch_up(&mut pool, core);
+        pool.take_out(first, count);
     }
 
     // ---- when nothing is left -----------------------------------------------------------------------------------
@@ -414,6 +435,21 @@ fn of<T>(sizes: &mut Vec<Vec<T>>, size: usize) -> &mut Vec<T> {
 }
 
 impl Pool {
+    /// Takes out neighbouring spans, all of which are free.
+    fn take_out(&mut self, first: u64, count: u64) {
+        let Some((&begin, &len)) = self.free.range(..=first).next_back() else { return };
+        if begin + len < first + count {
+            return;
+        }
+        self.free.remove(&begin);
+        if begin < first {
+            self.free.insert(begin, first - begin);
+        }
+        if first + count < begin + len {
+            self.free.insert(first + count, begin + len - first - count);
+        }
+    }
+
     /// Adds free spans, and joins them with their neighbours.
     fn give(&mut self, mut first: u64, mut count: u64) {
         if let Some((&before, &len)) = self.free.range(..first).next_back()

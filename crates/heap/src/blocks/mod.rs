@@ -16,11 +16,14 @@ mod layout;
 mod roots;
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, not(cedrat_shuttle)))]
+pub(crate) use tests::{all_known, forget_known};
 mod walk;
 mod within;
 
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_wal::TxnId;
 
 pub(crate) use arena::Blocks;
 use arena::{Emptied, Found, Open};
@@ -72,16 +75,16 @@ pub(crate) enum Change {
 /// Blocks that a transaction has carved: its own until it commits.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    heap: u32,
-    size: usize,
-    span: u64,
+    pub(crate) heap: u32,
+    pub(crate) size: usize,
+    pub(crate) span: u64,
     /// What was carved before this transaction.
-    began: u64,
+    pub(crate) began: u64,
     /// It took the span from those that are free.
-    fresh: bool,
+    pub(crate) fresh: bool,
     /// The next block to hand out, and the first that is not carved.
-    next: u64,
-    end: u64,
+    pub(crate) next: u64,
+    pub(crate) end: u64,
 }
 
 /// A free block that nobody else takes.
@@ -91,6 +94,24 @@ struct Taken {
     header: u64,
     /// By this transaction.
     carved: bool,
+}
+
+/// Free blocks whose neighbours' locks a prepared transaction holds, and which one.
+#[derive(Default)]
+struct Held {
+    blocks: Vec<Taken>,
+    by: Option<TxnId>,
+}
+
+impl Held {
+    /// Why nothing could be allocated: where it is for want of room, these would have been some.
+    #[cold]
+    fn instead_of(&self, why: Interrupt) -> Interrupt {
+        match (why.into_error(), self.by) {
+            (Error::HeapFull { .. }, Some(txn)) => Error::InDoubt { txn }.into(),
+            (error, _) => error.into(),
+        }
+    }
 }
 
 /// An allocated block that was found.
@@ -134,6 +155,54 @@ impl Core {
         self.blocks.as_ref().ok_or_else(|| {
             Interrupt::failed(Error::Misuse("the heap keeps no account of blocks; create it with HeapOptions::new"))
         })
+    }
+
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.blocks.is_some()
+    }
+
+    /// The words from one header to the next of blocks of a size, of which there are some.
+    pub(crate) fn stride_of(&self, size: usize) -> u64 {
+        self.blocks.as_ref().map_or(0, |blocks| blocks.layout.stride(size))
+    }
+
+    /// Whether a span may have blocks that are so far from each other.
+    pub(crate) fn may_carve(&self, stride: u64, span: u64) -> bool {
+        self.blocks.as_ref().is_some_and(|blocks| {
+            let spans = blocks.layout.first_span..self.words() / blocks.layout.span_words;
+            blocks.layout.size_of_stride(stride).is_some() && spans.contains(&span)
+        })
+    }
+
+    /// A prepared transaction carves a span again, as before the store was opened; returns the size of its blocks.
+    pub(crate) fn carves_again(&self, stride: u64, span: u64, fresh: bool, arena: u32) -> Option<usize> {
+        let blocks = self.blocks.as_ref()?;
+        let size = blocks.layout.size_of_stride(stride)?;
+        if fresh {
+            blocks.withhold_spans(self, span, 1);
+            blocks.give_to_arena(span, arena);
+        } else {
+            blocks.know(self, span, arena);
+            blocks.withhold_open(span, size);
+        }
+        Some(size)
+    }
+
+    /// A prepared transaction has allocated or freed a block, before the store was opened: nobody else is to take it.
+    pub(crate) fn changes_again(&self, change: &BlockChange, arena: u32) {
+        let Some(blocks) = self.blocks.as_ref() else { return };
+        let span = blocks.layout.span_of(change.first);
+        match change.kind {
+            Change::Carved | Change::Allocated { carved: true } | Change::Filled { carved: true } => {}
+            Change::Freed => blocks.know(self, span, arena),
+            Change::Allocated { .. } | Change::Filled { .. } => match blocks.layout.size_of_words(change.words) {
+                Ok(size) => {
+                    blocks.know(self, span, arena);
+                    blocks.withhold_block(change.first - 1, size);
+                }
+                Err(spans) => blocks.withhold_spans(self, span, spans),
+            },
+        }
     }
 
     fn not_allocated(&self, offset: u64) -> Interrupt {
@@ -290,7 +359,7 @@ impl Tx<'_> {
 
     // ---- allocating -------------------------------------------------------------------------------------------
 
-    fn arena(&self) -> u32 {
+    pub(crate) fn arena(&self) -> u32 {
         let partitions = self.shared.clock.log().map_or(1, |log| u32::from(log.partitions()));
         Blocks::arena_of(self.this.number, u32::from(self.this.partition.0), partitions)
     }
@@ -301,7 +370,12 @@ impl Tx<'_> {
         let blocks = core.blocks()?;
         self.this.will_write(core);
         let first = match blocks.layout.size_for(len) {
-            Some(size) => self.allocate_sized(core, blocks, size, len, filled)?,
+            Some(size) => {
+                let mut held = Held::default();
+                let allocated = self.allocate_sized(core, blocks, size, len, filled, &mut held);
+                held.blocks.iter().for_each(|taken| blocks.give_back(taken.header, taken.size));
+                allocated.map_err(|why| held.instead_of(why))?
+            }
             None => self.allocate_run(core, blocks, len, filled)?,
         };
         if filled {
@@ -320,6 +394,7 @@ impl Tx<'_> {
         size: usize,
         len: u64,
         filled: bool,
+        held: &mut Held,
     ) -> Result<u64, Interrupt> {
         let arena = self.arena();
         let slots = &self.shared.slots;
@@ -336,6 +411,12 @@ impl Tx<'_> {
                 },
             };
             let Taken { size, header: place, carved } = taken;
+            if !carved && let Some(txn) = self.word_held_by(core, place) {
+                // Others will do: this one's neighbour is in doubt, perhaps for days.
+                held.blocks.push(taken);
+                held.by = Some(txn);
+                continue;
+            }
             let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
             let words = blocks.layout.stride(size) - 1;
             // Noted before anything can fail, so that it is given back.
@@ -347,6 +428,17 @@ impl Tx<'_> {
             self.write_word(core, place, header(len))?;
             return Ok(place + 1);
         }
+    }
+
+    /// The prepared transaction that holds the stripe of a word.
+    fn word_held_by(&self, core: &Core, word: u64) -> Option<TxnId> {
+        let stripes = &self.shared.stripes;
+        self.held_by(stripes.look(stripes.of(core.salt, word)))
+    }
+
+    /// Whether a prepared transaction holds what the table says of a span.
+    fn is_held(&self, core: &Core, blocks: &Blocks, span: u64) -> bool {
+        self.word_held_by(core, blocks.layout.table_word(span)).is_some()
     }
 
     /// A block that this transaction has carved, from a batch that suits.
@@ -374,7 +466,7 @@ impl Tx<'_> {
         let own = |batch: &Batch| batch.heap == core.number && batch.size == size && batch.end < most;
         if let Some(at) = self.this.batches.iter().position(own) {
             self.carve(core, blocks, at)?;
-        } else if let Some(open) = blocks.take_open(arena, size) {
+        } else if let Some(open) = blocks.take_open(arena, size, |span| self.is_held(core, blocks, span)) {
             self.begin_batch(core, blocks, size, open, false)?;
         } else if blocks.adopt_one(core, arena, size) {
             // Its free blocks are in the arena now.
@@ -398,7 +490,8 @@ impl Tx<'_> {
 
     /// Neighbouring spans without blocks, which the table calls free.
     fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Option<u64> {
-        if let Some(first) = blocks.take_spans(core, count) {
+        let is_held = |span| self.is_held(core, blocks, span);
+        if let Some(first) = blocks.take_spans(core, count, is_held) {
             return Some(first);
         }
         let emptied = blocks.take_emptied(core, self.arena(), self.shared.slots.oldest_start());
@@ -406,7 +499,7 @@ impl Tx<'_> {
         for span in &emptied {
             if cleared { blocks.give_spans(span.open.span, 1) } else { blocks.give_emptied(span) }
         }
-        blocks.take_spans(core, count)
+        blocks.take_spans(core, count, is_held)
     }
 
     /// Makes spans of free blocks free spans, in a transaction of its own that stays whatever becomes of this one: words

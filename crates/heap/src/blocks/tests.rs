@@ -36,6 +36,25 @@ fn use_blocks(heap: &Heap, mut random: u64) {
     }
 }
 
+/// What is known of free blocks, beside what words say.
+#[cfg(not(cedrat_shuttle))]
+pub(crate) fn all_known(heap: &Heap) -> arena::Known {
+    let blocks = heap.core.blocks.as_ref().expect("it has some");
+    // Spans whose blocks are all free may be known as such or not.
+    for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
+        heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
+            .expect("nobody else writes");
+        blocks.give_spans(emptied.open.span, 1);
+    }
+    blocks.all_free(&heap.core)
+}
+
+/// As if the heap had just been loaded.
+#[cfg(not(cedrat_shuttle))]
+pub(crate) fn forget_known(heap: &Heap) {
+    heap.core.blocks.as_ref().expect("it has some").rebuild();
+}
+
 /// E17.3.
 #[cfg(not(cedrat_shuttle))]
 #[test]
@@ -44,16 +63,7 @@ fn what_is_rebuilt_from_words_is_what_was_known() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
         let used = heap("used", &memory);
         use_blocks(&used, seed);
-        let known = |heap: &Heap| {
-            let blocks = heap.core.blocks.as_ref().expect("it has some");
-            // Spans whose blocks are all free may be known as such or not.
-            for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
-                heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
-                    .expect("nobody else writes");
-                blocks.give_spans(emptied.open.span, 1);
-            }
-            blocks.all_free(&heap.core)
-        };
+        let known = all_known;
         // As if it had been loaded from a file.
         let loaded = heap("loaded", &memory);
         let mut bytes = vec![0; used.size() as usize];
@@ -62,7 +72,7 @@ fn what_is_rebuilt_from_words_is_what_was_known() {
         assert_eq!(loaded.verify().expect("it makes sense"), used.verify().expect("it makes sense"));
         let before = known(&used);
         assert_eq!(known(&loaded), before);
-        used.core.blocks.as_ref().expect("it has some").rebuild();
+        forget_known(&used);
         assert_eq!(known(&used), before);
         use_blocks(&loaded, seed + 100);
         loaded.verify().expect("it makes sense");

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use cedrat_check::{Outcome, Rng, Run, Scenario};
+use cedrat_heap::{Heap, HeapOptions, Interrupt, MemoryOptions, Tx};
 use cedrat_objects::{ObjectDelta, ObjectId, Objects, UndoPolicy, register_delta};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
@@ -43,7 +44,7 @@ pub(crate) struct Branches {
 
 impl Default for Branches {
     fn default() -> Branches {
-        Branches { steps: 60, undo: UndoPolicy::CommittedOnly, fault: None }
+        Branches { steps: 70, undo: UndoPolicy::CommittedOnly, fault: None }
     }
 }
 
@@ -150,10 +151,59 @@ pub(crate) struct Roots {
     objects: Vec<ObjectId>,
 }
 
+/// The heaps: words of accounts, so far apart that no two share a lock, and blocks.
+struct Heaps {
+    words: Heap,
+    blocks: Heap,
+}
+
+impl Heaps {
+    fn of(store: &Store) -> Result<Heaps, Error> {
+        Ok(Heaps { words: store.memory().heap("words")?, blocks: store.memory().heap("blocks")? })
+    }
+
+    /// Writes an account's number to its word, and to its block, which is another one than before if that has a length.
+    fn put(&self, tx: &mut Tx<'_>, account: u8, number: i64, new_block: Option<u64>) -> Result<(), Interrupt> {
+        let at = u64::from(account) * 512;
+        let before = tx.read(&self.words, at + 8)?;
+        match new_block {
+            None => tx.write(&self.blocks, before, number as u64)?,
+            Some(len) => {
+                if before != 0 {
+                    tx.free(&self.blocks, before)?;
+                }
+                let block = if len.is_multiple_of(3) {
+                    let block = tx.allocate_filled(&self.blocks, len)?;
+                    tx.fill(&self.blocks, block, &number.to_le_bytes())?;
+                    block
+                } else {
+                    let block = tx.allocate(&self.blocks, len)?;
+                    tx.write(&self.blocks, block, number as u64)?;
+                    block
+                };
+                tx.write(&self.words, at + 8, block)?;
+            }
+        }
+        tx.update(&self.words, at, |_| number as u64).map(drop)
+    }
+
+    /// Where an account's block is, and what its word says.
+    fn word(&self, tx: &mut Tx<'_>, account: usize) -> Result<(u64, i64), Interrupt> {
+        let at = account as u64 * 512;
+        Ok((tx.read(&self.words, at + 8)?, tx.read(&self.words, at)? as i64))
+    }
+
+    fn block(&self, tx: &mut Tx<'_>, block: u64) -> Result<i64, Interrupt> {
+        tx.block_len(&self.blocks, block)?;
+        Ok(tx.read(&self.blocks, block)? as i64)
+    }
+}
+
 struct Teller<'a> {
     run: &'a Run<Branches>,
     roots: &'a Roots,
     objects: Objects,
+    heaps: Heaps,
     state: State,
     hands: Vec<Prepared>,
     chance: Rng,
@@ -161,7 +211,7 @@ struct Teller<'a> {
 
 /// Whether somebody else has what was asked for.
 fn is_refused(error: &Error) -> bool {
-    matches!(error, Error::Deadlock(_))
+    matches!(error, Error::Deadlock(_) | Error::Heap(cedrat_heap::Error::InDoubt { .. }))
 }
 
 fn put(txn: &mut Txn, page: PageId, offset: u16, number: i64) -> Result<(), Error> {
@@ -171,6 +221,15 @@ fn put(txn: &mut Txn, page: PageId, offset: u16, number: i64) -> Result<(), Erro
 
 fn number_at(txn: &Txn, page: PageId, offset: usize) -> Result<i64, Error> {
     Ok(txn.read(page)?.u64_at(offset)? as i64)
+}
+
+/// What was done; `None` if somebody who is in doubt was in the way.
+fn unless_refused<T>(done: Result<T, Error>) -> Result<Option<T>, Error> {
+    match done {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_refused(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes an account's number to its page, and to a page of its own that replaces the one before.
@@ -211,6 +270,9 @@ impl Teller<'_> {
 
     fn change(&mut self, txn: &mut Txn, account: u8, by: i64, now: i64) -> Result<(), Error> {
         let at = usize::from(account);
+        let chance = &mut self.chance;
+        let new_block = chance.one_in(2).then(|| if chance.one_in(8) { 9_000 } else { 16 + chance.below(400) });
+        txn.heap(|tx| self.heaps.put(tx, account, now, new_block))?;
         put_in_pages(txn, self.roots.pages[at], now)?;
         let object = self.roots.objects[at];
         if self.chance.one_in(3) {
@@ -240,28 +302,32 @@ impl Teller<'_> {
             Err::<(), _>(Error::user("not today"))
         });
         assert!(given_up.is_err());
-        txn.nested_transaction(|txn| self.change(txn, to, amount, to_before + amount))
+        self.change(txn, to, amount, to_before + amount)?;
+        txn.nested_transaction(|txn| put(txn, self.roots.pages[usize::from(from)], 24, amount))
     }
 
     /// Makes a transfer, and commits it, rolls it back, or prepares it.
     fn begin_one(&mut self) -> Outcome {
         let Some(transfer) = self.any_transfer() else { return Ok(()) };
         let mut txn = self.store().begin();
-        self.transfer(&mut txn, &transfer)?;
+        match self.transfer(&mut txn, &transfer) {
+            // Its blocks are neighbours of somebody's who is in doubt.
+            Err(error) if is_refused(&error) => return Ok(txn.rollback()?),
+            other => other?,
+        }
         match self.chance.below(6) {
             0 => txn.rollback()?,
             1 => {
-                let ticket =
-                    self.run.commit(txn, Commit::Async, move |state: &mut State| state.committed(&transfer))?;
+                let Some(ticket) = unless_refused(txn.commit(Commit::Async))? else { return Ok(()) };
+                self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
                 if self.chance.one_in(2) {
                     self.run.acknowledge(&ticket)?;
                 }
                 self.state.committed(&transfer);
             }
             _ => {
-                let Vote::Prepared(prepared) = txn.prepare(&transfer.id())? else {
-                    return Err("it has changed something".into());
-                };
+                let vote = unless_refused(txn.prepare(&transfer.id()))?;
+                let Some(Vote::Prepared(prepared)) = vote else { return Ok(()) };
                 self.run.enter(prepared.since(), move |state: &mut State| state.prepared(&transfer));
                 self.run.was_told(prepared.since());
                 self.state.prepared(&transfer);
@@ -341,26 +407,29 @@ impl Teller<'_> {
 
 /// Reads an account in all its places: the same in each, or nowhere to be had.
 fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize) -> Outcome<Option<i64>> {
-    let had = |result: Result<i64, Error>| match result {
-        Ok(number) => Ok(Some(number)),
-        Err(error) if is_refused(&error) => Ok(None),
-        Err(error) => Err(error),
-    };
     let mut txn = store.begin();
     let page = roots.pages[account];
-    let in_page = had(number_at(&txn, page, 0))?;
+    let in_page = unless_refused(number_at(&txn, page, 0))?;
     let other = match in_page {
-        Some(_) => had(number_at(&txn, page, 8).and_then(|other| number_at(&txn, PageId::new(other as u64), 0)))?,
+        Some(_) => {
+            unless_refused(number_at(&txn, page, 8).and_then(|other| number_at(&txn, PageId::new(other as u64), 0)))?
+        }
         None => None,
     };
     let first = |bytes: &[u8]| i64::from_le_bytes(*bytes.first_chunk().expect("an account has a number"));
-    let in_object = had(objects.read(&mut txn, roots.objects[account], first))?;
+    let heaps = Heaps::of(store)?;
+    let word = unless_refused(txn.heap(|tx| heaps.word(tx, account)))?;
+    let in_word = word.map(|(_, number)| number);
+    // Of a block that is a neighbour of somebody's who is in doubt nothing is said.
+    let in_block = match word {
+        Some((block, number)) => unless_refused(txn.heap(|tx| heaps.block(tx, block)))?.or(Some(number)),
+        None => None,
+    };
+    let in_object = unless_refused(objects.read(&mut txn, roots.objects[account], first))?;
     txn.rollback()?;
-    if in_page != in_object || in_page != other {
-        return Err(format!(
-            "account {account}: {in_page:?} in its page, {other:?} in the other, {in_object:?} in its object"
-        )
-        .into());
+    let all = [in_page, other, in_word, in_block, in_object];
+    if all.iter().any(|number| *number != in_page) {
+        return Err(format!("account {account}: {all:?} in its pages, its word, its block, its object").into());
     }
     Ok(in_page)
 }
@@ -377,7 +446,9 @@ impl Scenario for Branches {
     type Roots = Roots;
 
     fn options(&self) -> Options {
-        Options { locks: Arc::new(Refusing::default()), partitions: 2, fault: self.fault, ..Options::simulated() }
+        let memory = MemoryOptions { stripes_log2: 16, ..MemoryOptions::small() };
+        let locks = Arc::new(Refusing::default());
+        Options { locks, partitions: 2, memory, fault: self.fault, ..Options::simulated() }
     }
 
     fn registry(&self) -> Registry {
@@ -387,9 +458,14 @@ impl Scenario for Branches {
 
     fn set_up(&self, store: &Store) -> Outcome<Roots> {
         let objects = self.objects(store)?;
+        let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(u64::from(ACCOUNTS) * 512) };
+        store.memory().create_heap("words", &options)?;
+        store.memory().create_heap("blocks", &HeapOptions { chunk_len: 4096, ..HeapOptions::new(1 << 20) })?;
+        let heaps = Heaps::of(store)?;
         Ok(store.transact(|txn| {
             let mut roots = Roots { pages: Vec::new(), objects: Vec::new() };
-            for _ in 0..ACCOUNTS {
+            for account in 0..ACCOUNTS {
+                txn.heap(|tx| heaps.put(tx, account, BEGIN_WITH, Some(50)))?;
                 let page = txn.allocate()?;
                 txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;
                 put_in_pages(txn, page, BEGIN_WITH)?;
@@ -402,7 +478,8 @@ impl Scenario for Branches {
 
     fn run(&self, run: &Run<Branches>, roots: &Roots) -> Outcome {
         let (objects, state) = (self.objects(run.store())?, self.read(run.store(), roots)?);
-        let mut teller = Teller { run, roots, objects, state, hands: Vec::new(), chance: run.rng(0) };
+        let heaps = Heaps::of(run.store())?;
+        let mut teller = Teller { run, roots, objects, heaps, state, hands: Vec::new(), chance: run.rng(0) };
         (0..self.steps).try_for_each(|_| teller.step())
     }
 
@@ -417,6 +494,10 @@ impl Scenario for Branches {
 
     fn check(&self, store: &Store, _: &Roots) -> Outcome {
         store.check()?;
+        let blocks = Heaps::of(store)?.blocks;
+        if store.in_doubt().is_empty() && blocks.verify()?.blocks != u64::from(ACCOUNTS) {
+            return Err("blocks of the heap are lost, or in two hands".into());
+        }
         match store.running() == store.in_doubt().len() {
             true => Ok(()),
             false => Err(format!("{} run, {} are in doubt", store.running(), store.in_doubt().len()).into()),

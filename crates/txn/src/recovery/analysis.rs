@@ -138,7 +138,7 @@ pub(crate) fn analyse(
     tell(Progress::Analysis { done: of.0, of: of.0 });
     analysis.losers = running.others.into_values().chain(running.current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
-    analysis.in_doubt = preparing.in_doubt(&mut analysis.losers)?;
+    analysis.in_doubt = preparing.in_doubt(&mut analysis.losers, heaps)?;
     Ok(analysis)
 }
 
@@ -181,7 +181,7 @@ impl Preparing {
     }
 
     /// Those without an outcome, who are no losers.
-    fn in_doubt(self, losers: &mut Vec<Loser>) -> Result<Vec<prepared::Found>> {
+    fn in_doubt(self, losers: &mut Vec<Loser>, heaps: &mut FoundHeaps) -> Result<Vec<prepared::Found>> {
         let mut found = Vec::new();
         let mut ids = HashSet::new();
         for (id, (bytes, since)) in self.0 {
@@ -192,7 +192,9 @@ impl Preparing {
             }
             let at = losers.iter().position(|loser| loser.id == id);
             let chain = losers.remove(at.expect("it has records and no end"));
-            found.push(prepared::Found { chain, branch, since });
+            let has_words = !branch.heap.is_empty();
+            let words = has_words.then(|| heaps.prepared(id, since, &branch.heap)).transpose()?;
+            found.push(prepared::Found { chain, branch, words, since });
         }
         found.sort_unstable_by_key(|found| found.since);
         Ok(found)

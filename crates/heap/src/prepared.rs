@@ -1,0 +1,433 @@
+//! What a prepared transaction has written to heaps, between its promise and its outcome (E9).
+//!
+//! It holds its stripes, and its words are in the log and nowhere else. A crash takes the stripes; [`Joined::restored`] takes them
+//! again, with all that the transaction knew of blocks: then its end is that of a transaction that never saw a crash.
+//!
+//! In the log, as `postcard` writes it: what it writes, in the form of a commit (`redo`), then [`LoggedBlock`]s and
+//! [`LoggedBatch`]es.
+
+use std::collections::HashMap;
+
+use cedrat_sync::Arc;
+use cedrat_wal::{Lsn, TxnId};
+use serde::{Deserialize, Serialize};
+
+use crate::blocks::{Batch, BlockChange, Change};
+use crate::error::{Error, Result};
+use crate::heap::Core;
+use crate::joined::Joined;
+use crate::load::FoundHeaps;
+use crate::memory::Memory;
+use crate::redo::Runs;
+use crate::stripes::Stripes;
+use crate::tx::Tx;
+
+/// A block that is allocated or freed, or a span that is carved on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct LoggedBlock {
+    heap: u32,
+    first: u64,
+    words: u64,
+    kind: LoggedKind,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum LoggedKind {
+    Allocated { carved: bool },
+    Freed,
+    Carved,
+}
+
+/// A span of blocks of one size that is carved on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct LoggedBatch {
+    heap: u32,
+    stride: u64,
+    span: u64,
+    began: u64,
+    fresh: bool,
+    next: u64,
+    end: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Logged<'a> {
+    #[serde(borrow)]
+    words: &'a [u8],
+    blocks: Vec<LoggedBlock>,
+    batches: Vec<LoggedBatch>,
+}
+
+/// The most bytes that a block, or a batch, takes in the log.
+const LOGGED_LEN_MAX: u64 = 64;
+
+/// What a prepared transaction has written to heaps, as the log has it.
+#[derive(Debug)]
+pub struct PreparedWords {
+    txn: TxnId,
+    /// Heap, word, value.
+    words: Vec<(u32, u64, u64)>,
+    blocks: Vec<LoggedBlock>,
+    batches: Vec<LoggedBatch>,
+}
+
+impl Joined {
+    /// How much room in the log takes what [`Joined::put_prepared`] puts, at most.
+    pub fn prepared_len_max(&mut self, part_len_max: usize) -> u64 {
+        let tx = self.tx();
+        let blocks = (tx.this.blocks.len() + tx.this.batches.len()) as u64;
+        tx.room_wanted(part_len_max) + (1 + blocks) * LOGGED_LEN_MAX
+    }
+
+    /// Puts what is written into the form in which it is prepared, after [`Joined::prepare`].
+    pub fn put_prepared(&mut self, bytes: &mut Vec<u8>) {
+        let words: Vec<u8> = self.parts().chain([self.last_part()]).flatten().copied().collect();
+        let tx = self.tx();
+        let block = |change: &BlockChange| LoggedBlock {
+            heap: change.heap,
+            first: change.first,
+            words: change.words,
+            kind: match change.kind {
+                // What it was filled with is among the words.
+                Change::Allocated { carved } | Change::Filled { carved } => LoggedKind::Allocated { carved },
+                Change::Freed => LoggedKind::Freed,
+                Change::Carved => LoggedKind::Carved,
+            },
+        };
+        let batch = |batch: &Batch| {
+            let Batch { heap, size, span, began, fresh, next, end } = *batch;
+            let stride = tx.this.heap(heap).stride_of(size);
+            LoggedBatch { heap, stride, span, began, fresh, next, end }
+        };
+        let blocks = tx.this.blocks.iter().map(block).collect();
+        let batches = tx.this.batches.iter().map(batch).collect();
+        let logged = Logged { words: &words, blocks, batches };
+        bytes.extend(postcard::to_allocvec(&logged).expect("numbers and bytes can be written"));
+    }
+
+    /// The prepare record is in the log. Whoever meets what is locked is told of `txn` from now on, and does not wait.
+    pub fn hold(&mut self, txn: TxnId) {
+        let tx = self.tx();
+        // It reads no more: no block waits for it, and no checkpoint.
+        tx.slot().committed();
+        tx.slot().end();
+        tx.slot().holds(txn.0);
+    }
+
+    /// The commit record of what is held, and its parts, are about to be logged.
+    pub fn commits(&mut self) {
+        let tx = self.tx();
+        tx.slot().commits_after(tx.shared.clock.now());
+    }
+
+    /// A transaction that was prepared before the store was opened: it holds what it held then. Nobody else runs yet.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if there are too many.
+    pub fn restored(memory: &Memory, prepared: PreparedWords) -> Result<Joined> {
+        let mut joined = Joined::begin(memory)?;
+        let shared = memory.shared();
+        let cores = shared.heaps.read().clone();
+        let core = |heap: u32| cores.iter().find(|core| core.number == heap);
+        let mut tx = joined.tx();
+        tx.restore_blocks(&prepared, core);
+        for &(heap, word, value) in &prepared.words {
+            if let Some(core) = core(heap) {
+                tx.write_word(core, word, value).map_err(crate::Interrupt::into_error)?;
+            }
+        }
+        let part_len_max = shared.clock.log().map_or(usize::MAX, cedrat_wal::Log::body_len_max);
+        tx.prepare(part_len_max).map_err(crate::Interrupt::into_error)?;
+        joined.hold(prepared.txn);
+        Ok(joined)
+    }
+}
+
+impl Tx<'_> {
+    fn restore_blocks<'c>(&mut self, prepared: &PreparedWords, core: impl Fn(u32) -> Option<&'c Arc<Core>>) {
+        let arena = self.arena();
+        for logged in &prepared.batches {
+            let Some(core) = core(logged.heap) else { continue };
+            self.this.will_write(core);
+            let LoggedBatch { heap, stride, span, began, fresh, next, end } = *logged;
+            if let Some(size) = core.carves_again(stride, span, fresh, arena) {
+                self.this.batches.push(Batch { heap, size, span, began, fresh, next, end });
+            }
+        }
+        for logged in &prepared.blocks {
+            let Some(core) = core(logged.heap) else { continue };
+            self.this.will_write(core);
+            let LoggedBlock { heap, first, words, kind } = *logged;
+            let kind = match kind {
+                LoggedKind::Allocated { carved } => Change::Allocated { carved },
+                LoggedKind::Freed => Change::Freed,
+                LoggedKind::Carved => Change::Carved,
+            };
+            let change = BlockChange { heap, first, words, kind };
+            core.changes_again(&change, arena);
+            self.this.blocks.push(change);
+        }
+    }
+}
+
+/// Prepared transactions that were found, and whose stripes are whose.
+#[derive(Debug, Default)]
+pub(crate) struct FoundPrepared {
+    count: u32,
+    owners: HashMap<u32, TxnId>,
+}
+
+impl FoundHeaps {
+    /// What a prepared transaction without an outcome has written to heaps: the bytes of [`Joined::put_prepared`], from the
+    /// records up to `lsn`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it makes no sense of the heaps that there are. [`Error::Options`] if with these options two of
+    /// them would share a lock, or be more than there can be sessions.
+    pub fn prepared(&mut self, txn: TxnId, lsn: Lsn, bytes: &[u8]) -> Result<PreparedWords> {
+        let bad = |what: &str| Error::damaged("the log", 0, format!("the prepare record with LSN {lsn}: {what}"));
+        let Ok((Logged { words, blocks, batches }, [])) = postcard::take_from_bytes::<Logged<'_>>(bytes) else {
+            return Err(bad("what it says of heaps is cut short"));
+        };
+        let mut prepared = PreparedWords { txn, words: Vec::new(), blocks: Vec::new(), batches: Vec::new() };
+        for run in Runs::of(words) {
+            let run = run.map_err(|senseless| bad(senseless.0))?;
+            let (values, _) = run.values.as_chunks();
+            let Some(core) = self.core_with(run.heap, run.first, values.len() as u64).map_err(bad)? else { continue };
+            for (word, value) in (run.first..).zip(values) {
+                self.locks(core.salt, word, 1, txn)?;
+                prepared.words.push((run.heap, word, u64::from_le_bytes(*value)));
+            }
+        }
+        for block in blocks {
+            let Some(core) = self.core_with(block.heap, block.first, 1).map_err(bad)? else { continue };
+            if !core.has_blocks() {
+                return Err(bad("it has allocated or freed blocks in a heap without"));
+            }
+            if matches!(block.kind, LoggedKind::Freed) {
+                self.core_with(block.heap, block.first, block.words).map_err(bad)?;
+                self.locks(core.salt, block.first, block.words, txn)?;
+            }
+            prepared.blocks.push(block);
+        }
+        for batch in batches {
+            let Some(core) = self.core_with(batch.heap, 0, 1).map_err(bad)? else { continue };
+            if !core.may_carve(batch.stride, batch.span) {
+                return Err(bad("it has carved what is no span of blocks"));
+            }
+            prepared.batches.push(batch);
+        }
+        let limit = self.options.sessions_max;
+        self.found_prepared.count += 1;
+        if self.found_prepared.count > limit {
+            let what = format!("{limit} given, but more transactions are in doubt; choose more");
+            return Err(Error::Options { option: "sessions_max", what });
+        }
+        Ok(prepared)
+    }
+
+    /// A heap that has these words; `None` if it was dropped since.
+    fn core_with(&self, heap: u32, first: u64, words: u64) -> Result<Option<Arc<Core>>, &'static str> {
+        match self.core(heap) {
+            Some(core) if first.checked_add(words).is_some_and(|end| end <= core.words()) => Ok(Some(Arc::clone(core))),
+            Some(_) => Err("it writes beyond the end of a heap"),
+            None if self.had(heap) => Ok(None),
+            None => Err("no heap ever had such a number"),
+        }
+    }
+
+    /// The stripes of words are a transaction's.
+    fn locks(&mut self, salt: u64, first: u64, words: u64, txn: TxnId) -> Result<()> {
+        let (count_log2, words_log2) = (self.options.stripes_log2, self.options.stripe_words_log2);
+        for stripe in Stripes::of_range(count_log2, words_log2, salt, first, words) {
+            if *self.found_prepared.owners.entry(stripe).or_insert(txn) != txn {
+                let what = "two transactions in doubt would share a lock; choose as many as when they prepared";
+                return Err(Error::Options { option: "stripes_log2", what: what.into() });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::atomic::AtomicU64;
+    use cedrat_wal::{ByteLen, Kind, Log, LogOptions, PartitionId, RecordHead};
+
+    use super::*;
+    use crate::blocks::{all_known, forget_known};
+    use crate::{Commit, Heap, HeapOptions, Interrupt, MemoryOptions};
+
+    const TXN: TxnId = TxnId(77);
+
+    fn options() -> MemoryOptions {
+        MemoryOptions { stripes_log2: 17, ..MemoryOptions::small() }
+    }
+
+    fn found(media: &Arc<dyn Media>, log: &Log, options: &MemoryOptions) -> FoundHeaps {
+        FoundHeaps::load(media, log.control().store, options, 0).expect("it makes sense")
+    }
+
+    fn open(found: FoundHeaps, log: &Log) -> (Memory, Heap) {
+        let memory = found.open(log.clone(), Arc::new(AtomicU64::new(1000))).expect("it opens");
+        let heap = memory.heap("blocks").expect("it was made");
+        (memory, heap)
+    }
+
+    /// A heap whose account of blocks was much used, and some of its blocks.
+    fn used() -> (Arc<dyn Media>, Log, Memory, Heap, Vec<u64>) {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let memory = found(&media, &log, &options()).open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
+        let options = HeapOptions { chunk_len: 4096, blocks: true, ..HeapOptions::raw(2 << 20) };
+        let heap = memory.create_heap("blocks", &options).expect("a heap");
+        let mut blocks = Vec::new();
+        for round in 0..60_u64 {
+            let len = if round % 9 == 0 { 20_000 } else { 16 + round * 5 };
+            blocks.push(heap.atomically(|tx| tx.allocate(&heap, len)).expect("room"));
+            if round % 3 == 0 {
+                let gone = blocks.swap_remove(blocks.len() / 2);
+                heap.atomically(|tx| tx.free(&heap, gone)).expect("it is there");
+            }
+        }
+        memory.checkpoint().expect("the disk is whole");
+        (media, log, memory, heap, blocks)
+    }
+
+    /// Blocks of all kinds come and go; each new one begins with `mark`.
+    fn change(tx: &mut Tx<'_>, heap: &Heap, gone: &[u64], mark: u64) -> Result<Vec<u64>, Interrupt> {
+        gone.iter().try_for_each(|&block| tx.free(heap, block))?;
+        let mut new = Vec::new();
+        for len in [40, 40, 40, 300, 1000, 1000, 20_000] {
+            let block = tx.allocate(heap, len)?;
+            tx.write(heap, block, mark)?;
+            new.push(block);
+        }
+        let filled = tx.allocate_filled(heap, 100)?;
+        tx.fill(heap, filled, &mark.to_le_bytes())?;
+        new.push(filled);
+        Ok(new)
+    }
+
+    /// E9.6, E17.3: in the next opening a prepared transaction has the blocks that it had; others go on without them; what is
+    /// known of blocks at its end is what the words say.
+    #[test]
+    fn blocks_are_as_if_there_had_been_no_opening() {
+        for commits in [false, true] {
+            let (media, log, memory, heap, blocks) = used();
+            let gone = [blocks[1], blocks[5], blocks[9], blocks[20]];
+            let mut joined = Joined::begin(&memory).expect("a seat");
+            let new = joined.run(|tx| change(tx, &heap, &gone, 4711)).expect("nobody else is there");
+            let part_len_max = log.body_len_max();
+            let len_max = joined.prepared_len_max(part_len_max);
+            joined.prepare(part_len_max).expect("nobody else is there");
+            let mut bytes = Vec::new();
+            joined.put_prepared(&mut bytes);
+            assert!(bytes.len() as u64 <= len_max);
+            drop((joined, heap, memory));
+
+            let mut found = found(&media, &log, &options());
+            let words = found.prepared(TXN, Lsn::new(1), &bytes).expect("it makes sense");
+            let (memory, heap) = open(found, &log);
+            let mut joined = Joined::restored(&memory, words).expect("a seat");
+            assert!(matches!(heap.atomically(|tx| tx.read(&heap, new[0])), Err(Error::InDoubt { txn: TXN })), "E9.9");
+            assert!(heap.atomically(|tx| tx.free(&heap, gone[0])).is_err());
+            // Others go on, where they do not meet it.
+            let (mut others, mut refused) = (Vec::new(), 0);
+            for round in 0..40 {
+                match heap.atomically(|tx| change(tx, &heap, &[], round)) {
+                    Ok(blocks) => others.extend(blocks.into_iter().map(|block| (block, round))),
+                    Err(Error::InDoubt { txn: TXN }) => refused += 1,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            assert!(others.iter().all(|(block, _)| !new.contains(block) && !gone.contains(block)), "E9.6");
+            assert!(!others.is_empty() && refused < 40, "{refused} were refused");
+            if commits {
+                joined.commits();
+                let mut room = log.reserve(ByteLen(joined.log_wanted(part_len_max)), ByteLen(0)).expect("room");
+                let head = RecordHead::new(Kind::COMMIT, TXN, None);
+                let lsn = log.append(PartitionId(0), head, &[joined.last_part()], &mut room).lsn;
+                joined.publish(lsn);
+            } else {
+                drop(joined);
+            }
+            for (block, round) in &others {
+                assert_eq!(heap.atomically(|tx| tx.read(&heap, *block)).expect("it is there"), *round);
+            }
+            for block in &new {
+                let is = heap.atomically(|tx| Ok(tx.block_len(&heap, *block).is_ok())).expect("nobody else is there");
+                assert_eq!(is, commits);
+                if is {
+                    assert_eq!(heap.atomically(|tx| tx.read(&heap, *block)).expect("it is there"), 4711);
+                }
+            }
+            let expected = blocks.len() + others.len() + if commits { new.len() - gone.len() } else { 0 };
+            assert_eq!(heap.verify().expect("it is whole").blocks, expected as u64);
+            let known = all_known(&heap);
+            forget_known(&heap);
+            assert_eq!(all_known(&heap), known, "E17.3");
+        }
+    }
+
+    /// Options with which two transactions in doubt would not go together are refused before anything is written (R2).
+    #[test]
+    fn options_that_do_not_fit_are_refused_by_name() {
+        let (media, log, memory, heap, blocks) = used();
+        let bytes: Vec<Vec<u8>> = [3, 30]
+            .map(|at| {
+                let mut joined = Joined::begin(&memory).expect("a seat");
+                joined.run(|tx| tx.write(&heap, blocks[at], 1)).expect("nobody else is there");
+                joined.prepare(log.body_len_max()).expect("nobody else is there");
+                let mut bytes = Vec::new();
+                joined.put_prepared(&mut bytes);
+                bytes
+            })
+            .into();
+        drop((heap, memory));
+        let both = |options: &MemoryOptions| {
+            let mut found = found(&media, &log, options);
+            found.prepared(TxnId(1), Lsn::new(1), &bytes[0])?;
+            found.prepared(TxnId(2), Lsn::new(2), &bytes[1]).map(drop)
+        };
+        both(&options()).expect("they went together before");
+        let one = MemoryOptions { sessions_max: 1, ..options() };
+        assert!(matches!(both(&one), Err(Error::Options { option: "sessions_max", .. })));
+        let coarse = MemoryOptions { stripes_log2: 4, stripe_words_log2: 16, ..options() };
+        assert!(matches!(both(&coarse), Err(Error::Options { option: "stripes_log2", .. })));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_damage() {
+        let (media, log, memory, heap, blocks) = used();
+        let mut joined = Joined::begin(&memory).expect("a seat");
+        joined.run(|tx| change(tx, &heap, &blocks[..3], 1)).expect("nobody else is there");
+        joined.prepare(log.body_len_max()).expect("nobody else is there");
+        let mut bytes = Vec::new();
+        joined.put_prepared(&mut bytes);
+        drop((joined, heap, memory));
+        let read = |bytes: &[u8]| found(&media, &log, &options()).prepared(TXN, Lsn::new(1), bytes).map(drop);
+        read(&bytes).expect("it makes sense");
+        for len in 0..bytes.len() {
+            assert!(matches!(read(&bytes[..len]), Err(Error::Damaged { .. })), "{len}");
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[at] ^= 1 << bit;
+                let _ = read(&other); // anything but a panic
+            }
+        }
+        // In a heap that was dropped since, it has done nothing.
+        let (memory, heap) = open(found(&media, &log, &options()), &log);
+        drop(heap);
+        memory.drop_heap("blocks").expect("it is there");
+        drop(memory);
+        let mut found = found(&media, &log, &options());
+        let words = found.prepared(TXN, Lsn::new(1), &bytes).expect("it makes sense");
+        let memory = found.open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
+        drop(Joined::restored(&memory, words).expect("a seat"));
+        memory.run(Commit::Async, |_| Ok(())).expect("it goes on");
+    }
+}
