@@ -108,6 +108,14 @@ public final class Agent {
                     Map.of(),
                     Set.of(),
                     Map.of());
+            // Objects are filled by means of the JDK's own.
+            instrumentation.redefineModule(
+                    Object.class.getModule(),
+                    Set.of(),
+                    Map.of("jdk.internal.misc", Set.of(Agent.class.getModule())),
+                    Map.of(),
+                    Set.of(),
+                    Map.of());
             instrumentation.addTransformer(started, true);
             started.retransform(instrumentation);
             if (recorder.guardsReads()) {

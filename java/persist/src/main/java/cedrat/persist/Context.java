@@ -10,4 +10,6 @@ final class Context {
     int suspended;
     /// It is in the recorder's own code, which uses classes that are woven.
     boolean isRecording;
+    /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.
+    boolean isFilling;
 }

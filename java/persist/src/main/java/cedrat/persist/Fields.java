@@ -54,6 +54,11 @@ final class Fields {
         this.opener = opener;
     }
 
+    /// Makes a package's private members accessible.
+    void open(Class<?> declaring) {
+        opener.open(declaring);
+    }
+
     /// A new number.
     ///
     /// @param owner the binary name of the class that the instruction names

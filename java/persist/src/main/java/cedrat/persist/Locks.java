@@ -19,10 +19,12 @@ import java.util.concurrent.locks.ReentrantLock;
 /// **Threads:** any. One mutex guards all; it is not held while waiting.
 final class Locks {
     private static final int BUCKETS = 1 << 12;
+    private static final Owner[] NOBODY = {};
 
     private final ReentrantLock mutex = new ReentrantLock();
-    private final ObjectLock[] buckets = new ObjectLock[BUCKETS];
-    /// How many locks are in each bucket, for those who only ask whether there is any.
+    private ObjectLock[] buckets = new ObjectLock[BUCKETS];
+    private int count;
+    /// How many locks there are by the end of their hash, for those who only ask whether there is any.
     private final AtomicIntegerArray present = new AtomicIntegerArray(BUCKETS);
 
     /// A transaction, as far as locks are concerned.
@@ -42,6 +44,11 @@ final class Locks {
             this.birth = birth;
         }
 
+        /// Whether it has read or written under a lock. On its own thread.
+        boolean holdsAny() {
+            return heldCount != 0;
+        }
+
         private void add(ObjectLock lock) {
             if (heldCount == held.length) {
                 held = java.util.Arrays.copyOf(held, 2 * heldCount);
@@ -52,21 +59,21 @@ final class Locks {
 
     private static final class ObjectLock {
         final Object object;
-        final int bucket;
+        final int hash;
         /// The next lock of the bucket.
         ObjectLock next;
         /// Who may write, or null.
         Owner writer;
         /// Who may read; a writer is not among them unless it was before.
-        Owner[] readers = new Owner[2];
+        Owner[] readers = NOBODY;
 
         int readerCount;
         /// Who is granted it next.
         Waiter first;
 
-        ObjectLock(Object object, int bucket) {
+        ObjectLock(Object object, int hash) {
             this.object = object;
-            this.bucket = bucket;
+            this.hash = hash;
         }
 
         boolean isReader(Owner owner) {
@@ -102,7 +109,7 @@ final class Locks {
                 writer = owner;
             } else if (writer != owner && !isReader(owner)) {
                 if (readerCount == readers.length) {
-                    readers = java.util.Arrays.copyOf(readers, 2 * readerCount);
+                    readers = java.util.Arrays.copyOf(readers, Math.max(2, 2 * readerCount));
                 }
                 readers[readerCount++] = owner;
             }
@@ -205,7 +212,7 @@ final class Locks {
 
     /// Whether any transaction has locked the object.
     boolean isLocked(Object object) {
-        if (present.get(bucket(object)) == 0) {
+        if (present.get(hash(object) & BUCKETS - 1) == 0) {
             return false;
         }
         mutex.lock();
@@ -338,13 +345,17 @@ final class Locks {
 
     // ---- the table
 
-    private static int bucket(Object object) {
+    private static int hash(Object object) {
         int hash = System.identityHashCode(object);
-        return (hash ^ hash >>> 12) & (BUCKETS - 1);
+        return hash ^ hash >>> 12;
+    }
+
+    private int bucket(int hash) {
+        return hash & buckets.length - 1;
     }
 
     private ObjectLock find(Object object) {
-        ObjectLock lock = buckets[bucket(object)];
+        ObjectLock lock = buckets[bucket(hash(object))];
         while (lock != null && lock.object != object) {
             lock = lock.next;
         }
@@ -354,24 +365,51 @@ final class Locks {
     private ObjectLock findOrAdd(Object object) {
         ObjectLock lock = find(object);
         if (lock == null) {
-            lock = new ObjectLock(object, bucket(object));
-            lock.next = buckets[lock.bucket];
-            buckets[lock.bucket] = lock;
-            present.incrementAndGet(lock.bucket);
+            lock = new ObjectLock(object, hash(object));
+            if (++count > 2 * buckets.length) {
+                grow();
+            }
+            push(lock);
+            present.incrementAndGet(lock.hash & BUCKETS - 1);
         }
         return lock;
     }
 
+    private void push(ObjectLock lock) {
+        int bucket = bucket(lock.hash);
+        lock.next = buckets[bucket];
+        buckets[bucket] = lock;
+    }
+
+    /// A commit locks all that it makes persistent, however much that is.
+    private void grow() {
+        ObjectLock[] old = buckets;
+        buckets = new ObjectLock[4 * old.length];
+        for (ObjectLock first : old) {
+            ObjectLock next = first;
+            while (next != null) {
+                ObjectLock lock = next;
+                next = lock.next;
+                push(lock);
+            }
+        }
+    }
+
     private void remove(ObjectLock lock) {
-        ObjectLock before = buckets[lock.bucket];
+        int bucket = bucket(lock.hash);
+        ObjectLock before = buckets[bucket];
         if (before == lock) {
-            buckets[lock.bucket] = lock.next;
+            buckets[bucket] = lock.next;
         } else {
             while (before.next != lock) {
                 before = before.next;
             }
             before.next = lock.next;
         }
-        present.decrementAndGet(lock.bucket);
+        present.decrementAndGet(lock.hash & BUCKETS - 1);
+        count--;
+        if (count == 0 && buckets.length > BUCKETS) {
+            buckets = new ObjectLock[BUCKETS];
+        }
     }
 }

@@ -18,6 +18,9 @@ interface Persistent {
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
 
+    /// The fields of an object will be read where no barrier is, now or at any time: what is loaded of it stays.
+    void keepLoaded(Persistable base);
+
     /// A thread that is in no transaction is about to store to an object, array or collection. Of arrays and
     /// collections every one that any thread stores to is asked for: who is not persistent has to be found out
     /// without waiting for anybody.
@@ -25,4 +28,20 @@ interface Persistent {
     /// @param base not an object of a woven class that is of no store, or of another one
     /// @throws IllegalStateException if it is persistent in this store: the program is to begin a transaction
     void refuseStore(Object base);
+
+    /// Whose lock protects an array or an object of the JDK: the collection that it is a part of, or itself.
+    Object owner(Object base);
+
+    /// What a top-level transaction has changed in this store, or null: nothing.
+    Commit changes(Transaction transaction);
+
+    /// Stores it. When this returns, the changes have their place in the log.
+    ///
+    /// @throws RuntimeException if they are not stored: memory is to be restored
+    void commit(Commit changes);
+
+    /// Waits until everything that was stored by now is durable, if commits are to wait for that.
+    ///
+    /// @throws PersistenceException if that fails: the store has stopped
+    void awaitDurable();
 }

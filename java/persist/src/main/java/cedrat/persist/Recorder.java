@@ -165,15 +165,31 @@ final class Recorder implements Handler {
         }
         Context context = contexts.get();
         // What stores and rollbacks read by handles, they read as it is.
-        if (context.isRecording) {
+        if (context.isRecording && !context.isFilling) {
             return;
         }
+        boolean wasRecording = context.isRecording;
+        boolean wasFilling = context.isFilling;
         context.isRecording = true;
+        context.isFilling = false;
         try {
+            storeOf(base).keepLoaded((Persistable) base);
             loadAll(base);
         } finally {
-            context.isRecording = false;
+            context.isRecording = wasRecording;
+            context.isFilling = wasFilling;
         }
+    }
+
+    /// A store calls methods of the program, from now on or no more: what they read is loaded, what they store is
+    /// not remembered.
+    ///
+    /// @return whether it did before
+    boolean filling(boolean isFilling) {
+        Context context = contexts.get();
+        boolean wasFilling = context.isFilling;
+        context.isFilling = isFilling;
+        return wasFilling;
     }
 
     @Override
@@ -217,6 +233,17 @@ final class Recorder implements Handler {
             }
         } finally {
             context.isRecording = false;
+        }
+    }
+
+    /// What a root leads to is about to be changed by the transaction of this thread.
+    void beforeRoot(Root root) {
+        Transaction transaction = contexts.get().innermost;
+        check(transaction);
+        UndoLog log = transaction.top.log;
+        if (!log.has(transaction.logMark, root, Root.SLOT, 0)) {
+            lock(transaction, root, true);
+            log.add(root, Root.SLOT, 0, root.word(), root.object());
         }
     }
 
@@ -281,14 +308,54 @@ final class Recorder implements Handler {
         boolean wasRecording = context.isRecording;
         context.isRecording = true;
         try {
+            List<Persistent> awaited = List.of();
             if (action == Transaction.Action.ROLLBACK) {
                 restore(transaction);
             } else if (transaction.outer != null) {
                 transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
+            } else if (!stores.isEmpty()) {
+                awaited = store(transaction);
             }
             leave(transaction, action);
+            // Others go on meanwhile; what they commit is behind this in the log.
+            awaited.forEach(Persistent::awaitDurable);
         } finally {
             context.isRecording = wasRecording;
+        }
+    }
+
+    /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
+    ///
+    /// @return the stores to wait for: that, or those whose objects may have been read
+    private List<Persistent> store(Transaction transaction) {
+        try {
+            Persistent changed = null;
+            Commit changes = null;
+            for (Persistent store : stores) {
+                Commit found = store.changes(transaction);
+                if (found != null && changed != null) {
+                    found.abandon();
+                    changes.abandon();
+                    throw new PersistenceException("the transaction changes objects of two stores: change those of "
+                            + "one in a transaction, and those of the other in another");
+                }
+                if (found != null) {
+                    changed = store;
+                    changes = found;
+                }
+            }
+            if (changed != null) {
+                changed.commit(changes);
+                return List.of(changed);
+            }
+            return transaction.top.owner.holdsAny() ? stores : List.of();
+        } catch (DeadlockException e) {
+            doom(transaction);
+            throw e;
+        } catch (RuntimeException | Error e) {
+            restore(transaction);
+            leave(transaction, Transaction.Action.ROLLBACK);
+            throw e;
         }
     }
 
@@ -366,18 +433,36 @@ final class Recorder implements Handler {
         }
     }
 
+    boolean isWriter(Transaction transaction, Object object) {
+        return locks.isWriter(transaction.top.owner, object);
+    }
+
+    boolean isLocked(Object object) {
+        return locks.isLocked(object);
+    }
+
     private void lock(Transaction transaction, Object object, boolean toWrite) {
         if (transaction.top.isDoomed) {
             throw new DeadlockException();
         }
-        if (locks.acquire(transaction.top.owner, object, toWrite)) {
-            return;
+        if (!locks.acquire(transaction.top.owner, object, toWrite)) {
+            doom(transaction);
+            throw new DeadlockException();
         }
+    }
+
+    private void doom(Transaction transaction) {
         transaction.top.log.restore(0);
         transaction.top.made.truncate(0);
         transaction.top.isDoomed = true;
         locks.releaseAll(transaction.top.owner);
-        throw new DeadlockException();
+    }
+
+    /// Locks what a commit makes persistent.
+    ///
+    /// @return false if the transaction is the victim of a deadlock, and has to give up
+    boolean acquire(Transaction transaction, Object object) {
+        return locks.acquire(transaction.top.owner, object, true);
     }
 
     // ---- stores
@@ -411,11 +496,34 @@ final class Recorder implements Handler {
     private void keep(Transaction transaction, Object base, Slot slot, int index, long bits, Object value) {
         TopLevel top = transaction.top;
         if (!top.log.has(transaction.logMark, base, slot, index)) {
-            lock(transaction, base, true);
-            // What a rollback puts back is loaded, so that nobody has to remember that it was pending.
-            boolean mayBePending = value == null && slot instanceof Slot.Field field && field.isReference();
-            top.log.add(base, slot, index, bits, mayBePending ? readNull(base, (Slot.Field) slot) : value);
+            lock(transaction, owner(base), true);
+            // A field that was read before its object was locked may have become pending since. What a rollback
+            // puts back is loaded, so that nobody has to remember that it was pending.
+            boolean isReference = slot instanceof Slot.Field field && field.isReference();
+            top.log.add(base, slot, index, bits, isReference ? settled(base, (Slot.Field) slot, value) : value);
         }
+    }
+
+    private static Object settled(Object base, Slot.Field slot, Object value) {
+        if (storeOf(base) == null) {
+            return value;
+        }
+        Object now = slot.read(base);
+        return now != null ? now : readNull(base, slot);
+    }
+
+    /// Whose lock protects an object: of a part of a persistent collection, that.
+    private Object owner(Object base) {
+        if (base instanceof Persistable || base instanceof Class) {
+            return base;
+        }
+        for (Persistent store : stores) {
+            Object owner = store.owner(base);
+            if (owner != base) {
+                return owner;
+            }
+        }
+        return base;
     }
 
     private void keepField(Object base, int field, long bits, Object value) {
@@ -449,7 +557,7 @@ final class Recorder implements Handler {
         try {
             Slot.Fields slot = fields.slot(base.getClass());
             if (!transaction.top.log.has(transaction.logMark, base, slot, 0)) {
-                lock(transaction, base, true);
+                lock(transaction, owner(base), true);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
             }
@@ -546,7 +654,7 @@ final class Recorder implements Handler {
     private void keepElements(Transaction transaction, Object array, int from, int length) {
         UndoLog log = transaction.top.log;
         if (!log.hasElements(transaction.logMark, array, from, length)) {
-            lock(transaction, array, true);
+            lock(transaction, owner(array), true);
             Object old = Array.newInstance(array.getClass().getComponentType(), length);
             System.arraycopy(array, from, old, 0, length);
             log.add(array, Slot.ELEMENTS, from, length, old);
@@ -632,8 +740,12 @@ final class Recorder implements Handler {
     private void beforeUnseen(Context context, Object object, Treatment treatment) {
         if (treatment == Treatment.SAVED) {
             keepWhole(context, object);
-        } else if (treatment == Treatment.REFUSED && context.innermost != null) {
-            refuse(context, object);
+        } else if (treatment == Treatment.REFUSED) {
+            if (context.innermost != null) {
+                refuse(context, object);
+            } else if (!stores.isEmpty()) {
+                refuseIfPersistent(context, object);
+            }
         }
     }
 
@@ -711,7 +823,7 @@ final class Recorder implements Handler {
         TopLevel top = transaction.top;
         if (object instanceof StringBuilder || object instanceof StringBuffer) {
             if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
-                lock(transaction, object, true);
+                lock(transaction, owner(object), true);
                 top.log.add(object, Slot.TEXT, 0, 0, object.toString());
             }
             return;
@@ -726,7 +838,7 @@ final class Recorder implements Handler {
         if (top.log.has(transaction.logMark, object, slot, 0)) {
             return;
         }
-        lock(transaction, object, true);
+        lock(transaction, owner(object), true);
         loadAll(object);
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {

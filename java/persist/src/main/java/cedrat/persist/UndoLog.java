@@ -35,6 +35,31 @@ final class UndoLog {
         return size;
     }
 
+    /// What an entry's place belongs to: an object, an array or a class.
+    Object base(int entry) {
+        return bases[entry];
+    }
+
+    /// The kind of an entry's place.
+    Slot slot(int entry) {
+        return slots[entry];
+    }
+
+    /// The first element of an entry's place in its array.
+    int index(int entry) {
+        return indexes[entry];
+    }
+
+    /// An entry's old value, of a primitive type; or how many elements the place has.
+    long bits(int entry) {
+        return bits[entry];
+    }
+
+    /// An entry's old value or values.
+    Object value(int entry) {
+        return values[entry];
+    }
+
     /// Whether a place was kept since the log had `mark` entries.
     boolean has(int mark, Object base, Slot slot, int index) {
         return find(mark, base, slot, index) >= 0;

@@ -17,6 +17,10 @@ public final class TestStore implements Persistent, AutoCloseable {
     private final class Known extends StoredIdentity {
         final Map<Slot.Field, Object> pending = new HashMap<>();
 
+        Known(Object object) {
+            super(object, null);
+        }
+
         @Override
         Persistent store() {
             return TestStore.this;
@@ -41,7 +45,7 @@ public final class TestStore implements Persistent, AutoCloseable {
 
     /// Makes an object persistent.
     public <T> T add(T object) {
-        ((Persistable) object).cedrat$identity(new Known());
+        ((Persistable) object).cedrat$identity(new Known(object));
         return object;
     }
 
@@ -118,4 +122,25 @@ public final class TestStore implements Persistent, AutoCloseable {
                     "an object of " + base.getClass() + " is persistent: store to it within a transaction");
         }
     }
+
+    @Override
+    public void keepLoaded(Persistable base) {}
+
+    @Override
+    public Object owner(Object base) {
+        return base;
+    }
+
+    @Override
+    public Commit changes(Transaction transaction) {
+        return null;
+    }
+
+    @Override
+    public void commit(Commit changes) {
+        throw new AssertionError("nothing is changed");
+    }
+
+    @Override
+    public void awaitDurable() {}
 }

@@ -1,9 +1,17 @@
 package cedrat.persist.boot;
 
+import java.lang.ref.ReferenceQueue;
+import java.lang.ref.WeakReference;
+
 /// The persistent side of an object: what its store knows of it. An object that has none is not persistent.
 ///
+/// It refers to its object weakly, so that a store can find the object as long as the program, or another
+/// object, has it, and keeps nobody alive by that.
+///
 /// **Threads:** as the store says.
-public abstract class Identity {
+public abstract class Identity extends WeakReference<Object> {
     /// For stores.
-    protected Identity() {}
+    protected Identity(Object object, ReferenceQueue<Object> queue) {
+        super(object, queue);
+    }
 }

@@ -1,0 +1,85 @@
+package cedrat.persist;
+
+import java.util.Arrays;
+
+/// What a transaction has changed of a persistent object: some of its places, or the whole of it.
+///
+/// Places are ranges; of an object of a woven class those of its bytes, of an array those of its elements, and
+/// of a list too. What was stored to the parts of a collection is in the log of old values.
+///
+/// **Threads:** one at a time.
+final class Change {
+    private static final int RANGE_BITS = 32;
+
+    final ObjectIdentity identity;
+    final Object object;
+    private boolean isWhole;
+    private long[] ranges = new long[2];
+    private int count;
+    private int[] entries = {};
+    private int entryCount;
+
+    Change(ObjectIdentity identity, Object object) {
+        this.identity = identity;
+        this.object = object;
+    }
+
+    void addWhole() {
+        isWhole = true;
+    }
+
+    boolean isWhole() {
+        return isWhole;
+    }
+
+    void add(int from, int to) {
+        if (from >= to) {
+            return;
+        }
+        if (count == ranges.length) {
+            ranges = Arrays.copyOf(ranges, 2 * count);
+        }
+        ranges[count++] = (long) from << RANGE_BITS | to;
+    }
+
+    /// An entry of the log of old values belongs to a collection.
+    void addEntry(int entry) {
+        if (entryCount == entries.length) {
+            entries = Arrays.copyOf(entries, Math.max(4, 2 * entryCount));
+        }
+        entries[entryCount++] = entry;
+    }
+
+    /// Those entries, oldest first.
+    int[] entries() {
+        return Arrays.copyOf(entries, entryCount);
+    }
+
+    /// How many places the ranges have, those that they share counted twice.
+    long size() {
+        long size = 0;
+        for (int i = 0; i < count; i++) {
+            size += (int) ranges[i] - (int) (ranges[i] >>> RANGE_BITS);
+        }
+        return size;
+    }
+
+    /// Takes ranges.
+    interface Ranges {
+        void add(int from, int to);
+    }
+
+    /// Shows the ranges in their order; those with less than `gap` between them as one.
+    void forEach(int gap, Ranges visitor) {
+        Arrays.sort(ranges, 0, count);
+        int at = 0;
+        while (at < count) {
+            int from = (int) (ranges[at] >>> RANGE_BITS);
+            int to = (int) ranges[at++];
+            while (at < count && (int) (ranges[at] >>> RANGE_BITS) <= (long) to + gap) {
+                to = Math.max(to, (int) ranges[at++]);
+            }
+            visitor.add(from, to);
+        }
+    }
+}

@@ -1,0 +1,524 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Identity;
+import cedrat.persist.boot.Persistable;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/// The end of a transaction that has changed persistent objects, or names that lead to objects (Transactions
+/// for Java, §3.3.2).
+///
+/// It looks at what the transaction has stored to, and at what is reachable from there and was not persistent
+/// before: found by a list, not by recursion, so that there may be any number of it.
+///
+/// - J3   What becomes persistent is locked first, as by a store, so that nobody's uncommitted values are taken.
+///        Texts and numbers, which do not change, are not.
+/// - J9   Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied.
+///
+/// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
+/// locked on.
+final class Commit extends ObjectWriter {
+    /// What one more entry costs, so that a smaller gap is better written than left out.
+    private static final int GAP = 24;
+
+    private static final int CAPACITY = 16;
+
+    private final Engine engine;
+    private final Transaction transaction;
+    private final List<Change> changes = new ArrayList<>();
+    private final List<Root> roots = new ArrayList<>();
+
+    /// What becomes persistent, and whose reference to it was seen first: a new object, `~` a change, or
+    /// `ROOTS +` a root.
+    private Object[] fresh = new Object[CAPACITY];
+    private ObjectIdentity[] identities = new ObjectIdentity[CAPACITY];
+    private int[] parents = new int[CAPACITY];
+    private int[] steps = new int[CAPACITY];
+    private int count;
+    /// Of those without a field for their identity, by their hash: the number and one.
+    private int[] attached = new int[CAPACITY];
+
+    private int attachedCount;
+
+    /// The first of the roots, as a parent.
+    private static final int ROOTS = Integer.MIN_VALUE;
+    /// Whose references are written.
+    private int parent;
+
+    /// Finds what was changed.
+    Commit(Engine engine, Transaction transaction) {
+        this.engine = engine;
+        this.transaction = transaction;
+        UndoLog log = transaction.top.log;
+        Object last = null;
+        Change change = null;
+        for (int entry = 0; entry < log.size(); entry++) {
+            Object base = log.base(entry);
+            if (base != last) {
+                change = change(base);
+                last = base;
+            }
+            if (change != null) {
+                add(change, log, entry);
+            }
+        }
+    }
+
+    boolean isEmpty() {
+        return changes.isEmpty() && roots.isEmpty();
+    }
+
+    // ---- what was changed
+
+    private Change change(Object base) {
+        if (base instanceof Persistable object) {
+            boolean isOurs = object.cedrat$identity() instanceof ObjectIdentity identity
+                    && identity.engine == engine
+                    && identity.id != 0;
+            return isOurs ? change((ObjectIdentity) object.cedrat$identity(), base) : null;
+        }
+        if (base instanceof Root changed) {
+            if (changed.engine == engine && !roots.contains(changed)) {
+                roots.add(changed);
+            }
+            return null;
+        }
+        Attached known = base instanceof Class ? null : engine.table.find(base);
+        Object whole = known == null ? null : known.owner().get();
+        return whole == null ? null : change(known.owner(), whole);
+    }
+
+    private Change change(ObjectIdentity identity, Object object) {
+        if (identity.commit == this) {
+            return changes.get(identity.mark);
+        }
+        identity.commit = this;
+        identity.mark = changes.size();
+        Change change = new Change(identity, object);
+        changes.add(change);
+        return change;
+    }
+
+    private static void add(Change change, UndoLog log, int entry) {
+        Slot slot = log.slot(entry);
+        int index = log.index(entry);
+        switch (change.identity.shape) {
+            case Layout layout -> addField(change, layout, slot);
+            case ArrayShape array -> {
+                if (slot == Slot.ELEMENT) {
+                    change.add(index, index + 1);
+                } else if (slot == Slot.ELEMENTS) {
+                    change.add(index, index + (int) log.bits(entry));
+                } else {
+                    change.addWhole();
+                }
+            }
+            default -> change.addEntry(entry);
+        }
+    }
+
+    private static void addField(Change change, Layout layout, Slot slot) {
+        if (!(slot instanceof Slot.Field field) || layout != layout.current()) {
+            change.addWhole();
+            return;
+        }
+        long place = layout.place(field);
+        if (place >= 0) {
+            int from = (int) (place >>> 8);
+            change.add(from, from + (int) (place & 0xff));
+        }
+    }
+
+    // ---- the whole of it
+
+    /// Stores it.
+    ///
+    /// @throws RuntimeException if it is not stored
+    void run() {
+        boolean isStored = false;
+        try {
+            write();
+            GraphStore.Committed committed = buffer.size() == 0 ? null : append();
+            if (committed != null) {
+                isStored = true;
+                attach(committed);
+            }
+        } catch (GraphStoreException e) {
+            throw engine.refused(e);
+        } catch (RuntimeException | Error e) {
+            if (isStored) {
+                // Memory is not as the store is.
+                throw engine.stop(e);
+            }
+            throw e;
+        } finally {
+            abandon();
+            if (!isStored) {
+                forget();
+            }
+        }
+    }
+
+    private GraphStore.Committed append() throws GraphStoreException {
+        GraphStore.Committed committed = engine.graph.commit(buffer.bytes(), buffer.size());
+        if (committed.identities().length != count) {
+            throw new GraphStoreException(
+                    "it made " + committed.identities().length + " objects of " + count, null, true);
+        }
+        return committed;
+    }
+
+    private void write() throws GraphStoreException {
+        try {
+            for (int i = 0; i < changes.size(); i++) {
+                Change change = changes.get(i);
+                lock(change.object);
+                parent = ~i;
+                write(change);
+            }
+            for (int i = 0; i < roots.size(); i++) {
+                parent = ROOTS + i;
+                write(roots.get(i));
+            }
+            for (int i = 0; i < count; i++) {
+                parent = i;
+                step = 0;
+                buffer.beginNew();
+                int from = buffer.size();
+                writeObject(identities[i].shape, fresh[i]);
+                identities[i].bytes = buffer.size() - from;
+                buffer.end();
+            }
+        } catch (RefusedByStore e) {
+            throw e.refusal;
+        }
+    }
+
+    private void writeObject(Shape shape, Object object) throws GraphStoreException {
+        buffer.beginObject(engine.schema.number(shape));
+        shape.write(object, this);
+    }
+
+    private void write(Root changed) {
+        Object object = changed.object();
+        long word = object == null ? changed.word() : word(object);
+        byte[] name = changed.name.getBytes(StandardCharsets.UTF_8);
+        buffer.beginRoot(word);
+        buffer.putBytes(name, 0, name.length);
+        buffer.end();
+    }
+
+    private void write(Change change) throws GraphStoreException {
+        ObjectIdentity identity = change.identity;
+        Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
+        boolean isDone = shape instanceof FormShape form && form.form.writeChange(change, transaction.top.log, this);
+        if (isDone) {
+            return;
+        }
+        if (change.isWhole() || shape instanceof FormShape) {
+            buffer.beginPut(identity.id);
+            step = 0;
+            writeObject(shape, change.object);
+            buffer.end();
+        } else if (shape instanceof Layout layout) {
+            change.forEach(GAP, (from, to) -> {
+                buffer.beginPatch(identity.id, from);
+                layout.writeRange(change.object, from, to, this);
+                buffer.end();
+            });
+        } else if (shape instanceof ArrayShape array) {
+            change.forEach(GAP / array.elementLength(), (from, to) -> {
+                buffer.beginPatch(identity.id, array.elementOffset(from));
+                writeElements(array, change.object, from, to);
+                buffer.end();
+            });
+        }
+    }
+
+    /// Patches references of an object: those from a place on, counted from its first reference.
+    ///
+    /// @param at        the offset of the first reference in the object
+    /// @param elements  where the references come from
+    /// @param size      how many count; those behind are null
+    void patchReferences(Change change, int at, Object[] elements, int size) {
+        change.forEach(GAP / Long.BYTES, (from, to) -> {
+            buffer.beginPatch(change.identity.id, at + (long) from * Long.BYTES);
+            step = from;
+            for (int i = from; i < to; i++) {
+                reference(i < size ? elements[i] : null);
+            }
+            buffer.end();
+        });
+    }
+
+    /// Patches four bytes of an object.
+    void patchInt(Change change, int at, int value) {
+        buffer.beginPatch(change.identity.id, at);
+        buffer.putInt(value);
+        buffer.end();
+    }
+
+    private void writeElements(ArrayShape shape, Object array, int from, int to) {
+        if (!(array instanceof Object[] references)) {
+            shape.writeElements(array, from, to - from, buffer);
+            return;
+        }
+        step = from;
+        for (int i = from; i < to; i++) {
+            reference(references[i]);
+        }
+    }
+
+    // ---- references
+
+    /// Comes through methods that do not throw what it is made of.
+    private static final class RefusedByStore extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        @SuppressWarnings("serial")
+        final GraphStoreException refusal;
+
+        RefusedByStore(GraphStoreException refusal) {
+            super(refusal);
+            this.refusal = refusal;
+        }
+    }
+
+    @Override
+    void reference(Object value) {
+        buffer.putLong(word(value));
+        step++;
+    }
+
+    private long word(Object value) {
+        if (value == null) {
+            return 0;
+        }
+        try {
+            if (value instanceof Persistable object && !(value instanceof Enum)) {
+                return persistable(object);
+            }
+            long word = engine.forms.word(value);
+            if (word == 0 && value instanceof Enum<?> constant) {
+                word = engine.schema.word(constant);
+            }
+            return word != 0 ? word : attached(value);
+        } catch (RefusedException e) {
+            throw refusal(value, e.getMessage());
+        } catch (GraphStoreException e) {
+            throw new RefusedByStore(e);
+        }
+    }
+
+    private long persistable(Persistable object) throws RefusedException {
+        long word = known(object);
+        if (word == 0) {
+            lock(object);
+            // Another commit may have made it persistent, while this one waited for the lock.
+            word = known(object);
+        }
+        if (word != 0) {
+            return word;
+        }
+        int number = add(object);
+        object.cedrat$identity(identities[number]);
+        return Words.of(Words.NEW, number);
+    }
+
+    /// The word of an object that is persistent or will be by this commit; 0 of one that is not.
+    private long known(Persistable object) throws RefusedException {
+        Identity known = object.cedrat$identity();
+        if (known == null) {
+            return 0;
+        }
+        if (!(known instanceof ObjectIdentity identity)) {
+            throw new RefusedException("it belongs to another store");
+        }
+        if (identity.engine != engine) {
+            // What another commit is about to make persistent belongs to nobody yet.
+            if (identity.id == 0 && !engine.recorder.isWriter(transaction, object)) {
+                return 0;
+            }
+            throw new RefusedException("it belongs to another store, or to this one before it was opened anew: look "
+                    + "it up, or copy what it has");
+        }
+        if (identity.id != 0) {
+            return identity.id;
+        }
+        return identity.commit == this ? Words.of(Words.NEW, identity.mark) : 0;
+    }
+
+    private long attached(Object value) throws RefusedException {
+        Attached known = engine.table.find(value);
+        if (known instanceof ObjectIdentity identity) {
+            return identity.id;
+        }
+        int number = findAttached(value);
+        if (number >= 0) {
+            return Words.of(Words.NEW, number);
+        }
+        if (!engine.forms.isConstant(value)) {
+            lock(value);
+            known = engine.table.find(value);
+            if (known instanceof ObjectIdentity identity) {
+                return identity.id;
+            }
+        }
+        number = add(value);
+        addAttached(value, number);
+        return Words.of(Words.NEW, number);
+    }
+
+    /// @throws DeadlockException if this transaction has to give up
+    private void lock(Object object) {
+        if (!engine.recorder.acquire(transaction, object)) {
+            throw new DeadlockException();
+        }
+    }
+
+    private int add(Object object) throws RefusedException {
+        Shape shape = engine.schema.of(object);
+        if (count == fresh.length) {
+            fresh = Arrays.copyOf(fresh, 2 * count);
+            identities = Arrays.copyOf(identities, 2 * count);
+            parents = Arrays.copyOf(parents, 2 * count);
+            steps = Arrays.copyOf(steps, 2 * count);
+        }
+        ObjectIdentity identity = new ObjectIdentity(engine, object, engine.table.queue(), 0, shape);
+        identity.commit = this;
+        identity.mark = count;
+        fresh[count] = object;
+        identities[count] = identity;
+        parents[count] = parent;
+        steps[count] = step;
+        return count++;
+    }
+
+    private int findAttached(Object object) {
+        int at = place(object);
+        while (attached[at] != 0 && fresh[attached[at] - 1] != object) {
+            at = at + 1 & attached.length - 1;
+        }
+        return attached[at] - 1;
+    }
+
+    private int place(Object object) {
+        int hash = System.identityHashCode(object);
+        return (hash ^ hash >>> 15) & attached.length - 1;
+    }
+
+    private void addAttached(Object object, int number) {
+        if (2 * ++attachedCount > attached.length) {
+            int[] old = attached;
+            attached = new int[2 * old.length];
+            for (int entry : old) {
+                if (entry != 0) {
+                    put(fresh[entry - 1], entry);
+                }
+            }
+        }
+        put(object, number + 1);
+    }
+
+    private void put(Object object, int entry) {
+        int at = place(object);
+        while (attached[at] != 0) {
+            at = at + 1 & attached.length - 1;
+        }
+        attached[at] = entry;
+    }
+
+    // ---- what cannot be persistent
+
+    private PersistenceException refusal(Object value, String why) {
+        return refusal(path(parent, step), value, why);
+    }
+
+    private static PersistenceException refusal(String path, Object value, String why) {
+        return new PersistenceException(
+                path + " leads to an object of " + value.getClass().getName() + ", which cannot be persistent: " + why
+                        + ". The transaction was rolled back");
+    }
+
+    @Override
+    RuntimeException refuse(String why) {
+        return parent >= 0
+                ? refusal(path(parents[parent], steps[parent]), fresh[parent], why)
+                : refusal(path(parent, step), changes.get(~parent).object, why);
+    }
+
+    /// How one gets to a reference of a new object, a change or a root, as a program would write it.
+    private String path(int from, int last) {
+        List<String> path = new ArrayList<>();
+        int at = from;
+        int reference = last;
+        while (at >= 0) {
+            path.addFirst(identities[at].shape.step(fresh[at], reference));
+            reference = steps[at];
+            at = parents[at];
+        }
+        if (at < ROOTS + roots.size()) {
+            path.addFirst(roots.get(at - ROOTS).name);
+        } else {
+            Change change = changes.get(~at);
+            path.addFirst(change.identity.shape.step(change.object, reference));
+            path.addFirst("an object of " + change.object.getClass().getName() + " (" + Engine.show(change.identity.id)
+                    + ")");
+        }
+        path.removeIf(String::isEmpty);
+        return String.join(" → ", path);
+    }
+
+    // ---- afterwards
+
+    private void attach(GraphStore.Committed committed) {
+        for (int i = 0; i < count; i++) {
+            ObjectIdentity identity = identities[i];
+            identity.id = committed.identities()[i];
+            identity.commit = null;
+            engine.table.add(identity);
+            if (!(fresh[i] instanceof Persistable)) {
+                engine.attach(identity, fresh[i]);
+            }
+            engine.loaded.add(identity);
+        }
+        for (Change change : changes) {
+            if (change.isWhole() && change.identity.shape instanceof Layout layout) {
+                change.identity.shape = layout.current();
+            }
+            engine.table.changed(change.identity.id);
+            engine.attachParts(change.identity, change.object);
+        }
+        for (Root changed : roots) {
+            Object object = changed.object();
+            if (object != null) {
+                changed.set(stored(object), null);
+            }
+        }
+        engine.appended(committed.lsn());
+    }
+
+    /// The word of an object that is persistent by now.
+    private long stored(Object object) {
+        long word = word(object);
+        return Words.tag(word) == Words.NEW ? identities[(int) Words.payload(word)].id : word;
+    }
+
+    /// Is not run.
+    void abandon() {
+        for (Change change : changes) {
+            change.identity.commit = null;
+        }
+    }
+
+    /// What was to become persistent is not.
+    private void forget() {
+        for (int i = 0; i < count; i++) {
+            if (fresh[i] instanceof Persistable object && object.cedrat$identity() == identities[i]) {
+                object.cedrat$identity(null);
+            }
+        }
+    }
+}

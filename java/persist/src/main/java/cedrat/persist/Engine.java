@@ -1,0 +1,265 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Persistable;
+import java.lang.reflect.Array;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// One open store of persistent objects: what [Persistence] is to a program, this is to the barriers.
+///
+/// ```text
+/// Open ──close──▶ Closed
+///   └──a sync fails──▶ Stopped ──close──▶ Closed
+/// ```
+///
+/// - Open     objects are loaded, and commits are stored
+/// - Stopped  memory is ahead of the disk, so nothing is loaded or stored any more (J3)
+/// - Closed   as that; what is in memory stays readable
+///
+/// **Threads:** any.
+final class Engine implements Persistent {
+    final GraphStore graph;
+    final Recorder recorder;
+    final PersistenceOptions options;
+    final Forms forms;
+    final Schema schema;
+    final IdentityTable table = new IdentityTable();
+    final ConcurrentHashMap<String, Root> roots = new ConcurrentHashMap<>();
+    final boolean isRestarted;
+
+    final Loaded loaded;
+
+    private final Loader loader = new Loader(this);
+    /// Why it loads and stores nothing any more, or null.
+    private volatile String end;
+
+    private volatile Throwable cause;
+    /// Up to here commits have their place in the log, and up to there they are durable.
+    private long appended;
+
+    private volatile long durable;
+
+    Engine(GraphStore graph, Recorder recorder, PersistenceOptions options) throws GraphStoreException {
+        this.graph = graph;
+        this.recorder = recorder;
+        this.options = options;
+        loaded = new Loaded(this, options.loadedBytesMax);
+        forms = new Forms(recorder.fields(), options);
+        schema = new Schema(graph, recorder.fields(), options, forms);
+        for (Map.Entry<String, Long> root : graph.roots().entrySet()) {
+            roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
+        }
+        isRestarted = !schema.isEmpty() || !roots.isEmpty();
+    }
+
+    /// An identity as people read it: page and slot.
+    static String show(long id) {
+        return (id >>> 16) + ":" + (id & 0xffff);
+    }
+
+    // ---- states
+
+    /// @throws IllegalStateException if it is closed
+    /// @throws PersistenceException  if it has stopped
+    void check() {
+        String why = end;
+        if (why != null) {
+            throw cause == null ? new IllegalStateException(why) : new PersistenceException(why, cause);
+        }
+    }
+
+    /// Nothing is loaded or stored any more.
+    PersistenceException stop(Throwable failure) {
+        if (end == null) {
+            cause = failure;
+            end = "the store has stopped, because it does not know what of the last commits is on the disk: "
+                    + "end the program, or close the store and open it anew";
+        }
+        return new PersistenceException(end, failure);
+    }
+
+    void close() throws GraphStoreException {
+        if (end == null || cause != null) {
+            end = "the store is closed: open it, and look objects up again";
+            cause = null;
+            graph.close();
+        }
+    }
+
+    /// What a refusal of the store is to the program.
+    PersistenceException refused(GraphStoreException failure) {
+        return failure.isStopped()
+                ? stop(failure)
+                : new PersistenceException("the store refuses: " + failure.getMessage(), failure);
+    }
+
+    // ---- durability
+
+    void appended(long lsn) {
+        synchronized (this) {
+            appended = Math.max(appended, lsn);
+        }
+    }
+
+    /// Waits until everything that was committed by now is durable, if that was asked for.
+    @Override
+    public void awaitDurable() {
+        if (options.durability == PersistenceOptions.Durability.ASYNC) {
+            return;
+        }
+        long lsn;
+        synchronized (this) {
+            lsn = appended;
+        }
+        if (lsn <= durable) {
+            return;
+        }
+        check();
+        try {
+            graph.waitDurable(lsn);
+        } catch (GraphStoreException e) {
+            throw stop(e);
+        }
+        synchronized (this) {
+            durable = Math.max(durable, lsn);
+        }
+    }
+
+    // ---- loading
+
+    /// What a reference leads to.
+    Object resolve(long word) {
+        check();
+        try {
+            return loader.resolve(word);
+        } catch (GraphStoreException e) {
+            throw refused(e);
+        }
+    }
+
+    /// What a reference means that leads to no object of the store.
+    Object value(long word) {
+        return switch (Words.tag(word)) {
+            case Words.CONSTANT -> schema.constant(word);
+            case Words.CANONICAL -> forms.canonical(word);
+            case Words.HOLE -> Forms.HOLE;
+            default -> Words.box(word);
+        };
+    }
+
+    @Override
+    public Object readNull(Persistable base, Slot.Field field) {
+        ObjectIdentity identity = (ObjectIdentity) base.cedrat$identity();
+        Layout layout = ((Layout) identity.shape).current();
+        int reference = layout.reference(field);
+        if (reference < 0) {
+            return field.read(base);
+        }
+        while (true) {
+            long word;
+            synchronized (identity) {
+                Object value = layout.get(base, reference);
+                word = identity.word(reference);
+                if (value != null || word == 0) {
+                    return value;
+                }
+            }
+            Object value = resolve(word);
+            boolean isSettled = false;
+            synchronized (identity) {
+                if (identity.word(reference) == word && layout.get(base, reference) == null) {
+                    layout.put(base, reference, value);
+                    identity.settle(reference);
+                    isSettled = true;
+                }
+            }
+            if (isSettled) {
+                loaded.add(identity);
+                return value;
+            }
+        }
+    }
+
+    /// The identity of a persistent object, or 0: it is none, or no object of the store.
+    long known(Object value) {
+        if (value instanceof Persistable object) {
+            return object.cedrat$identity() instanceof ObjectIdentity identity && identity.engine == this
+                    ? identity.id
+                    : 0;
+        }
+        return table.find(value) instanceof ObjectIdentity identity ? identity.id : 0;
+    }
+
+    @Override
+    public void keepLoaded(Persistable base) {
+        ObjectIdentity identity = (ObjectIdentity) base.cedrat$identity();
+        synchronized (identity) {
+            identity.isKept = true;
+        }
+    }
+
+    /// Lets an object without a field for its identity, and its parts, be found.
+    void attach(ObjectIdentity identity, Object object) {
+        table.attach(identity, object);
+        attachParts(identity, object);
+    }
+
+    /// Lets parts be found that are not yet.
+    void attachParts(ObjectIdentity identity, Object object) {
+        if (identity.shape instanceof FormShape shape) {
+            identity.stored = shape.form.size(object);
+            shape.form.parts(object, part -> attachPart(identity, part));
+        }
+    }
+
+    private void attachPart(ObjectIdentity owner, Object part) {
+        // Empty arrays are shared.
+        if (part == null || part.getClass().isArray() && Array.getLength(part) == 0) {
+            return;
+        }
+        Attached known = table.find(part);
+        if (known == null) {
+            table.attach(new Part(owner, part, table.queue()), part);
+        } else if (known instanceof Part same && same.owner() != owner) {
+            // It was a part of something that is there no more.
+            table.detach(same);
+            table.attach(new Part(owner, part, table.queue()), part);
+        }
+    }
+
+    // ---- stores
+
+    @Override
+    public void refuseStore(Object base) {
+        Object whole = base;
+        if (!(base instanceof Persistable)) {
+            Attached known = table.find(base);
+            if (known == null) {
+                return;
+            }
+            whole = known.owner().get();
+        }
+        throw new IllegalStateException(
+                (whole == null ? base : whole).getClass().getName()
+                        + " is persistent: store to it within a transaction, a rollback and a crash could not undo it");
+    }
+
+    @Override
+    public Object owner(Object part) {
+        Attached known = table.find(part);
+        Object owner = known == null ? null : known.owner().get();
+        return owner == null ? part : owner;
+    }
+
+    @Override
+    public Commit changes(Transaction transaction) {
+        Commit commit = new Commit(this, transaction);
+        return commit.isEmpty() ? null : commit;
+    }
+
+    @Override
+    public void commit(Commit commit) {
+        check();
+        commit.run();
+    }
+}

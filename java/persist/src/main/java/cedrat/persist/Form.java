@@ -1,0 +1,56 @@
+package cedrat.persist;
+
+/// The logical form of a class of the JDK: what its objects mean, not the fields that this version of it has
+/// (J4; docs/formats/java-objects.md). Hash tables are made anew when they are loaded, because hashes differ
+/// from run to run.
+///
+/// **Threads:** any.
+abstract class Form {
+    /// What the store calls it; with [#version], never used for anything else.
+    final String name;
+
+    final int version = 1;
+
+    Form(String name) {
+        this.name = name;
+    }
+
+    /// Writes an object: its data, [ObjectWriter#endData], its references.
+    abstract void write(Object object, ObjectWriter out);
+
+    /// Writes what has changed of an object as patches, if that is less than the whole of it.
+    ///
+    /// @param log what was overwritten of its parts stands at `change.entries()`
+    /// @return false if it is to be written as a whole
+    boolean writeChange(Change change, UndoLog log, Commit out) {
+        return false;
+    }
+
+    /// How many elements an object has that was stored just now, or -1: nobody will ask.
+    int size(Object object) {
+        return -1;
+    }
+
+    /// The object, empty, before what it refers to is there. Null if it cannot be without that.
+    Object create(ObjectBytes in) {
+        return null;
+    }
+
+    /// Fills what [#create] has made, or makes the object. May call methods of the program, as `hashCode`.
+    abstract Object fill(Object created, ObjectBytes in, Object[] references);
+
+    /// How one gets to a reference of an object, as a program would write it.
+    String step(Object object, int reference) {
+        return "[" + reference + "]";
+    }
+
+    /// Shows the objects and arrays of the JDK's own that an object is made of: what is stored to one of them
+    /// is stored to the object.
+    void parts(Object object, PartVisitor parts) {}
+
+    /// Takes the parts of an object.
+    interface PartVisitor {
+        /// A part, which may be null.
+        void add(Object part);
+    }
+}

@@ -1,0 +1,76 @@
+package cedrat.persist;
+
+import java.util.List;
+import java.util.Map;
+
+/// Objects that refer to each other, and last: what [Persistence] needs of a store. It knows references, and
+/// nothing of Java.
+///
+/// An *object* is its bytes, little endian:
+///
+/// ```text
+/// | class u32 | data_len u32 | data, data_len bytes | references, 8 bytes each, to the end |
+/// ```
+///
+/// `data_len` is a multiple of 8. A *reference* whose top byte is 0 is null (0) or the identity of an object,
+/// any other is a value that the store does not look at. In a commit's buffer, one whose top byte is 0xff
+/// leads to the new object of that number.
+///
+/// A *commit's buffer* is a sequence of entries, each at a multiple of 8:
+///
+/// ```text
+/// | kind u8 | 0 0 0 | len u32 | what belongs to the kind | len bytes, with zeros to a multiple of 8 |
+/// ```
+///
+/// - `NEW` (1): an object; the first of a buffer has number 0, the next 1, and so on
+/// - `PATCH` (2): `identity u64 | offset u32 | 0 u32`, and bytes for the object from `offset` on, counted from
+///   its first byte; where they touch references they are whole ones. What lies behind the end makes it longer
+/// - `PUT` (3): `identity u64`, and the whole object anew
+/// - `ROOT` (4): `reference u64`, and a name in UTF-8; the reference 0 takes the name away
+///
+/// **Threads:** any, several at a time. Reads take no locks and belong to no transaction.
+///
+/// **Failure:** every method throws [GraphStoreException]. One that says that the store is *stopped* is the
+/// last word: every later call throws such a one, until the store is opened anew.
+public interface GraphStore extends AutoCloseable {
+    /// The objects of a commit that were new.
+    ///
+    /// @param identities theirs, in their order
+    /// @param lsn        the place of the commit in the log
+    record Committed(long[] identities, long lsn) {}
+
+    /// Keeps the definition of a class, in a transaction of its own; it is not lost unless the commits that
+    /// come later are.
+    ///
+    /// @param definition any bytes
+    /// @return its number, from 1 up
+    int defineClass(byte[] definition) throws GraphStoreException;
+
+    /// All definitions of classes; the first has number 1.
+    List<byte[]> classes() throws GraphStoreException;
+
+    /// All names, and the references that they lead to.
+    Map<String, Long> roots() throws GraphStoreException;
+
+    /// The bytes of an object.
+    byte[] read(long identity) throws GraphStoreException;
+
+    /// The bytes of several objects, in the order of their identities.
+    byte[][] readMany(long[] identities) throws GraphStoreException;
+
+    /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
+    /// place in the log, and will be durable soon.
+    ///
+    /// @param buffer kept by nobody
+    /// @param length how many of its bytes count
+    Committed commit(byte[] buffer, int length) throws GraphStoreException;
+
+    /// Waits until all commits up to one are durable.
+    ///
+    /// @param lsn as [#commit] has returned it
+    void waitDurable(long lsn) throws GraphStoreException;
+
+    /// Closes the store. What was committed becomes durable before.
+    @Override
+    void close() throws GraphStoreException;
+}

@@ -1,0 +1,115 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Persistable;
+import java.util.Arrays;
+
+/// What is loaded of a store, oldest first, and how it becomes less (J7).
+///
+/// When there is more than it may be, the oldest objects are let go of: their reference fields become pending
+/// again, so that what only they led to is collected by the virtual machine. An object itself goes when nobody
+/// has it any more; as long as somebody has, its identity leads to it, and `==` holds.
+///
+/// An object that a transaction has locked stays as it is, and so does one whose fields were ever read where no
+/// barrier sees it: by reflection, or by the `hashCode` of a record.
+///
+/// **Threads:** any.
+final class Loaded {
+    /// What an object costs beside its bytes, about.
+    private static final int OVERHEAD = 96;
+
+    private final Engine engine;
+    private final long bytesMax;
+    /// A ring.
+    private ObjectIdentity[] identities = new ObjectIdentity[64];
+
+    private int first;
+    private int count;
+    private long bytes;
+
+    Loaded(Engine engine, long bytesMax) {
+        this.engine = engine;
+        this.bytesMax = bytesMax;
+    }
+
+    /// An object was loaded, or made persistent, or one of its fields is not pending any more.
+    void add(ObjectIdentity identity) {
+        int more;
+        synchronized (this) {
+            if (!identity.isCounted) {
+                push(identity);
+            }
+            more = bytes > bytesMax ? count : 0;
+        }
+        for (int i = 0; i < more; i++) {
+            ObjectIdentity oldest = takeOldest();
+            if (oldest == null) {
+                return;
+            }
+            if (!letGo(oldest)) {
+                synchronized (this) {
+                    push(oldest);
+                }
+            }
+        }
+    }
+
+    private void push(ObjectIdentity identity) {
+        if (count == identities.length) {
+            ObjectIdentity[] grown = Arrays.copyOfRange(identities, first, first + 2 * count);
+            System.arraycopy(identities, 0, grown, count - first, first);
+            identities = grown;
+            first = 0;
+        }
+        identity.isCounted = true;
+        identities[first + count++ & identities.length - 1] = identity;
+        bytes += identity.bytes + OVERHEAD;
+    }
+
+    /// Null if little enough is loaded.
+    private synchronized ObjectIdentity takeOldest() {
+        if (bytes <= bytesMax || count == 0) {
+            return null;
+        }
+        ObjectIdentity oldest = identities[first];
+        identities[first] = null;
+        first = first + 1 & identities.length - 1;
+        count--;
+        bytes -= oldest.bytes + OVERHEAD;
+        oldest.isCounted = false;
+        return oldest;
+    }
+
+    /// About how many bytes are loaded.
+    synchronized long bytes() {
+        return bytes;
+    }
+
+    /// Makes the reference fields of an object pending.
+    ///
+    /// @return false if that cannot be now
+    private boolean letGo(ObjectIdentity identity) {
+        Object object = identity.get();
+        if (!(object instanceof Persistable)) {
+            return true;
+        }
+        Layout layout = ((Layout) identity.shape).current();
+        synchronized (identity) {
+            if (identity.isKept || engine.recorder.isLocked(object)) {
+                return false;
+            }
+            for (int i = 0; i < layout.referenceCount(); i++) {
+                Object value = layout.get(object, i);
+                long word = value == null ? 0 : engine.known(value);
+                if (word != 0) {
+                    if (identity.pending == null) {
+                        identity.pending = new long[layout.referenceCount()];
+                    }
+                    // Who reads the field sees its value, or null and, under the monitor, the word.
+                    identity.pending[i] = word;
+                    layout.put(object, i, null);
+                }
+            }
+        }
+        return true;
+    }
+}

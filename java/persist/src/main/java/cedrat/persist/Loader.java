@@ -1,0 +1,257 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Persistable;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.locks.ReentrantLock;
+
+/// Brings objects from the store into memory.
+///
+/// - J1  An object of a woven class is loaded by itself: its primitive fields are filled, its reference fields
+///       are pending. Everything else, arrays and objects of the JDK, is loaded with all that it leads to, up
+///       to the next objects of woven classes: by a list of what is to be done, not by recursion.
+///
+/// Objects of woven classes are loaded without a lock; if two threads load the same one, the object of the
+/// faster one counts. What is loaded with all that it leads to is loaded under a lock, and others see it when
+/// it is whole: a hash table would miss keys otherwise. Nobody can change in the store what is not in memory,
+/// and while the lock is held nobody else loads anything that is not an object of a woven class, so what was
+/// read under it is not old. Filling a hash table or a sorted map calls methods of
+/// the program, which may read fields that are pending: that load is one of its own, within the first.
+///
+/// **Threads:** any.
+final class Loader {
+    /// How many objects are read by one call of the store.
+    private static final int BATCH = 4096;
+
+    private final Engine engine;
+    private final ReentrantLock lock = new ReentrantLock();
+    /// The innermost load that is going on, under the lock.
+    private Load innermost;
+
+    Loader(Engine engine) {
+        this.engine = engine;
+    }
+
+    /// What a reference leads to.
+    Object resolve(long word) throws GraphStoreException {
+        if (word == 0) {
+            return null;
+        }
+        if (!Words.isIdentity(word)) {
+            return engine.value(word);
+        }
+        Object known = engine.table.find(word);
+        while (known == null) {
+            int version = engine.table.version(word);
+            ObjectBytes bytes = new ObjectBytes(word, engine.graph.read(word));
+            known = engine.schema.shape(bytes) instanceof Layout layout
+                    ? object(word, layout, bytes, version)
+                    : whole(word);
+        }
+        return known;
+    }
+
+    /// An object of a woven class. Null if it has to be read again.
+    private Object object(long id, Layout layout, ObjectBytes bytes, int version) {
+        Object object = layout.create(bytes);
+        ObjectIdentity identity = new ObjectIdentity(engine, object, engine.table.queue(), id, layout);
+        identity.pending = layout.words(bytes);
+        identity.bytes = bytes.length();
+        ((Persistable) object).cedrat$identity(identity);
+        Memory.publish();
+        Object winner = engine.table.add(identity, object, version);
+        if (winner == object) {
+            engine.loaded.add(identity);
+        }
+        return winner;
+    }
+
+    /// Anything else.
+    private Object whole(long id) throws GraphStoreException {
+        lock.lock();
+        try {
+            Object known = engine.table.find(id);
+            if (known != null) {
+                return known;
+            }
+            Load outer = innermost;
+            Node node = outer == null ? null : outer.find(id);
+            if (node != null && node.isBegun) {
+                // It is being filled by who asks for it: it is what it is.
+                return node.object;
+            }
+            innermost = new Load(outer);
+            try {
+                return innermost.load(node == null ? innermost.read(id) : node);
+            } finally {
+                innermost = outer;
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// An array or an object of the JDK on its way.
+    private static final class Node {
+        final long id;
+        final Shape shape;
+        final ObjectBytes bytes;
+        /// Null before it was begun, and of what is made when all else is there.
+        Object object;
+
+        Object[] references;
+        /// The references up to here are there.
+        int next;
+
+        boolean isBegun;
+
+        Node(long id, Shape shape, ObjectBytes bytes) {
+            this.id = id;
+            this.shape = shape;
+            this.bytes = bytes;
+        }
+    }
+
+    /// One load, under the lock.
+    private final class Load {
+        private final Load outer;
+        private final Map<Long, Node> nodes = new HashMap<>();
+        private final ArrayDeque<Node> begun = new ArrayDeque<>();
+
+        Load(Load outer) {
+            this.outer = outer;
+        }
+
+        Node find(long id) {
+            Node node = nodes.get(id);
+            return node == null && outer != null ? outer.find(id) : node;
+        }
+
+        private Node read(long id) throws GraphStoreException {
+            ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
+            Node node = new Node(id, engine.schema.shape(bytes), bytes);
+            nodes.put(id, node);
+            return node;
+        }
+
+        Object load(Node root) throws GraphStoreException {
+            begin(root);
+            while (!begun.isEmpty()) {
+                Node node = begun.getLast();
+                Node missing = missing(node);
+                if (missing != null) {
+                    begin(missing);
+                } else {
+                    begun.removeLast();
+                    node.object = fill(node);
+                    node.references = null;
+                }
+            }
+            publish();
+            return root.object;
+        }
+
+        private Object fill(Node node) {
+            boolean wasFilling = engine.recorder.filling(true);
+            try {
+                return node.shape.fill(node.object, node.bytes, node.references);
+            } finally {
+                engine.recorder.filling(wasFilling);
+            }
+        }
+
+        private void begin(Node node) throws GraphStoreException {
+            node.isBegun = true;
+            node.object = node.shape.create(node.bytes);
+            node.references = new Object[node.bytes.referenceCount()];
+            readReferences(node);
+            begun.addLast(node);
+        }
+
+        /// Reads what an object refers to and nobody has yet, all at once.
+        private void readReferences(Node node) throws GraphStoreException {
+            long[] unknown = new long[16];
+            int count = 0;
+            for (int i = 0; i < node.references.length; i++) {
+                long word = node.bytes.reference(i);
+                if (!Words.isIdentity(word)) {
+                    node.references[i] = word == 0 ? null : engine.value(word);
+                    continue;
+                }
+                node.references[i] = engine.table.find(word);
+                if (node.references[i] == null && find(word) == null) {
+                    if (count == unknown.length) {
+                        unknown = Arrays.copyOf(unknown, 2 * count);
+                    }
+                    unknown[count++] = word;
+                }
+            }
+            Map<Long, Object> read = new HashMap<>();
+            for (int from = 0; from < count; from += BATCH) {
+                read(Arrays.copyOfRange(unknown, from, Math.min(count, from + BATCH)), read);
+            }
+            for (int i = 0; i < node.references.length && count != 0; i++) {
+                if (node.references[i] == null && Words.isIdentity(node.bytes.reference(i))) {
+                    node.references[i] = read.get(node.bytes.reference(i));
+                }
+            }
+        }
+
+        private void read(long[] ids, Map<Long, Object> read) throws GraphStoreException {
+            int[] versions = new int[ids.length];
+            for (int i = 0; i < ids.length; i++) {
+                versions[i] = engine.table.version(ids[i]);
+            }
+            byte[][] all = engine.graph.readMany(ids);
+            for (int i = 0; i < ids.length; i++) {
+                if (read.containsKey(ids[i]) || nodes.containsKey(ids[i])) {
+                    continue;
+                }
+                ObjectBytes bytes = new ObjectBytes(ids[i], all[i]);
+                Shape shape = engine.schema.shape(bytes);
+                if (shape instanceof Layout layout) {
+                    Object object = object(ids[i], layout, bytes, versions[i]);
+                    read.put(ids[i], object == null ? resolve(ids[i]) : object);
+                } else {
+                    nodes.put(ids[i], new Node(ids[i], shape, bytes));
+                }
+            }
+        }
+
+        /// The next object that an object refers to and that is to be loaded before it.
+        private Node missing(Node node) throws GraphStoreException {
+            while (node.next < node.references.length) {
+                long word = node.bytes.reference(node.next);
+                if (node.references[node.next] == null && Words.isIdentity(word)) {
+                    Node other = find(word);
+                    if (other == null) {
+                        // A load within this one was faster.
+                        node.references[node.next] = resolve(word);
+                    } else if (!other.isBegun) {
+                        return other;
+                    } else if (other.object == null) {
+                        throw node.bytes.damaged("it is a part of something that cannot contain itself");
+                    } else {
+                        node.references[node.next] = other.object;
+                    }
+                }
+                node.next++;
+            }
+            return null;
+        }
+
+        /// Lets others see what was loaded.
+        private void publish() {
+            for (Node node : nodes.values()) {
+                ObjectIdentity identity =
+                        new ObjectIdentity(engine, node.object, engine.table.queue(), node.id, node.shape);
+                identity.bytes = node.bytes.length();
+                engine.table.add(identity);
+                engine.attach(identity, node.object);
+                engine.loaded.add(identity);
+            }
+        }
+    }
+}

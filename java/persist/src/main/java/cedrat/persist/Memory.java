@@ -1,0 +1,77 @@
+package cedrat.persist;
+
+import java.lang.reflect.Field;
+import jdk.internal.misc.Unsafe;
+
+/// Objects that are made without a constructor, and fields that are written although they are final: the only
+/// room that touches memory behind the language's back.
+///
+/// Sound because
+///
+/// 1. offsets come from [#offset], and are used with objects of the class that declares the field, and the
+///    type of that field only: [Layout] and the forms of the JDK's classes pair them once;
+/// 2. a reference that is put into a field was tested to be an instance of the field's type;
+/// 3. an object becomes visible to others behind a fence, or by a lock;
+/// 4. what the just-in-time compiler trusts to be constant, a field of a record, is only ever null and then
+///    something: code that has taken it for null asks again, see `Barrier.readNull`.
+///
+/// **Threads:** any.
+final class Memory {
+    private static final Unsafe UNSAFE = Unsafe.getUnsafe();
+
+    private Memory() {}
+
+    /// An object with zeros in all fields. Its class is initialised before.
+    static Object allocate(Class<?> type) {
+        try {
+            return UNSAFE.allocateInstance(type);
+        } catch (InstantiationException e) {
+            throw new PersistenceException("no object of " + type + " can be made: it is abstract", e);
+        }
+    }
+
+    static long offset(Field field) {
+        return UNSAFE.objectFieldOffset(field);
+    }
+
+    /// The offset of a field of a class of the JDK.
+    static long offset(Class<?> type, String name) {
+        return UNSAFE.objectFieldOffset(type, name);
+    }
+
+    static Object getReference(Object base, long offset) {
+        return UNSAFE.getReferenceAcquire(base, offset);
+    }
+
+    static void putReference(Object base, long offset, Object value) {
+        UNSAFE.putReferenceRelease(base, offset, value);
+    }
+
+    static void publish() {
+        UNSAFE.storeFence();
+    }
+
+    static int getInt(Object base, long offset) {
+        return UNSAFE.getInt(base, offset);
+    }
+
+    /// A primitive field's value as bits, of which as many count as the type has.
+    static long getBits(Object base, long offset, char kind) {
+        return switch (kind) {
+            case 'J', 'D' -> UNSAFE.getLong(base, offset);
+            case 'I', 'F' -> UNSAFE.getInt(base, offset);
+            case 'S', 'C' -> UNSAFE.getShort(base, offset);
+            default -> UNSAFE.getByte(base, offset);
+        };
+    }
+
+    static void putBits(Object base, long offset, char kind, long bits) {
+        switch (kind) {
+            case 'J', 'D' -> UNSAFE.putLong(base, offset, bits);
+            case 'I', 'F' -> UNSAFE.putInt(base, offset, (int) bits);
+            case 'S', 'C' -> UNSAFE.putShort(base, offset, (short) bits);
+            case 'Z' -> UNSAFE.putByte(base, offset, (byte) (bits & 1));
+            default -> UNSAFE.putByte(base, offset, (byte) bits);
+        }
+    }
+}

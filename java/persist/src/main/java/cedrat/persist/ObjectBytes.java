@@ -1,0 +1,116 @@
+package cedrat.persist;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+
+/// The bytes of an object, as [GraphStore] has them, and how far its data have been read.
+///
+/// **Threads:** one at a time.
+final class ObjectBytes {
+    private static final VarHandle SHORT = MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+    private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+
+    private final long identity;
+    private final byte[] bytes;
+    private final int references;
+    private int at = CommitBuffer.OBJECT_HEADER;
+
+    /// @throws PersistenceException if these are no object's bytes
+    ObjectBytes(long identity, byte[] bytes) {
+        this.identity = identity;
+        this.bytes = bytes;
+        int dataLength = bytes.length < CommitBuffer.OBJECT_HEADER ? -1 : (int) INT.get(bytes, 4);
+        if (dataLength < 0
+                || (dataLength & 7) != 0
+                || (bytes.length & 7) != 0
+                || dataLength > bytes.length - CommitBuffer.OBJECT_HEADER) {
+            throw damaged("its length does not fit");
+        }
+        references = CommitBuffer.OBJECT_HEADER + dataLength;
+    }
+
+    PersistenceException damaged(String how) {
+        return new PersistenceException("the object " + Engine.show(identity) + " is damaged, " + how
+                + ": run `cedrat verify`, and restore the store from a copy");
+    }
+
+    int classNumber() {
+        return (int) INT.get(bytes, 0);
+    }
+
+    /// How many bytes the object has.
+    int length() {
+        return bytes.length;
+    }
+
+    int dataLength() {
+        return references - CommitBuffer.OBJECT_HEADER;
+    }
+
+    int referenceCount() {
+        return (bytes.length - references) / Long.BYTES;
+    }
+
+    long reference(int index) {
+        return (long) LONG.get(bytes, references + index * Long.BYTES);
+    }
+
+    /// A primitive value at an offset of the data, as bits.
+    long bits(int offset, char kind) {
+        int from = CommitBuffer.OBJECT_HEADER + offset;
+        return switch (kind) {
+            case 'J', 'D' -> (long) LONG.get(bytes, from);
+            case 'I', 'F' -> (int) INT.get(bytes, from);
+            case 'S' -> (short) SHORT.get(bytes, from);
+            case 'C' -> (char) (short) SHORT.get(bytes, from);
+            default -> bytes[from];
+        };
+    }
+
+    private int take(int length) {
+        int from = at;
+        if (length < 0 || length > references - from) {
+            throw damaged("its data end early");
+        }
+        at = from + length;
+        return from;
+    }
+
+    long getLong() {
+        return (long) LONG.get(bytes, take(8));
+    }
+
+    int getInt() {
+        return (int) INT.get(bytes, take(4));
+    }
+
+    /// A number of bytes or elements.
+    int getCount() {
+        int count = getInt();
+        if (count < 0) {
+            throw damaged("it has " + count + " elements");
+        }
+        return count;
+    }
+
+    int getShort() {
+        return (short) SHORT.get(bytes, take(2));
+    }
+
+    byte getByte() {
+        return bytes[take(1)];
+    }
+
+    /// As [ObjectWriter#putText] has put it.
+    String getText() {
+        return new String(getBytes(getCount()), StandardCharsets.UTF_8);
+    }
+
+    byte[] getBytes(int length) {
+        int from = take(length);
+        return java.util.Arrays.copyOfRange(bytes, from, from + length);
+    }
+}

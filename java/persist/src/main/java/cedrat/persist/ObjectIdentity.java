@@ -1,0 +1,72 @@
+package cedrat.persist;
+
+import java.lang.ref.ReferenceQueue;
+
+/// What an [Engine] knows of an object that is persistent, or that a commit is making so.
+///
+/// ```text
+/// Fresh ──the commit is appended──▶ Persistent
+///   └─────it is refused──▶ the object has none any more
+/// ```
+///
+/// **Threads:** any. The words of pending fields are guarded by this object's monitor, marks by the write lock
+/// of the object; the chains belong to the table.
+final class ObjectIdentity extends Attached {
+    final Engine engine;
+    /// The place in the store; 0 while it is fresh.
+    long id;
+    /// How the object was stored last. Of an object of a woven class a [Layout].
+    Shape shape;
+    /// The references that have not been followed yet, by the number of the reference field in the current
+    /// layout; 0 of those that have. Null if there are none.
+    long[] pending;
+    /// The commit that has marked it, and where that finds it: the number of a new object, or of a change.
+    Commit commit;
+
+    int mark;
+    /// How many elements or entries the stored form of a collection has.
+    int stored;
+    /// How many bytes the object has in the store.
+    int bytes;
+    /// Its bytes are counted among those that are loaded. Guarded by [Loaded].
+    boolean isCounted;
+    /// Its fields are read behind the barriers' back, so they stay loaded. Under the monitor.
+    boolean isKept;
+    ObjectIdentity nextById;
+
+    ObjectIdentity(Engine engine, Object object, ReferenceQueue<Object> queue, long id, Shape shape) {
+        super(object, queue);
+        this.engine = engine;
+        this.id = id;
+        this.shape = shape;
+    }
+
+    @Override
+    Persistent store() {
+        return engine;
+    }
+
+    @Override
+    ObjectIdentity owner() {
+        return this;
+    }
+
+    /// The word of a reference field if it is pending, otherwise 0. Under the monitor.
+    long word(int reference) {
+        return pending == null ? 0 : pending[reference];
+    }
+
+    /// The field is not pending any more. Under the monitor.
+    void settle(int reference) {
+        if (pending == null) {
+            return;
+        }
+        pending[reference] = 0;
+        for (long word : pending) {
+            if (word != 0) {
+                return;
+            }
+        }
+        pending = null;
+    }
+}

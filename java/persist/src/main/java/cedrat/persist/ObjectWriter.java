@@ -1,0 +1,36 @@
+package cedrat.persist;
+
+import java.nio.charset.StandardCharsets;
+
+/// Where a [Shape] writes an object: first its data, then, behind [#endData], what it refers to.
+///
+/// **Threads:** one at a time.
+abstract class ObjectWriter {
+    final CommitBuffer buffer = new CommitBuffer();
+    /// The number of the next reference.
+    int step;
+
+    /// The data end here.
+    void endData() {
+        buffer.endData();
+    }
+
+    /// The next reference.
+    abstract void reference(Object value);
+
+    /// The next reference, of a field that is not loaded.
+    void pending(long word) {
+        buffer.putLong(word);
+        step++;
+    }
+
+    /// What is thrown because the object that is written cannot be persistent.
+    abstract RuntimeException refuse(String why);
+
+    /// A text as data: its length in bytes, and its bytes in UTF-8.
+    void putText(String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        buffer.putInt(bytes.length);
+        buffer.putBytes(bytes, 0, bytes.length);
+    }
+}

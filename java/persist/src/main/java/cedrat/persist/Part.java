@@ -1,0 +1,25 @@
+package cedrat.persist;
+
+import java.lang.ref.ReferenceQueue;
+
+/// An array or an object that a collection of the JDK is made of, and whose that is.
+///
+/// **Threads:** any.
+final class Part extends Attached {
+    private final ObjectIdentity owner;
+
+    Part(ObjectIdentity owner, Object object, ReferenceQueue<Object> queue) {
+        super(object, queue);
+        this.owner = owner;
+    }
+
+    @Override
+    ObjectIdentity owner() {
+        return owner;
+    }
+
+    @Override
+    Persistent store() {
+        return owner.engine;
+    }
+}

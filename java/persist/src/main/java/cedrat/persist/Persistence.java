@@ -1,0 +1,196 @@
+package cedrat.persist;
+
+import java.nio.file.Path;
+import java.util.Objects;
+import java.util.ServiceLoader;
+import java.util.Set;
+import java.util.TreeSet;
+
+/// A store of ordinary objects (Transactions for Java, §2.2): what a name leads to is persistent, and whatever
+/// that leads to.
+///
+/// ```java
+/// try (var store = Persistence.open(Path.of("bank"), new PersistenceOptions())) {
+///     if (!store.restarted()) {
+///         store.mark("accounts", new ArrayList<Account>());
+///     }
+///     List<Account> accounts = store.lookup("accounts");
+///     Transaction.run(() -> accounts.add(new Account()));
+/// }
+/// ```
+///
+/// A commit stores what its transaction has changed of persistent objects, and makes persistent what became
+/// reachable from them. An object is loaded when the program first follows a reference to it; as long as the
+/// program has it, every reference leads to that same object.
+///
+/// - What is persistent is stored to within transactions only; outside of one a store throws
+///   [IllegalStateException].
+/// - An object belongs to one store. A transaction may read objects of several, and change those of one.
+/// - Nothing is stored by a nested transaction, but by the outermost one.
+///
+/// **Threads:** any. **Failure:** [PersistenceException], also out of [Transaction#commit], which then has
+/// rolled back, and out of the reading of a field that has to be loaded; [IllegalStateException] once the store
+/// is closed.
+public final class Persistence implements AutoCloseable {
+    private final Recorder recorder;
+    private final Engine engine;
+
+    private Persistence(Recorder recorder, Engine engine) {
+        this.recorder = recorder;
+        this.engine = engine;
+    }
+
+    /// Makes the stores that are opened by a path. [Persistence#open(Path, PersistenceOptions)] finds it as a
+    /// service.
+    public interface Provider {
+        /// Opens the store in a folder, which is made if it is not there.
+        GraphStore open(Path folder) throws GraphStoreException;
+    }
+
+    /// Opens the store in a folder, which is made if it is not there.
+    ///
+    /// @throws PersistenceException  if it cannot be opened, or has classes that do not fit the program's: it
+    ///     says which
+    /// @throws IllegalStateException if the agent is not loaded, or was loaded too late: some class would see null
+    ///     where a reference is not loaded yet
+    public static Persistence open(Path folder, PersistenceOptions options) {
+        Provider provider = ServiceLoader.load(Provider.class)
+                .findFirst()
+                .orElseThrow(() -> new PersistenceException(
+                        "nothing on the class path opens a store in a folder: add " + "persist-native"));
+        Recorder.get();
+        GraphStore graph;
+        try {
+            graph = provider.open(folder);
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("the store in " + folder + " cannot be opened: " + e.getMessage(), e);
+        }
+        return open(graph, options);
+    }
+
+    /// As [#open(Path, PersistenceOptions)], of a store that is open, which closes with this one.
+    public static Persistence open(GraphStore graph, PersistenceOptions options) {
+        Recorder recorder = Recorder.get();
+        PersistenceOptions copy = new PersistenceOptions(options);
+        if (copy.classLoader == null) {
+            ClassLoader ofThread = Thread.currentThread().getContextClassLoader();
+            copy.classLoader = ofThread == null ? ClassLoader.getSystemClassLoader() : ofThread;
+        }
+        boolean isOpen = false;
+        try {
+            recorder.checkReads();
+            Engine engine = recorder.unrecorded(() -> engine(graph, recorder, copy));
+            recorder.opened(engine);
+            isOpen = true;
+            return new Persistence(recorder, engine);
+        } finally {
+            if (!isOpen) {
+                closeUnused(graph);
+            }
+        }
+    }
+
+    private static Engine engine(GraphStore graph, Recorder recorder, PersistenceOptions options) {
+        try {
+            return new Engine(graph, recorder, options);
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("the store cannot be opened: " + e.getMessage(), e);
+        }
+    }
+
+    private static void closeUnused(GraphStore graph) {
+        try {
+            graph.close();
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("the store can neither be used nor closed: " + e.getMessage(), e);
+        }
+    }
+
+    /// Lets a name lead to an object, from the next commit on (J013): that of the transaction that this thread
+    /// is in, which may also roll back; of one of its own if it is in none.
+    ///
+    /// @return whether the name led to nothing before
+    public boolean mark(String name, Object root) {
+        Objects.requireNonNull(name);
+        Objects.requireNonNull(root, "a name leads to an object: unmark it");
+        return inTransaction(() -> set(name, root));
+    }
+
+    /// Takes a name away, as [#mark] gives one.
+    public void unmark(String name) {
+        Objects.requireNonNull(name);
+        inTransaction(() -> set(name, null));
+    }
+
+    private boolean set(String name, Object object) {
+        engine.check();
+        Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
+        recorder.beforeRoot(root);
+        boolean wasMarked = root.isMarked();
+        root.set(0, object);
+        return !wasMarked;
+    }
+
+    /// What a name leads to, null if that is nothing: what was committed last, or what this or another
+    /// transaction that is going on has marked.
+    @SuppressWarnings("unchecked")
+    public <T> T lookup(String name) {
+        Objects.requireNonNull(name);
+        return (T) recorder.unrecorded(() -> {
+            engine.check();
+            Root root = engine.roots.get(name);
+            if (root == null) {
+                return null;
+            }
+            Object object = root.object();
+            return object != null ? object : engine.resolve(root.word());
+        });
+    }
+
+    /// The names that lead to something, in their order.
+    public Set<String> roots() {
+        return recorder.unrecorded(() -> {
+            Set<String> names = new TreeSet<>();
+            for (Root root : engine.roots.values()) {
+                if (root.isMarked()) {
+                    names.add(root.name);
+                }
+            }
+            return names;
+        });
+    }
+
+    /// Whether something had been committed to the store before it was opened.
+    public boolean restarted() {
+        return engine.isRestarted;
+    }
+
+    /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and are no
+    /// longer persistent objects of an open store: what is pending cannot be read, and nothing is stored. May be
+    /// called again.
+    ///
+    /// @throws IllegalStateException if this thread is in a transaction
+    @Override
+    public void close() {
+        if (recorder.isInTransaction()) {
+            throw new IllegalStateException("a store is not closed within a transaction: end it first");
+        }
+        recorder.closed(engine);
+        try {
+            engine.close();
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("the store cannot be closed: " + e.getMessage(), e);
+        }
+    }
+
+    private interface Work {
+        boolean run();
+    }
+
+    private boolean inTransaction(Work work) {
+        if (recorder.isInTransaction()) {
+            return recorder.<Boolean>unrecorded(work::run);
+        }
+        return WovenCode.call(transaction -> recorder.<Boolean>unrecorded(work::run));
+    }
+}

@@ -1,0 +1,96 @@
+package cedrat.persist;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Objects;
+
+/// How a store of persistent objects is opened.
+///
+/// ```java
+/// var options = new PersistenceOptions()
+///         .renameClass("bank.Customer", "bank.Client")
+///         .renameField("bank.Client", "adress", "address");
+/// ```
+///
+/// **Threads:** one; [Persistence#open] keeps a copy.
+public final class PersistenceOptions {
+    /// When a commit returns.
+    public enum Durability {
+        /// When what it has changed cannot be lost any more.
+        SYNC,
+        /// At once; a crash may lose the newest commits, never parts of one.
+        ASYNC
+    }
+
+    final Map<String, String> classes = new HashMap<>();
+    final Map<String, Map<String, String>> fields = new HashMap<>();
+    Durability durability = Durability.SYNC;
+    ClassLoader classLoader;
+    long loadedBytesMax = defaultLoadedBytesMax();
+
+    /// The defaults: commits wait, classes are found as the opening thread finds them, a quarter of the heap for
+    /// what is loaded, nothing is renamed.
+    public PersistenceOptions() {}
+
+    PersistenceOptions(PersistenceOptions other) {
+        classes.putAll(other.classes);
+        other.fields.forEach((owner, names) -> fields.put(owner, new HashMap<>(names)));
+        durability = other.durability;
+        classLoader = other.classLoader;
+        loadedBytesMax = other.loadedBytesMax;
+    }
+
+    private static long defaultLoadedBytesMax() {
+        return Runtime.getRuntime().maxMemory() / 4;
+    }
+
+    /// When commits return.
+    public PersistenceOptions durability(Durability durability) {
+        this.durability = Objects.requireNonNull(durability);
+        return this;
+    }
+
+    /// What finds the classes of the objects in the store. Without it, the context class loader of the thread
+    /// that opens.
+    public PersistenceOptions classLoader(ClassLoader classLoader) {
+        this.classLoader = Objects.requireNonNull(classLoader);
+        return this;
+    }
+
+    /// About how many bytes of unchanged objects stay loaded, as long as the program does not have them itself.
+    ///
+    /// @throws IllegalArgumentException if it is not positive
+    public PersistenceOptions loadedBytesMax(long bytes) {
+        if (bytes <= 0) {
+            throw new IllegalArgumentException("loadedBytesMax is " + bytes + ": say a positive number of bytes");
+        }
+        loadedBytesMax = bytes;
+        return this;
+    }
+
+    /// A class of the store has another name now.
+    ///
+    /// @param stored as `Class.getName` said when it was stored
+    /// @param now    as it says now
+    public PersistenceOptions renameClass(String stored, String now) {
+        classes.put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
+        return this;
+    }
+
+    /// A field of a class, or a constant of an enum, has another name now.
+    ///
+    /// @param className the name of the class that declares it, as it is now
+    public PersistenceOptions renameField(String className, String stored, String now) {
+        fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
+                .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
+        return this;
+    }
+
+    String className(String stored) {
+        return classes.getOrDefault(stored, stored);
+    }
+
+    String fieldName(String className, String stored) {
+        return fields.getOrDefault(className, Map.of()).getOrDefault(stored, stored);
+    }
+}

@@ -1,0 +1,50 @@
+package cedrat.persist;
+
+/// A name in a store, and what it leads to.
+///
+/// ```text
+/// Stored ──mark, unmark──▶ Changed ──commit──▶ Stored
+///    ▲                        └──rollback───┐
+///    └──────────────────────────────────────┘
+/// ```
+///
+/// **Threads:** any. Who changes it has its write lock.
+final class Root {
+    /// What marking a name overwrites: the word, as bits, and the object.
+    static final Slot SLOT = new Slot() {
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            ((Root) base).set(bits, value);
+        }
+    };
+
+    final Engine engine;
+    final String name;
+    /// What it leads to in the store; 0 if it leads to nothing, or to what is not stored yet.
+    private long word;
+    /// What it leads to, if that is not stored yet; otherwise null.
+    private Object object;
+
+    Root(Engine engine, String name, long word) {
+        this.engine = engine;
+        this.name = name;
+        this.word = word;
+    }
+
+    synchronized void set(long word, Object object) {
+        this.word = word;
+        this.object = object;
+    }
+
+    synchronized long word() {
+        return word;
+    }
+
+    synchronized Object object() {
+        return object;
+    }
+
+    synchronized boolean isMarked() {
+        return word != 0 || object != null;
+    }
+}

@@ -1,0 +1,34 @@
+package cedrat.persist;
+
+/// How the objects of a class become bytes, and come back.
+///
+/// **Threads:** any.
+abstract class Shape {
+    /// The class's number in the store, or 0: it has none yet.
+    private volatile int number;
+
+    int number() {
+        return number;
+    }
+
+    void number(int number) {
+        this.number = number;
+    }
+
+    /// What the store is to know of the class.
+    abstract StoredClass definition();
+
+    /// Writes an object: its data, and the objects that it refers to.
+    abstract void write(Object object, ObjectWriter out);
+
+    /// The object, empty, before what it refers to is there. Null if it cannot be without that.
+    abstract Object create(ObjectBytes in);
+
+    /// Fills what [#create] has made, or makes the object.
+    ///
+    /// @param references all that it refers to; what leads back to it may be empty yet
+    abstract Object fill(Object created, ObjectBytes in, Object[] references);
+
+    /// How one gets to a reference of an object, as a program would write it.
+    abstract String step(Object object, int reference);
+}

@@ -1,0 +1,298 @@
+package cedrat.persist;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/// A store in memory that believes nothing: each commit is decoded, checked to its last byte, and applied to a
+/// copy. It is opened anew as often as a test likes.
+///
+/// **Threads:** any.
+public final class MemoryGraph {
+    private static final int NEW = 0xff;
+
+    private final Map<Long, byte[]> objects = new HashMap<>();
+    private Map<String, Long> roots = new TreeMap<>();
+    private final List<byte[]> classes = new ArrayList<>();
+    private long lastIdentity = 1 << 16;
+    private long lsn;
+    private long durable;
+    private long written;
+    private long reads;
+    private boolean refusesCommits;
+    private boolean refusesSyncs;
+    private boolean isStopped;
+
+    /// Opens it.
+    public GraphStore open() {
+        isStopped = false;
+        refusesSyncs = false;
+        refusesCommits = false;
+        return new Opened();
+    }
+
+    /// From here on each commit is refused, or not.
+    public synchronized void refuseCommits(boolean refuses) {
+        refusesCommits = refuses;
+    }
+
+    /// From here on each wait fails, and the store is stopped.
+    public synchronized void refuseSyncs() {
+        refusesSyncs = true;
+    }
+
+    /// How many bytes commits had by now.
+    public synchronized long written() {
+        return written;
+    }
+
+    /// How many objects were read by now.
+    public synchronized long reads() {
+        return reads;
+    }
+
+    /// How many objects there are.
+    public synchronized int size() {
+        return objects.size();
+    }
+
+    /// Up to which commit a wait was asked for.
+    public synchronized long durable() {
+        return durable;
+    }
+
+    /// The last commit.
+    public synchronized long lsn() {
+        return lsn;
+    }
+
+    /// How many definitions of classes there are.
+    public synchronized int classes() {
+        return classes.size();
+    }
+
+    private static ByteBuffer wrap(byte[] bytes) {
+        return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    private static void check(boolean holds, String what) {
+        if (!holds) {
+            throw new AssertionError(what);
+        }
+    }
+
+    private static int padded(int length) {
+        return length + 7 & -8;
+    }
+
+    /// A commit that is being decoded.
+    private final class Decoded {
+        /// What becomes of the objects that the commit writes.
+        private final Map<Long, byte[]> objects = new HashMap<>();
+        private final Map<String, Long> roots = new TreeMap<>(MemoryGraph.this.roots);
+        private final List<Long> identities = new ArrayList<>();
+        private final ByteBuffer in;
+
+        Decoded(byte[] buffer, int length) {
+            check(length > 0 && length % 8 == 0, "a buffer of " + length + " bytes");
+            in = wrap(Arrays.copyOf(buffer, length));
+            countNew();
+            in.position(0);
+            int next = 0;
+            while (in.hasRemaining()) {
+                int kind = in.getInt();
+                int bytes = in.getInt();
+                switch (kind) {
+                    case 1 -> objects.put(identities.get(next++), object(take(bytes)));
+                    case 2 -> patch(bytes);
+                    case 3 -> {
+                        long identity = known(in.getLong());
+                        objects.put(identity, object(take(bytes)));
+                    }
+                    case 4 -> root(bytes);
+                    default -> throw new AssertionError("an entry of kind " + kind);
+                }
+            }
+        }
+
+        private void countNew() {
+            while (in.hasRemaining()) {
+                int kind = in.getInt();
+                int bytes = in.getInt();
+                check(bytes >= 0, "an entry of " + bytes + " bytes");
+                if (kind == 1) {
+                    identities.add(lastIdentity + 1 + identities.size());
+                }
+                int more = kind == 1 ? 0 : kind == 2 ? 16 : 8;
+                in.position(in.position() + more + padded(bytes));
+            }
+        }
+
+        private byte[] take(int length) {
+            byte[] bytes = new byte[length];
+            in.get(bytes);
+            for (int i = length; i < padded(length); i++) {
+                check(in.get() == 0, "the padding of an entry is no zeros");
+            }
+            return bytes;
+        }
+
+        private long known(long identity) {
+            check(MemoryGraph.this.objects.containsKey(identity), "an object " + identity + " that is not there");
+            return identity;
+        }
+
+        private long reference(long word) {
+            int tag = (int) (word >>> 56);
+            if (tag == NEW) {
+                return identities.get((int) word);
+            }
+            check(tag != 0 || word == 0 || MemoryGraph.this.objects.containsKey(word), "a reference to " + word);
+            return word;
+        }
+
+        private byte[] object(byte[] bytes) {
+            ByteBuffer object = wrap(bytes);
+            check(bytes.length >= 8 && bytes.length % 8 == 0, "an object of " + bytes.length + " bytes");
+            int number = object.getInt();
+            check(number > 0 && number <= classes.size(), "class " + number + " of " + classes.size());
+            int data = object.getInt();
+            check(data >= 0 && data % 8 == 0 && data <= bytes.length - 8, "data of " + data + " bytes");
+            for (int at = 8 + data; at < bytes.length; at += 8) {
+                object.putLong(at, reference(object.getLong(at)));
+            }
+            return bytes;
+        }
+
+        private void patch(int length) {
+            long identity = known(in.getLong());
+            int offset = in.getInt();
+            check(in.getInt() == 0, "no zero in a patch");
+            byte[] bytes = take(length);
+            byte[] old = objects.getOrDefault(identity, MemoryGraph.this.objects.get(identity));
+            byte[] changed = Arrays.copyOf(old, padded(Math.max(old.length, offset + length)));
+            int references = 8 + wrap(old).getInt(4);
+            check(offset >= 8 && length > 0, "a patch of " + length + " bytes at " + offset);
+            if (offset + length > references) {
+                check((offset + length) % 8 == 0 && (offset < references || offset % 8 == 0), "a part of a reference");
+            }
+            System.arraycopy(bytes, 0, changed, offset, length);
+            ByteBuffer words = wrap(changed);
+            for (int at = Math.max(references, offset); at < offset + length; at += 8) {
+                words.putLong(at, reference(words.getLong(at)));
+            }
+            objects.put(identity, changed);
+        }
+
+        private void root(int length) {
+            long word = reference(in.getLong());
+            String name = new String(take(length), StandardCharsets.UTF_8);
+            if (word == 0) {
+                roots.remove(name);
+            } else {
+                roots.put(name, word);
+            }
+        }
+
+        long[] apply() {
+            MemoryGraph.this.objects.putAll(objects);
+            MemoryGraph.this.roots = roots;
+            lastIdentity += identities.size();
+            return identities.stream().mapToLong(identity -> identity).toArray();
+        }
+    }
+
+    /// What one opening returns.
+    private final class Opened implements GraphStore {
+        private boolean isClosed;
+
+        private void enter() throws GraphStoreException {
+            check(!isClosed, "the store is used although it is closed");
+            if (isStopped) {
+                throw new GraphStoreException("it has stopped", null, true);
+            }
+        }
+
+        @Override
+        public int defineClass(byte[] definition) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                classes.add(definition.clone());
+                return classes.size();
+            }
+        }
+
+        @Override
+        public List<byte[]> classes() throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                return List.copyOf(classes);
+            }
+        }
+
+        @Override
+        public Map<String, Long> roots() throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                return Map.copyOf(roots);
+            }
+        }
+
+        @Override
+        public byte[] read(long identity) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                reads++;
+                byte[] bytes = objects.get(identity);
+                check(bytes != null, "an object " + identity + " is read that is not there");
+                return bytes.clone();
+            }
+        }
+
+        @Override
+        public byte[][] readMany(long[] identities) throws GraphStoreException {
+            byte[][] all = new byte[identities.length][];
+            for (int i = 0; i < all.length; i++) {
+                all[i] = read(identities[i]);
+            }
+            return all;
+        }
+
+        @Override
+        public Committed commit(byte[] buffer, int length) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                if (refusesCommits) {
+                    throw new GraphStoreException("the disk is full", null, false);
+                }
+                long[] identities = new Decoded(buffer, length).apply();
+                written += length;
+                return new Committed(identities, ++lsn);
+            }
+        }
+
+        @Override
+        public void waitDurable(long upTo) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                check(upTo <= lsn, "a wait for what was not committed");
+                if (refusesSyncs) {
+                    isStopped = true;
+                    throw new GraphStoreException("a sync has failed", null, true);
+                }
+                durable = Math.max(durable, upTo);
+            }
+        }
+
+        @Override
+        public void close() {
+            isClosed = true;
+        }
+    }
+}

@@ -1,0 +1,205 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import cedrat.persist.woven.Compiled.Compiler;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// J10: classes that are others when the store is opened again.
+class ClassChangeTest {
+    @TempDir
+    Path folder;
+
+    private final MemoryGraph graph = new MemoryGraph();
+    private final PersistenceOptions options = new PersistenceOptions();
+
+    /// What a version of the program makes, or shows.
+    private static Object call(Class<?> program, String method, Object argument) {
+        try {
+            var found = program.getDeclaredMethod(
+                    method, argument == null ? new Class<?>[0] : new Class<?>[] {Object.class});
+            found.setAccessible(true);
+            return argument == null ? found.invoke(null) : found.invoke(null, argument);
+        } catch (java.lang.reflect.InvocationTargetException e) {
+            if (e.getCause() instanceof RuntimeException cause) {
+                throw cause;
+            }
+            throw new AssertionError(e.getCause());
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private Class<?> compile(String source) throws IOException {
+        try {
+            return Compiled.of(
+                            folder, Compiler.JAVAC, "Program", "import java.util.*; class Program { " + source + " }")
+                    .loadClass("Program");
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private <T> T in(Class<?> program, java.util.function.Function<Persistence, T> work) {
+        try (Persistence store = Persistence.open(graph.open(), options.classLoader(program.getClassLoader()))) {
+            return work.apply(store);
+        }
+    }
+
+    private void make(String source) throws IOException {
+        Class<?> program = compile(source);
+        in(program, store -> store.mark("it", call(program, "make", null)));
+    }
+
+    private Object show(String source) throws IOException {
+        Class<?> program = compile(source);
+        return in(program, store -> call(program, "show", store.lookup("it")));
+    }
+
+    /// Changes it in a transaction, and shows it after another opening.
+    private Object change(String source) throws IOException {
+        Class<?> program = compile(source);
+        in(program, store -> {
+            Object found = store.lookup("it");
+            Transaction.run(() -> {
+                call(program, "change", found);
+            });
+            return null;
+        });
+        return in(program, store -> call(program, "show", store.lookup("it")));
+    }
+
+    private String problems(String source) throws IOException {
+        Class<?> program = compile(source);
+        Supplier<Object> opening = () -> in(program, store -> null);
+        return assertThrows(PersistenceException.class, opening::get).getMessage();
+    }
+
+    private static final String FIRST = """
+            static class Base { int a = 1; Object b = "b"; }
+            static class Item extends Base { byte tiny = -5; char letter = 'x'; int number = -7; float real = 1.5f;
+                boolean flag = true; String text = "text"; List<Item> others = new ArrayList<>(List.of(this)); }
+            static Object make() { return new Item(); }
+            """;
+
+    @Test
+    void fieldsAreAddedRemovedReorderedAndWidened() throws IOException {
+        make(FIRST);
+        String second = """
+                static class Base { Object b; long added = 9; int a; }
+                static class Item extends Base { Object more; List<Item> others; CharSequence text; double real; long number;
+                    int letter; short tiny; }
+                static Object show(Object it) { Item i = (Item) it; return i.a + " " + i.b + " " + i.added + " " + i.tiny
+                    + " " + i.letter + " " + i.number + " " + i.real + " " + i.text + " " + (i.others.get(0) == i)
+                    + " " + i.more; }
+                static void change(Object it) { Item i = (Item) it; i.number = 1L << 40; i.more = i; i.added++; }
+                """;
+        assertEquals("1 b 0 -5 120 -7 1.5 text true null", show(second));
+        assertTrue(((String) change(second)).startsWith("1 b 1 -5 120 1099511627776 1.5 text true Program$Item@"));
+        String third = """
+                static class Base { int a; Object b; long added; }
+                static class Item extends Base { Object more; long number; }
+                static Object show(Object it) { Item i = (Item) it; return i.a + " " + i.b + " " + i.added + " " + i.number
+                    + " " + (i.more == i); }
+                """;
+        assertEquals("1 b 1 1099511627776 true", show(third));
+    }
+
+    /// One class, of which objects of three definitions are there at a time.
+    @Test
+    void objectsOfSeveralDefinitionsAreThereAtATime() throws IOException {
+        String methods = """
+                static Object make() { return new Node(1); }
+                static Object show(Object it) { String all = ""; for (Node n = (Node) it; n != null; n = n.next) all += n;
+                    return all; }
+                static void change(Object it) { Node n = (Node) it; while (n.next != null) n = n.next;
+                    n.next = new Node(n.value + 1); }
+                """;
+        make("static class Node { int value; Node next; Node(int v) { value = v; } } " + methods);
+        String second = "static class Node { Node next; String name = \"new\"; long value; Node(int v) { value = v; }"
+                + " Node(long v) { value = v; } public String toString() { return value + name + \" \"; } } " + methods;
+        assertEquals("1null 2new ", change(second));
+        int classes = graph.classes();
+        assertEquals("1null 2new 3new ", change(second));
+        assertEquals(classes, graph.classes(), "the definition is there already");
+        String third =
+                "static class Node { String name; Node next; int more = 5; long value; Node(long v) { value = v; }"
+                        + " public String toString() { return value + name + more + \" \"; } } " + methods;
+        assertEquals("1null0 2new0 3new0 4null5 ", change(third));
+    }
+
+    @Test
+    void classesFieldsAndConstantsAreRenamed() throws IOException {
+        make("""
+                enum Color { RED, GREEN }
+                static class Item { int number = 5; Color color = Color.GREEN; Item[] items = {this}; Object type = Item.class;
+                    Object map = new EnumMap<>(Map.of(Color.RED, 1)); }
+                static Object make() { return new Item(); }
+                """);
+        options.renameClass("Program$Item", "Program$Thing")
+                .renameClass("Program$Color", "Program$Shade")
+                .renameField("Program$Thing", "number", "count")
+                .renameField("Program$Shade", "GREEN", "LIME");
+        String second = """
+                enum Shade { BLUE, LIME, RED }
+                static class Thing { Object map; Object type; int count; Shade color; Thing[] items; Shade more; }
+                static Object show(Object it) { Thing t = (Thing) it; return t.count + " " + t.color + " " + (t.items[0] == t)
+                    + " " + t.items.getClass().getSimpleName() + " " + t.type + " " + t.map + " " + t.more; }
+                static void change(Object it) { Thing t = (Thing) it; t.count++; t.more = Shade.BLUE; }
+                """;
+        assertEquals("5 LIME true Thing[] class Program$Thing {RED=1} null", show(second));
+        assertEquals("6 LIME true Thing[] class Program$Thing {RED=1} BLUE", change(second));
+    }
+
+    @Test
+    void constantsOfEnumsComeAndChangeTheirPlaces() throws IOException {
+        String make = "static Object make() { return new ArrayList<>(List.of(Color.RED, Color.GREEN)); } ";
+        make("enum Color { RED, GREEN } " + make);
+        String second = """
+                enum Color { GREEN, BLUE, RED { public String toString() { return "red"; } } }
+                static Object show(Object it) { return it.toString(); }
+                static void change(Object it) { ((List<Object>) it).add(Color.BLUE); }
+                """;
+        assertEquals("[red, GREEN]", show(second));
+        assertEquals("[red, GREEN, BLUE]", change(second));
+        assertTrue(problems("enum Color { RED, BLUE }").contains("the constant GREEN of Program$Color is not there"));
+    }
+
+    @Test
+    void whatDoesNotFitIsSaidAtOnce() throws IOException {
+        make("""
+                enum Color { RED }
+                static class Gone { int value; }
+                static class Base { int inherited; }
+                static class Item extends Base { long number; int other; String text; Gone gone = new Gone(); Object[] array =
+                    new Gone[0]; Object color = Color.RED; }
+                static Object make() { return new Item(); }
+                """);
+        String problems = problems("""
+                static class Color { }
+                static class Base { int inherited; }
+                static class Item { int number; Object other; Integer text; }
+                """);
+        for (String problem : new String[] {
+            "Program$Item.number was J, and is I",
+            "Program$Item.other was I, and is Ljava/lang/Object;",
+            "Program$Item.text was Ljava/lang/String;, and is Ljava/lang/Integer;",
+            "Program$Item does not extend Program$Base any more",
+            "Program$Gone is not there",
+            "Program$Color was an enum, and is none",
+        }) {
+            assertTrue(problems.contains(problem), problem + " is not in " + problems);
+        }
+    }
+}
