@@ -242,9 +242,19 @@ public final class Agent {
             } catch (RuntimeException | LinkageError | StackOverflowError e) {
                 // Thrown from here it would be dropped; transactions say it when they begin.
                 recorder.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
-                return null;
+                return withoutBarriers(kind, loader, original);
             } finally {
                 recorder.resume();
+            }
+        }
+
+        /// Others that are woven read its objects, and count on its having an identity.
+        private byte[] withoutBarriers(Weaver.Kind kind, ClassLoader loader, byte[] original) {
+            try {
+                return kind == Weaver.Kind.APPLICATION ? weaver.withIdentity(original, loader) : null;
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                // No transaction begins any more, and no store is opened: nothing leads to an object of it.
+                return null;
             }
         }
 

@@ -1,7 +1,6 @@
 package cedrat.persist;
 
 import java.lang.classfile.CodeBuilder;
-import java.lang.classfile.TypeKind;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
@@ -46,19 +45,9 @@ final class Calls {
         builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);
     }
 
-    /// … base, old value → …
-    static void beforeField(CodeBuilder builder, ClassDesc type, int number) {
-        TypeKind kind = TypeKind.from(type).asLoadable();
-        String name =
-                switch (kind) {
-                    case INT -> "beforeInt";
-                    case LONG -> "beforeLong";
-                    case FLOAT -> "beforeFloat";
-                    case DOUBLE -> "beforeDouble";
-                    default -> "beforeReference";
-                };
-        builder.loadConstant(number)
-                .invokestatic(BARRIER, name, MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, kind.upperBound(), INT));
+    /// … base → …
+    static void beforeField(CodeBuilder builder, int number) {
+        builder.loadConstant(number).invokestatic(BARRIER, "beforeField", ELEMENT);
     }
 
     /// … base → …

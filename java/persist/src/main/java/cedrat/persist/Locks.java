@@ -23,7 +23,8 @@ final class Locks {
 
     private final ReentrantLock mutex = new ReentrantLock();
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
-    private int count;
+    /// How many locks there are: where none is, no object has to be given a hash.
+    private volatile int count;
     /// How many locks there are by the end of their hash, for those who only ask whether there is any.
     private final AtomicIntegerArray present = new AtomicIntegerArray(BUCKETS);
 
@@ -212,7 +213,7 @@ final class Locks {
 
     /// Whether any transaction has locked the object.
     boolean isLocked(Object object) {
-        if (present.get(hash(object) & BUCKETS - 1) == 0) {
+        if (count == 0 || present.get(hash(object) & BUCKETS - 1) == 0) {
             return false;
         }
         mutex.lock();

@@ -493,23 +493,19 @@ final class Recorder implements Handler {
         return top.made.has(top.isDoomed ? 0 : transaction.madeMark, base) ? null : transaction;
     }
 
-    private void keep(Transaction transaction, Object base, Slot slot, int index, long bits, Object value) {
+    private void keep(Transaction transaction, Object base, Slot.Field slot) {
         TopLevel top = transaction.top;
-        if (!top.log.has(transaction.logMark, base, slot, index)) {
-            lock(transaction, owner(base), true);
-            // A field that was read before its object was locked may have become pending since. What a rollback
-            // puts back is loaded, so that nobody has to remember that it was pending.
-            boolean isReference = slot instanceof Slot.Field field && field.isReference();
-            top.log.add(base, slot, index, bits, isReference ? settled(base, (Slot.Field) slot, value) : value);
+        if (top.log.has(transaction.logMark, base, slot, 0)) {
+            return;
         }
-    }
-
-    private static Object settled(Object base, Slot.Field slot, Object value) {
-        if (storeOf(base) == null) {
-            return value;
+        lock(transaction, owner(base), true);
+        if (slot.isReference()) {
+            Object value = slot.readReference(base);
+            // What a rollback puts back is loaded, so that nobody has to remember that it was pending.
+            top.log.add(base, slot, 0, 0, value != null ? value : readNull(base, slot));
+        } else {
+            top.log.add(base, slot, 0, slot.readBits(base), null);
         }
-        Object now = slot.read(base);
-        return now != null ? now : readNull(base, slot);
     }
 
     /// Whose lock protects an object: of a part of a persistent collection, that.
@@ -526,21 +522,22 @@ final class Recorder implements Handler {
         return base;
     }
 
-    private void keepField(Object base, int field, long bits, Object value) {
+    @Override
+    public void beforeField(Object base, int field) {
         Context context = contexts.get();
+        if (base == null || context.isRecording) {
+            return;
+        }
         // A static field may be stored to by way of a subclass, and what is locked is the class that declares
         // it.
-        Object home = base instanceof Class && !context.isRecording
-                ? slot(context, field, base).home(base)
-                : base;
+        Object home = base instanceof Class ? slot(context, field, base).home(base) : base;
         Transaction transaction = storing(context, home);
         if (transaction == null) {
             return;
         }
-        Slot.Field slot = slot(context, field, base);
         context.isRecording = true;
         try {
-            keep(transaction, home, slot, 0, bits, value);
+            keep(transaction, home, fields.slot(field, base));
         } finally {
             context.isRecording = false;
         }
@@ -576,31 +573,6 @@ final class Recorder implements Handler {
     }
 
     @Override
-    public void beforeInt(Object base, int old, int field) {
-        keepField(base, field, old, null);
-    }
-
-    @Override
-    public void beforeLong(Object base, long old, int field) {
-        keepField(base, field, old, null);
-    }
-
-    @Override
-    public void beforeFloat(Object base, float old, int field) {
-        keepField(base, field, Float.floatToRawIntBits(old), null);
-    }
-
-    @Override
-    public void beforeDouble(Object base, double old, int field) {
-        keepField(base, field, Double.doubleToRawLongBits(old), null);
-    }
-
-    @Override
-    public void beforeReference(Object base, Object old, int field) {
-        keepField(base, field, 0, old);
-    }
-
-    @Override
     public void beforeElement(Object array, int index) {
         if (array == null) {
             return;
@@ -612,8 +584,12 @@ final class Recorder implements Handler {
         }
         context.isRecording = true;
         try {
-            Object value = array instanceof Object[] references ? references[index] : null;
-            keep(transaction, array, Slot.ELEMENT, index, bits(array, index), value);
+            UndoLog log = transaction.top.log;
+            if (!log.has(transaction.logMark, array, Slot.ELEMENT, index)) {
+                lock(transaction, owner(array), true);
+                Object value = array instanceof Object[] references ? references[index] : null;
+                log.add(array, Slot.ELEMENT, index, bits(array, index), value);
+            }
         } finally {
             context.isRecording = false;
         }
@@ -900,9 +876,7 @@ final class Recorder implements Handler {
         }
         context.isRecording = true;
         try {
-            Slot.Field slot = fields.slot(reflected);
-            Object old = slot.read(home);
-            keep(transaction, home, slot, 0, Slot.bits(old), slot.isReference() ? old : null);
+            keep(transaction, home, fields.slot(reflected));
         } finally {
             context.isRecording = false;
         }

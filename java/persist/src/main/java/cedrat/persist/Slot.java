@@ -122,6 +122,29 @@ abstract class Slot {
             return kind == 'L';
         }
 
+        /// The value of a field that is a reference.
+        Object readReference(Object base) {
+            return owner == null ? handle.getVolatile(base) : handle.getVolatile();
+        }
+
+        /// The value of a field that is none.
+        long readBits(Object base) {
+            return owner == null ? bitsOfField(base) : bits(handle.getVolatile());
+        }
+
+        private long bitsOfField(Object base) {
+            return switch (kind) {
+                case 'I' -> (int) handle.getVolatile(base);
+                case 'J' -> (long) handle.getVolatile(base);
+                case 'Z' -> (boolean) handle.getVolatile(base) ? 1 : 0;
+                case 'B' -> (byte) handle.getVolatile(base);
+                case 'C' -> (char) handle.getVolatile(base);
+                case 'S' -> (short) handle.getVolatile(base);
+                case 'F' -> Float.floatToRawIntBits((float) handle.getVolatile(base));
+                default -> Double.doubleToRawLongBits((double) handle.getVolatile(base));
+            };
+        }
+
         /// The field's value, boxed.
         Object read(Object base) {
             return owner == null ? handle.getVolatile(base) : handle.getVolatile();

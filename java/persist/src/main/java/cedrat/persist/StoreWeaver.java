@@ -32,11 +32,11 @@ import java.util.stream.IntStream;
 ///
 /// In the collections of the JDK all fields of an object are kept at its first store, by a call that takes
 /// five bytes: were `HashMap.putVal` longer than what the just-in-time compiler inlines, each `put` would
-/// cost twice as much.
+/// cost twice as much. It is one byte too long even so if its stores to arrays stay in place, so in that class
+/// they are in the barrier. Were they in other classes, whose arrays are of many types, the compiler would find
+/// that the type of an array in the barrier cannot be foretold, and look it up at each store.
 ///
-/// Barriers are calls without branches, see [Weaver]. A store's barrier reads the old value by the class's
-/// own instructions, which have the right to; where no transaction lives nobody looks at it, and the
-/// just-in-time compiler reads nothing.
+/// Barriers are calls without branches, see [Weaver].
 final class StoreWeaver implements CodeTransform {
     private static final int ENDED = -1;
 
@@ -47,6 +47,7 @@ final class StoreWeaver implements CodeTransform {
     /// What becomes of reads, or null: nothing.
     private final Reads reads;
     private final boolean isApplication;
+    private final boolean isHashMap;
     /// Whether it calls collections that others have made.
     private final boolean isWrapper;
     private final Spill spill = new Spill();
@@ -66,6 +67,7 @@ final class StoreWeaver implements CodeTransform {
         this.code = code;
         this.reads = reads;
         isApplication = kind == Weaver.Kind.APPLICATION;
+        isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
@@ -131,14 +133,13 @@ final class StoreWeaver implements CodeTransform {
                 builder.dup2().pop();
             }
             if (isApplication) {
-                builder.dup().getfield(field.field());
-                Calls.beforeField(builder, field.typeSymbol(), number(field, false));
+                Calls.beforeField(builder, number(field, false));
             } else {
                 Calls.beforeFields(builder);
             }
         } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field)) {
-            builder.loadConstant(field.owner().asSymbol()).getstatic(field.field());
-            Calls.beforeField(builder, field.typeSymbol(), number(field, true));
+            builder.loadConstant(field.owner().asSymbol());
+            Calls.beforeField(builder, number(field, true));
         }
         builder.with(field);
     }
@@ -200,7 +201,7 @@ final class StoreWeaver implements CodeTransform {
     // ---- arrays
 
     private void element(CodeBuilder builder, ArrayStoreInstruction store) {
-        if (!isApplication && store.typeKind() == TypeKind.REFERENCE) {
+        if (isHashMap && store.typeKind() == TypeKind.REFERENCE) {
             Calls.store(builder);
             return;
         }

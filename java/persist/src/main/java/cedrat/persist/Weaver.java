@@ -187,16 +187,24 @@ final class Weaver {
         if (!isRead) {
             return barriers;
         }
-        ClassTransform withAccessors = barriers.andThen(ClassTransform.endHandler(reads::addTo));
+        return barriers.andThen(ClassTransform.endHandler(reads::addTo)).andThen(identity(original, loader));
+    }
+
+    /// The class with an identity and without barriers, or null: reads are not woven.
+    byte[] withIdentity(byte[] original, ClassLoader loader) {
+        return weavesReads ? CLASS_FILE.transformClass(CLASS_FILE.parse(original), identity(original, loader)) : null;
+    }
+
+    private ClassTransform identity(byte[] original, ClassLoader loader) {
+        ClassModel type = CLASS_FILE.parse(original);
         boolean hasObjects =
                 !type.flags().has(AccessFlag.INTERFACE) && !type.flags().has(AccessFlag.MODULE);
-        String name = type.thisClass().asInternalName();
-        if (!hasObjects || !classes.isPersistable(loader, name)) {
-            return withAccessors;
+        if (!hasObjects || !classes.isPersistable(loader, type.thisClass().asInternalName())) {
+            return ClassTransform.ACCEPT_ALL;
         }
         boolean isTopmost =
                 !classes.isPersistable(loader, type.superclass().orElseThrow().asInternalName());
-        return withAccessors.andThen(new Identities(CLASS_FILE.parse(original), isTopmost));
+        return new Identities(type, isTopmost);
     }
 
     private MethodTransform method(ClassModel type, MethodModel method, Kind kind, Reads reads) {

@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -81,6 +83,17 @@ class WeaverTest {
                 "made",
                 ConstantDescs.CD_Object,
                 getter);
+        byte[] strange = ClassFile.of().build(ClassDesc.of("Strange"), type -> {});
+        Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(null));
+        assertNull(weaver.withIdentity(strange, null));
+        weaver.weaveReads();
+        ClassLoader loader = WeaverTest.class.getClassLoader();
+        assertEquals(
+                1,
+                ClassFile.of()
+                        .parse(weaver.withIdentity(strange, loader))
+                        .fields()
+                        .size());
         assertRefused("dynamic constant made", 0, ClassFile.JAVA_25_VERSION, code -> code.loadConstant(constant));
     }
 }

@@ -1,5 +1,6 @@
 package cedrat.persist.bench;
 
+import cedrat.persist.boot.Barrier;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -13,7 +14,9 @@ import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OperationsPerInvocation;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
 
 /// Short loops of one kind of store or read each, as programs have them. They know of no transaction.
 @State(Scope.Thread)
@@ -31,6 +34,49 @@ public class Kernels {
         Cell next;
     }
 
+    /// A tree of so many levels.
+    private static final int LEVELS = 12;
+
+    private static final int LEAVES = 1 << LEVELS;
+
+    private static final class Tree {
+        final int number;
+        Tree left;
+        Tree right;
+
+        Tree(int levels, int number) {
+            this.number = number;
+            if (levels > 1) {
+                left = new Tree(levels - 1, 2 * number);
+                right = new Tree(levels - 1, 2 * number + 1);
+            }
+        }
+
+        int sum() {
+            return number + sum(left) + sum(right);
+        }
+
+        private static int sum(Tree tree) {
+            return tree == null ? 0 : tree.sum();
+        }
+    }
+
+    /// A store of persistent objects is open, to which none of the objects belongs.
+    @State(Scope.Benchmark)
+    public static class Open {
+        /// Opens it, as far as barriers know.
+        @Setup
+        public void open() {
+            Barrier.storeOpened();
+        }
+
+        /// Closes it.
+        @TearDown
+        public void close() {
+            Barrier.storeClosed();
+        }
+    }
+
     private static int total;
 
     private final Cell[] cells = new Cell[COUNT];
@@ -39,6 +85,8 @@ public class Kernels {
     private final Integer[] keys = new Integer[COUNT];
     private final Map<Integer, Integer> map = new HashMap<>();
     private final List<Integer> list = new ArrayList<>();
+    private final Cell[] halfFull = new Cell[COUNT];
+    private final Tree tree = new Tree(LEVELS, 1);
     private final Cell first;
     private int turn;
 
@@ -48,6 +96,11 @@ public class Kernels {
             cells[i] = new Cell();
             keys[i] = i * 7;
             map.put(keys[i], keys[i]);
+        }
+        Random random = new Random(2);
+        for (int i = 0; i < COUNT; i++) {
+            halfFull[i] = new Cell();
+            halfFull[i].other = random.nextBoolean() ? others[0] : null;
         }
         List<Cell> chased = new ArrayList<>();
         for (int i = 0; i < CHASED; i++) {
@@ -140,5 +193,44 @@ public class Kernels {
             sum += cell.number;
         }
         return sum;
+    }
+
+    /// Reads references, of which half are null.
+    @Benchmark
+    @OperationsPerInvocation(COUNT)
+    public int nulls() {
+        int count = turn++;
+        for (Cell cell : halfFull) {
+            count += cell.other == null ? 1 : 0;
+        }
+        return count;
+    }
+
+    /// Walks a tree: half of the references that it reads are null.
+    @Benchmark
+    @OperationsPerInvocation(2 * LEAVES)
+    public int tree() {
+        return tree.sum();
+    }
+
+    /// As [#pointerChase].
+    @Benchmark
+    @OperationsPerInvocation(CHASED)
+    public int pointerChaseOpen(Open open) {
+        return pointerChase();
+    }
+
+    /// As [#nulls].
+    @Benchmark
+    @OperationsPerInvocation(COUNT)
+    public int nullsOpen(Open open) {
+        return nulls();
+    }
+
+    /// As [#tree].
+    @Benchmark
+    @OperationsPerInvocation(2 * LEAVES)
+    public int treeOpen(Open open) {
+        return tree();
     }
 }

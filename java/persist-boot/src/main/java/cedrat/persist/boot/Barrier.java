@@ -86,39 +86,20 @@ public final class Barrier {
         }
     }
 
-    /// Before a store to a field of type `boolean`, `byte`, `char`, `short` or `int`.
-    public static void beforeInt(Object base, int old, int field) {
-        if (live != 0) {
-            handler.beforeInt(base, old, field);
+    /// Before a store to a field. What it has in it, the slow path reads itself: an instruction that read it
+    /// here would check for null in place of the store, which needs no instruction for that.
+    ///
+    /// @param base the object, or the class of a static field
+    public static void beforeField(Object base, int field) {
+        if (live != 0 && !isOrdinary(base)) {
+            handler.beforeField(base, field);
         }
     }
 
-    /// Before a store to a field of type `long`.
-    public static void beforeLong(Object base, long old, int field) {
-        if (live != 0) {
-            handler.beforeLong(base, old, field);
-        }
-    }
-
-    /// Before a store to a field of type `float`.
-    public static void beforeFloat(Object base, float old, int field) {
-        if (live != 0) {
-            handler.beforeFloat(base, old, field);
-        }
-    }
-
-    /// Before a store to a field of type `double`.
-    public static void beforeDouble(Object base, double old, int field) {
-        if (live != 0) {
-            handler.beforeDouble(base, old, field);
-        }
-    }
-
-    /// Before a store to a field that is a reference.
-    public static void beforeReference(Object base, Object old, int field) {
-        if (live != 0) {
-            handler.beforeReference(base, old, field);
-        }
+    /// Whether it is known at once that an object's stores are nobody's business: it is not persistent, and
+    /// no transaction lives.
+    private static boolean isOrdinary(Object base) {
+        return (live & STORE - 1) == 0 && base instanceof Persistable object && object.cedrat$identity() == null;
     }
 
     /// Before a store to a field of the JDK, whichever it is: five bytes, see the weaver.
@@ -135,7 +116,7 @@ public final class Barrier {
         }
     }
 
-    /// In place of a store to an array of references, in classes of the JDK.
+    /// In place of a store to an array of references, in `java.util.HashMap`.
     public static void store(Object[] array, int index, Object value) {
         if (live != 0) {
             handler.beforeElement(array, index);

@@ -19,24 +19,11 @@ public interface Handler {
     /// persistent.
     void copied(Object object, Object copy);
 
-    /// A field of type `boolean`, `byte`, `char`, `short` or `int` is about to be written.
+    /// A field is about to be written.
     ///
-    /// @param base  the object, or the class of a static field
-    /// @param old   the field's value
+    /// @param base  the object, or the class of a static field; if null, the store will throw
     /// @param field the number that the weaver has given to the field
-    void beforeInt(Object base, int old, int field);
-
-    /// As [#beforeInt], of type `long`.
-    void beforeLong(Object base, long old, int field);
-
-    /// As [#beforeInt], of type `float`.
-    void beforeFloat(Object base, float old, int field);
-
-    /// As [#beforeInt], of type `double`.
-    void beforeDouble(Object base, double old, int field);
-
-    /// As [#beforeInt], of a reference.
-    void beforeReference(Object base, Object old, int field);
+    void beforeField(Object base, int field);
 
     /// Fields of an object of the JDK are about to be written.
     void beforeFields(Object base);

@@ -83,6 +83,38 @@ class LocksTest {
     }
 
     @Test
+    void whoHasWaitedRestoresWhatWasCommittedMeanwhile() throws Exception {
+        Account account = new Account();
+        int[] array = new int[1];
+        List<Future<?>> others = new ArrayList<>();
+        try (var transaction = Transaction.begin()) {
+            account.balance = 5;
+            array[0] = 5;
+            total = 5;
+            others.add(startAndWait(() -> Transaction.run(inner -> {
+                account.balance = 1;
+                inner.rollback();
+            })));
+            others.add(startAndWait(() -> Transaction.run(inner -> {
+                array[0] = 1;
+                inner.rollback();
+            })));
+            others.add(startAndWait(() -> Transaction.run(inner -> {
+                total = 1;
+                inner.rollback();
+            })));
+            account.balance = 6;
+            array[0] = 6;
+            total = 6;
+            transaction.commit();
+        }
+        for (Future<?> other : others) {
+            other.get();
+        }
+        assertEquals(List.of(6, 6, 6), List.of(account.balance, array[0], total));
+    }
+
+    @Test
     void staticsAndArraysAreLockedToo() throws Exception {
         int[] array = new int[1];
         total = 0;
