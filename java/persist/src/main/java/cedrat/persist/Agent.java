@@ -81,11 +81,13 @@ public final class Agent {
 
     /// What may be loaded only when the boot class path is complete.
     private static final class Started implements ClassFileTransformer {
+        private final Instrumentation instrumentation;
         private final Classes classes;
         private final Recorder recorder;
         private final Weaver weaver;
 
-        private Started(Classes classes, Recorder recorder, Weaver weaver) {
+        private Started(Instrumentation instrumentation, Classes classes, Recorder recorder, Weaver weaver) {
+            this.instrumentation = instrumentation;
             this.classes = classes;
             this.recorder = recorder;
             this.weaver = weaver;
@@ -94,20 +96,14 @@ public final class Agent {
         static void start(Classes classes, Instrumentation instrumentation) {
             Fields fields = new Fields(declaring -> open(instrumentation, declaring));
             Recorder recorder = new Recorder(fields);
-            Started started = new Started(classes, recorder, new Weaver(fields, classes));
+            Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();
             // So that the transformer itself needs no class that is loaded when it is called first.
             SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
             JavaBase.find("java/lang/Object");
             loadCollections(classes);
             started.loadReadings();
-            instrumentation.redefineModule(
-                    Object.class.getModule(),
-                    Set.of(Barrier.class.getModule()),
-                    Map.of(),
-                    Map.of(),
-                    Set.of(),
-                    Map.of());
+            started.letReadBarriers(Object.class.getModule());
             // Objects are filled by means of the JDK's own.
             instrumentation.redefineModule(
                     Object.class.getModule(),
@@ -117,9 +113,18 @@ public final class Agent {
                     Set.of(),
                     Map.of());
             instrumentation.addTransformer(started, true);
-            started.retransform(instrumentation);
+            started.retransform();
             if (recorder.guardsReads()) {
                 started.weaver.weaveReads();
+            }
+        }
+
+        /// Named modules do not read what lies on the boot class path, and an interface of it has to be readable
+        /// when a class is defined.
+        private void letReadBarriers(Module module) {
+            Module barriers = Barrier.class.getModule();
+            if (!module.canRead(barriers)) {
+                instrumentation.redefineModule(module, Set.of(barriers), Map.of(), Map.of(), Set.of(), Map.of());
             }
         }
 
@@ -180,20 +185,20 @@ public final class Agent {
 
         /// Weaves what was loaded before, and what has been loaded by other threads meanwhile: that may have
         /// begun before there was a transformer.
-        private void retransform(Instrumentation instrumentation) {
+        private void retransform() {
             Set<Class<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
-            List<Class<?>> loaded = loaded(instrumentation, seen);
+            List<Class<?>> loaded = loaded(seen);
             while (!loaded.isEmpty()) {
                 try {
                     instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
                 } catch (UnmodifiableClassException | UnsupportedOperationException | LinkageError e) {
                     recorder.fail("classes that were loaded before the agent cannot be woven any more: " + e);
                 }
-                loaded = loaded(instrumentation, seen);
+                loaded = loaded(seen);
             }
         }
 
-        private List<Class<?>> loaded(Instrumentation instrumentation, Set<Class<?>> seen) {
+        private List<Class<?>> loaded(Set<Class<?>> seen) {
             List<Class<?>> loaded = new ArrayList<>();
             for (Class<?> type : instrumentation.getAllLoadedClasses()) {
                 if (type.isArray() || type.isHidden() || kind(type) == null || !seen.add(type)) {
@@ -231,6 +236,7 @@ public final class Agent {
             // more it gets again.
             boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
+                letReadBarriers(module);
                 prepare(kind, known, original);
                 return weaver.weave(original, kind, loader, isLoaded);
             } catch (UnstructuredException e) {

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
+import java.util.spi.ToolProvider;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -143,6 +144,40 @@ class LaunchTest {
         assertEquals(0, plain.status, plain.said);
         assertTrue(plain.said.contains("woven false"), plain.said);
         assertEquals(plain.said.replace("woven false", "woven true"), withoutWarnings(woven.said));
+    }
+
+    @Test
+    void classesOfNamedModulesAreWoven() throws Exception {
+        Path module = Files.createDirectories(folder.resolve("example"));
+        Path classes = folder.resolve("modules").resolve("example");
+        Files.writeString(module.resolve("module-info.java"), "module example {}");
+        Files.writeString(module.resolve("Main.java"), """
+                package example;
+                public class Main {
+                    Main next;
+                    Object other = "found";
+                    public static void main(String[] arguments) {
+                        Main main = new Main();
+                        main.next = new Main();
+                        System.out.println(main.next.other + " " + main.next.next);
+                        System.out.println(main.getClass().getInterfaces()[0].getName());
+                    }
+                }
+                """);
+        int status = ToolProvider.findFirst("javac")
+                .orElseThrow()
+                .run(
+                        System.out,
+                        System.out,
+                        "-d",
+                        classes.toString(),
+                        module.resolve("module-info.java").toString(),
+                        module.resolve("Main.java").toString());
+        assertEquals(0, status);
+        Ended ended = java("-javaagent:" + AGENT, "-p", classes.getParent().toString(), "-m", "example/example.Main");
+        assertTrue(ended.said.contains("found null"), ended.said);
+        assertTrue(ended.said.contains("cedrat.persist.boot.Persistable"), ended.said);
+        assertEquals(0, ended.status);
     }
 
     private static String withoutWarnings(String said) {
