@@ -1,6 +1,8 @@
 package cedrat.persist;
 
 import java.lang.classfile.Attributes;
+import java.lang.classfile.ClassBuilder;
+import java.lang.classfile.ClassElement;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.ClassHierarchyResolver;
 import java.lang.classfile.ClassModel;
@@ -177,17 +179,26 @@ final class Weaver {
     private ClassTransform transform(byte[] original, ClassModel type, Kind kind, ClassLoader loader) {
         boolean isRead = weavesReads && kind == Kind.APPLICATION;
         Reads reads = isRead ? new Reads(fields, classes, loader, type) : null;
-        ClassTransform barriers = (builder, element) -> {
-            if (element instanceof MethodModel method && method.code().isPresent()) {
-                builder.transformMethod(method, method(type, method, kind, reads));
-            } else {
-                builder.with(element);
+        ClassTransform identity = isRead ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
+        // One behind the other they would build each method twice.
+        return new ClassTransform() {
+            @Override
+            public void accept(ClassBuilder builder, ClassElement element) {
+                if (element instanceof MethodModel method && method.code().isPresent()) {
+                    builder.transformMethod(method, method(type, method, kind, reads));
+                } else {
+                    identity.accept(builder, element);
+                }
+            }
+
+            @Override
+            public void atEnd(ClassBuilder builder) {
+                if (isRead) {
+                    reads.addTo(builder);
+                }
+                identity.atEnd(builder);
             }
         };
-        if (!isRead) {
-            return barriers;
-        }
-        return barriers.andThen(ClassTransform.endHandler(reads::addTo)).andThen(identity(original, loader));
     }
 
     /// The class with an identity and without barriers, or null: reads are not woven.
