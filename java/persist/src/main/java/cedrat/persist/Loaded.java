@@ -47,7 +47,9 @@ final class Loaded {
             }
             if (!letGo(oldest)) {
                 synchronized (this) {
-                    push(oldest);
+                    if (!oldest.isCounted) {
+                        push(oldest);
+                    }
                 }
             }
         }

@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Objects;
 import java.util.ServiceLoader;
@@ -32,6 +33,8 @@ import java.util.TreeSet;
 /// rolled back, and out of the reading of a field that has to be loaded; [IllegalStateException] once the store
 /// is closed.
 public final class Persistence implements AutoCloseable {
+    private static final int NAME_BYTES_MAX = 1024;
+
     private final Recorder recorder;
     private final Engine engine;
 
@@ -124,6 +127,9 @@ public final class Persistence implements AutoCloseable {
 
     private boolean set(String name, Object object) {
         engine.check();
+        if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
+            throw new IllegalArgumentException("a name has at most " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
+        }
         Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
         recorder.beforeRoot(root);
         boolean wasMarked = root.isMarked();
