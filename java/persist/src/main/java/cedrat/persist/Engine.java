@@ -142,7 +142,6 @@ final class Engine implements Persistent {
         return switch (Words.tag(word)) {
             case Words.CONSTANT -> schema.constant(word);
             case Words.CANONICAL -> forms.canonical(word);
-            case Words.HOLE -> Forms.HOLE;
             default -> Words.box(word);
         };
     }

@@ -18,9 +18,6 @@ import java.util.function.Predicate;
 ///
 /// **Threads:** any, once it is made.
 final class Forms {
-    /// Stands for an element that was taken out.
-    static final Object HOLE = new Object();
-
     /// A form of some objects of a class.
     private record Choice(Form form, Predicate<Object> condition) {}
 

@@ -252,16 +252,4 @@ final class IdentityTable {
             }
         }
     }
-
-    /// How many identities there are whose objects may be there.
-    int size() {
-        purge();
-        int size = 0;
-        for (ById stripe : byId) {
-            synchronized (stripe) {
-                size += stripe.size;
-            }
-        }
-        return size;
-    }
 }

@@ -167,10 +167,6 @@ final class Layout extends Shape {
         return CommitBuffer.OBJECT_HEADER + dataLength + reference * Long.BYTES;
     }
 
-    int length() {
-        return referenceOffset(references.length);
-    }
-
     // ---- bytes
 
     @Override

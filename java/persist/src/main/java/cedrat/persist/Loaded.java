@@ -81,11 +81,6 @@ final class Loaded {
         return oldest;
     }
 
-    /// About how many bytes are loaded.
-    synchronized long bytes() {
-        return bytes;
-    }
-
     /// Makes the reference fields of an object pending.
     ///
     /// @return false if that cannot be now

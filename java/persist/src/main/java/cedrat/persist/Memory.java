@@ -51,10 +51,6 @@ final class Memory {
         UNSAFE.storeFence();
     }
 
-    static int getInt(Object base, long offset) {
-        return UNSAFE.getInt(base, offset);
-    }
-
     /// A primitive field's value as bits, of which as many count as the type has.
     static long getBits(Object base, long offset, char kind) {
         return switch (kind) {

@@ -96,14 +96,6 @@ final class ObjectBytes {
         return count;
     }
 
-    int getShort() {
-        return (short) SHORT.get(bytes, take(2));
-    }
-
-    byte getByte() {
-        return bytes[take(1)];
-    }
-
     /// As [ObjectWriter#putText] has put it.
     String getText() {
         return new String(getBytes(getCount()), StandardCharsets.UTF_8);

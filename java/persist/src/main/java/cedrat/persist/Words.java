@@ -19,8 +19,6 @@ final class Words {
     static final int CONSTANT = 0x09;
     /// One of the objects that each virtual machine has once.
     static final int CANONICAL = 0x0a;
-    /// No element: where one was taken out of the stored form of a collection.
-    static final int HOLE = 0x0b;
     /// A new object of the commit.
     static final int NEW = 0xff;
 

@@ -15,9 +15,13 @@ import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -257,6 +261,46 @@ class PersistenceTest {
         assertEquals(2, node.value);
         assertEquals(2, array[0]);
         new Node(5, node).value = 6;
+    }
+
+    /// J2, J3: what a collection is made of is the collection.
+    @Test
+    void aCollectionIsLockedAndStoredToAsAWhole() throws InterruptedException {
+        Map<Integer, String> map = new HashMap<>(Map.of(1, "one", 2, "two"));
+        store.mark("map", map);
+        assertThrows(IllegalStateException.class, () -> map.replace(1, "ten"));
+        assertThrows(
+                IllegalStateException.class,
+                () -> map.entrySet().iterator().next().setValue("ten"));
+        CountDownLatch isChanged = new CountDownLatch(1);
+        Thread other = new Thread(() -> {
+            try {
+                isChanged.await();
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+            Transaction.run(() -> {
+                map.replace(2, "twenty");
+            });
+        });
+        other.start();
+        try (var transaction = Transaction.begin()) {
+            map.replace(1, "ten");
+            isChanged.countDown();
+            while (other.isAlive() && !waitsForALock(other)) {
+                Thread.onSpinWait();
+            }
+            assertTrue(waitsForALock(other));
+            assertEquals("two", map.get(2));
+            transaction.commit();
+        }
+        other.join();
+        reopen();
+        assertEquals(Map.of(1, "ten", 2, "twenty"), store.lookup("map"));
+    }
+
+    private static boolean waitsForALock(Thread thread) {
+        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
     }
 
     @Test
