@@ -10,27 +10,23 @@
 //!                                                Thin: its page has it, its inverses are kept
 //! ```
 //!
-//! One latch guards all of it. It is held while a record is flushed, so over the loading of its page; over no call of a
-//! transaction, which may take a checkpoint, which asks for flushes (docs/inside/latches.md).
+//! One latch guards all of it. It is held while a record is flushed, so over the loading of its page, and while a change is
+//! appended to the log, for which there is room then; over no call of a transaction that may take a checkpoint, which asks
+//! for flushes (docs/inside/latches.md).
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::ops::Range;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LatchedPage, PageId};
-use cedrat_sync::{Arc, Mutex};
-use cedrat_txn::{Delta, Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack, ToPages, Unflushed};
+use cedrat_sync::{Arc, Mutex, MutexGuard};
+use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack, ToPages, Unflushed};
 use cedrat_wal::{Lsn, TxnId};
 
+use crate::delta::difference;
 use crate::error::ObjectError;
-use crate::record::Header;
-
-/// What a record in the cache takes beyond its bytes: its line here, its share of the index, and two allocations.
-pub(crate) const OVERHEAD_BYTES: u64 = 192;
-
-/// What a change that can be taken back takes beyond its bytes.
-const PENDING_BYTES: u64 = 80;
+use crate::kept::{Flushable, Image, Inverse, Kept, PENDING_BYTES, Pending, Was};
+use crate::record;
 
 /// The way to pages: a store, or what a checkpoint lends.
 pub(crate) trait Pages {
@@ -58,24 +54,6 @@ impl Pages for ToPages<'_> {
     }
 }
 
-/// A delta that takes another one back.
-pub(crate) trait Inverse: Send + Sync {
-    fn take_back(&self, record: &mut [u8]) -> Result<(), Refused>;
-}
-
-impl<D: Delta> Inverse for D {
-    fn take_back(&self, record: &mut [u8]) -> Result<(), Refused> {
-        self.apply(record)
-    }
-}
-
-/// A record at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Image {
-    pub(crate) bytes: Arc<Vec<u8>>,
-    pub(crate) version: Lsn,
-}
-
 /// A record as those see it who belong to no transaction.
 pub(crate) enum Committed {
     /// So it was committed last.
@@ -88,102 +66,12 @@ pub(crate) enum Committed {
 
 /// How a change is taken back, should it be.
 pub(crate) enum Back {
-    /// It counts only if it is committed: the cache puts back what was there, in this range.
-    NotCounting(Range<usize>),
-    /// The log has this, which takes so many bytes.
-    Inverse(Arc<dyn Inverse>, u64),
+    /// It counts only if it is committed: the cache puts back what was there.
+    NotCounting,
+    /// The log has this, which takes so many bytes. It leads back to this version.
+    Inverse { inverse: Arc<dyn Inverse>, bytes: u64, to: Lsn },
     /// It is not: its transaction has no atomicity.
     Stays,
-}
-
-/// A change by a transaction that has not ended.
-struct Pending {
-    txn: TxnId,
-    change: Lsn,
-    was: Was,
-    cost_bytes: u64,
-}
-
-enum Was {
-    Before { at: usize, bytes: Box<[u8]>, version: Lsn, committed: Lsn },
-    Inverse(Arc<dyn Inverse>),
-}
-
-/// A record that is kept.
-struct Kept {
-    at: RecordId,
-    /// `None`: it is in its page, as of `in_page`, but for what is owed.
-    bytes: Option<Arc<Vec<u8>>>,
-    in_page: Lsn,
-    owed: Vec<Arc<dyn Inverse>>,
-    version: Lsn,
-    /// Durable before it goes home.
-    committed: Lsn,
-    /// The oldest change that the page does not have.
-    since: Option<Lsn>,
-    /// The newest last.
-    pending: Vec<Pending>,
-    pending_bytes: u64,
-    was_used: bool,
-}
-
-impl Kept {
-    fn clean(at: RecordId, image: &Image) -> Kept {
-        Kept {
-            at,
-            bytes: Some(Arc::clone(&image.bytes)),
-            in_page: image.version,
-            owed: Vec::new(),
-            version: image.version,
-            committed: image.version,
-            since: None,
-            pending: Vec::new(),
-            pending_bytes: 0,
-            was_used: true,
-        }
-    }
-
-    fn cost_bytes(&self) -> u64 {
-        OVERHEAD_BYTES + self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64) + self.pending_bytes
-    }
-
-    /// Whether something in it must not be flushed (E19.5).
-    fn is_held(&self) -> bool {
-        self.pending.iter().any(|pending| matches!(pending.was, Was::Before { .. }))
-    }
-
-    /// Whether letting it go gives memory back.
-    fn may_go(&self) -> bool {
-        self.bytes.is_some() && !self.is_held()
-    }
-
-    /// The record as it may be flushed: without what is pending and must not be. `None` if its bytes are not here.
-    fn to_flush(&self) -> Option<Flushable> {
-        let now = self.bytes.as_ref()?;
-        let (version, committed) = (self.version, self.committed);
-        if !self.is_held() {
-            return Some(Flushable { bytes: Arc::clone(now), version, committed, still_since: None });
-        }
-        let mut earlier = now.to_vec();
-        let (mut version, mut committed, mut still_since) = (version, committed, None);
-        for pending in self.pending.iter().rev() {
-            if let Was::Before { at, bytes, version: had_version, committed: had_committed } = &pending.was {
-                earlier[*at..][..bytes.len()].copy_from_slice(bytes);
-                (version, committed) = (*had_version, *had_committed);
-                still_since = Some(pending.change);
-            }
-        }
-        Some(Flushable { bytes: Arc::new(earlier), version, committed, still_since })
-    }
-}
-
-/// A record on its way to its page.
-struct Flushable {
-    bytes: Arc<Vec<u8>>,
-    version: Lsn,
-    committed: Lsn,
-    /// The oldest change that the page does not have then.
-    still_since: Option<Lsn>,
 }
 
 /// What a collection's cache holds and has done since it was opened.
@@ -211,10 +99,35 @@ struct Touched {
     died: bool,
 }
 
+/// Spreads the numbers of a place. Nobody chooses places to make them meet: the store gives them.
+#[derive(Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        // Tables take the low bits too, which depend on the low bits of what was multiplied alone.
+        self.0 ^ self.0 >> 32
+    }
+}
+
 #[derive(Default)]
 struct State {
-    index: HashMap<RecordId, usize, BuildHasherDefault<DefaultHasher>>,
+    index: HashMap<RecordId, usize, BuildHasherDefault<PlaceHasher>>,
     lines: Vec<Option<Kept>>,
+    /// Where the record was that was asked for last: who changes a record has just asked for it.
+    recent: usize,
     vacant: Vec<usize>,
     /// The clock's hand: a line.
     hand: usize,
@@ -223,34 +136,45 @@ struct State {
     /// Records whose end may be committed.
     died: Vec<RecordId>,
     /// Records whose insertion is not committed, though their pages have them; and whose they are.
-    unborn: HashSet<RecordId, BuildHasherDefault<DefaultHasher>>,
+    unborn: HashSet<RecordId, BuildHasherDefault<PlaceHasher>>,
     born_by: HashMap<TxnId, Vec<RecordId>>,
+    /// A record as it was before the change that is being made.
+    before: Vec<u8>,
     statistics: Statistics,
 }
 
 impl State {
+    fn line(&self, at: RecordId) -> Option<usize> {
+        match self.lines.get(self.recent) {
+            Some(Some(kept)) if kept.at() == at => Some(self.recent),
+            _ => self.index.get(&at).copied(),
+        }
+    }
+
     fn kept(&self, at: RecordId) -> Option<&Kept> {
-        self.lines[*self.index.get(&at)?].as_ref()
+        self.lines[self.line(at)?].as_ref()
     }
 
     /// Changes a record, and keeps count of memory.
     fn with<R>(&mut self, at: RecordId, change: impl FnOnce(&mut Kept) -> R) -> Option<R> {
-        let kept = self.lines[*self.index.get(&at)?].as_mut()?;
+        let line = self.line(at)?;
+        let kept = self.lines[line].as_mut()?;
         let before = kept.cost_bytes();
         let result = change(kept);
         self.used_bytes = self.used_bytes - before + kept.cost_bytes();
         Some(result)
     }
 
-    fn put(&mut self, kept: Kept) {
+    fn put(&mut self, kept: Kept) -> usize {
         self.used_bytes += kept.cost_bytes();
         let line = self.vacant.pop().unwrap_or_else(|| {
             self.lines.push(None);
             self.lines.len() - 1
         });
-        let before = self.index.insert(kept.at, line);
+        let before = self.index.insert(kept.at(), line);
         debug_assert!(before.is_none(), "a record is kept once");
         self.lines[line] = Some(kept);
+        line
     }
 
     fn remove(&mut self, at: RecordId) -> Option<Kept> {
@@ -261,17 +185,34 @@ impl State {
         Some(kept)
     }
 
+    /// Lets go of others until so many bytes more fit; says whether they do.
+    fn make_room(&mut self, bytes: u64, cache_bytes: u64, except: RecordId, pages: &dyn Pages) -> Result<bool> {
+        while self.used_bytes + bytes > cache_bytes {
+            let Some(victim) = self.victim(except) else { return Ok(false) };
+            self.let_go(victim, pages)?;
+            self.statistics.evictions += 1;
+        }
+        Ok(true)
+    }
+
+    fn need_room(&mut self, bytes: u64, cache_bytes: u64, except: RecordId, pages: &dyn Pages) -> Result<()> {
+        match self.make_room(bytes, cache_bytes, except, pages)? {
+            true => Ok(()),
+            false => Err(ObjectError::CacheFull { held_bytes: self.used_bytes, cache_bytes }.into()),
+        }
+    }
+
     /// Whom the clock's hand finds unused; within two rounds, or there is none.
     fn victim(&mut self, except: RecordId) -> Option<RecordId> {
         for _ in 0..2 * self.lines.len() {
             let line = self.hand;
             self.hand = (line + 1) % self.lines.len();
             let Some(kept) = &mut self.lines[line] else { continue };
-            if kept.at == except || !kept.may_go() {
+            if kept.at() == except || !kept.may_go() {
                 continue;
             }
             if !std::mem::take(&mut kept.was_used) {
-                return Some(kept.at);
+                return Some(kept.at());
             }
         }
         None
@@ -280,11 +221,11 @@ impl State {
     /// Writes a record to its page as far as it may be (E19.5, E19.8).
     fn flush(&mut self, at: RecordId, pages: &dyn Pages) -> Result<()> {
         let Some(kept) = self.kept(at) else { return Ok(()) };
-        let Some(since) = kept.since else { return Ok(()) };
+        let Some(since) = kept.since() else { return Ok(()) };
         let flushable = match kept.to_flush() {
             Some(flushable) => flushable,
             None => {
-                let bytes = Arc::new(paid(kept, pages)?);
+                let bytes = paid(kept, pages)?.into();
                 Flushable { bytes, version: kept.version, committed: kept.committed, still_since: None }
             }
         };
@@ -295,7 +236,7 @@ impl State {
         pages.flush_record(&KeptRecord { at, bytes: &bytes, since, version, committed })?;
         self.statistics.flushes += 1;
         self.with(at, |kept| {
-            kept.since = still_since;
+            kept.since = still_since.unwrap_or(Lsn::ZERO);
             kept.in_page = version;
             kept.owed.clear();
         });
@@ -305,7 +246,7 @@ impl State {
 
     /// Forgets a thin record of which nothing is left that its page has not.
     fn remove_if_empty(&mut self, at: RecordId) {
-        let is_empty = |kept: &Kept| kept.bytes.is_none() && kept.since.is_none() && kept.pending.is_empty();
+        let is_empty = |kept: &Kept| kept.bytes.is_none() && kept.since().is_none() && !kept.is_pending();
         if self.kept(at).is_some_and(is_empty) {
             self.remove(at);
         }
@@ -314,7 +255,7 @@ impl State {
     /// Lets go of a record that may go: nothing of it that its page has not is forgotten (E19.9).
     fn let_go(&mut self, at: RecordId, pages: &dyn Pages) -> Result<()> {
         self.flush(at, pages)?;
-        let is_pending = self.kept(at).is_some_and(|kept| !kept.pending.is_empty());
+        let is_pending = self.kept(at).is_some_and(Kept::is_pending);
         if is_pending {
             self.with(at, |kept| kept.bytes = None);
         } else {
@@ -326,14 +267,83 @@ impl State {
 
 /// A thin record, with what it owes: what its page is to have.
 fn paid(kept: &Kept, pages: &dyn Pages) -> Result<Vec<u8>> {
-    let page = pages.read(kept.at.page)?;
+    let page = pages.read(kept.at().page)?;
     let versioned = Versioned::of(&page)?;
-    let record = versioned.get(kept.at.slot)?;
-    let mut record = record.ok_or_else(|| Refused::new(format!("there is no record at {}", kept.at)))?.to_vec();
+    let record = versioned.get(kept.at().slot)?;
+    let mut record = record.ok_or_else(|| Refused::new(format!("there is no record at {}", kept.at())))?.to_vec();
     for inverse in &kept.owed {
         inverse.take_back(&mut record)?;
     }
     Ok(record)
+}
+
+/// A record that has been changed in the cache, and is about to be in the log. Dropped before, it is as it was.
+pub(crate) struct Changing<'c> {
+    state: MutexGuard<'c, State>,
+    line: usize,
+    txn: TxnId,
+    /// How it is taken back, and what that takes.
+    was: Option<(Was, u64)>,
+    is_logged: bool,
+}
+
+impl Changing<'_> {
+    fn kept(&mut self) -> &mut Kept {
+        self.state.lines[self.line].as_mut().expect("nobody lets go of a record that is being changed")
+    }
+
+    /// The record. Whoever looks at it has it as it was.
+    fn bytes(&mut self) -> &mut [u8] {
+        Arc::make_mut(self.kept().bytes.as_mut().expect("it was there to be changed"))
+    }
+
+    fn remember(&mut self, back: Back) {
+        let (was, bytes) = match back {
+            Back::NotCounting => {
+                let State { lines, before, .. } = &*self.state;
+                let kept = lines[self.line].as_ref().expect("nobody lets go of a record that is being changed");
+                let now = kept.bytes.as_ref().expect("it was there to be changed");
+                let changed = difference(before, now);
+                let (version, committed) = (kept.version, kept.committed);
+                let bytes: Box<[u8]> = before[changed.clone()].into();
+                (Was::Before { at: changed.start, bytes, version, committed }, changed.len() as u64)
+            }
+            Back::Inverse { inverse, bytes, .. } => (Was::Inverse(inverse), bytes),
+            Back::Stays => return,
+        };
+        self.was = Some((was, PENDING_BYTES + bytes));
+    }
+
+    /// The log has the change, with this LSN.
+    pub(crate) fn logged(mut self, change: Lsn) {
+        self.is_logged = true;
+        let (txn, was) = (self.txn, self.was.take());
+        let kept = self.kept();
+        kept.changes_at(change);
+        kept.was_used = true;
+        let (at, died) = (kept.at(), kept.bytes.as_ref().is_some_and(|record| record::is_dead(record)));
+        let is_first = was.is_some() && !kept.is_pending();
+        if let Some((was, cost_bytes)) = was {
+            kept.pending.push(Pending { txn, change, was, cost_bytes });
+            kept.pending_bytes += cost_bytes;
+            self.state.used_bytes += cost_bytes;
+        }
+        if is_first || died {
+            self.state.touched.entry(txn).or_default().push(Touched { at, died });
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if self.is_logged {
+            return;
+        }
+        let State { lines, before, .. } = &mut *self.state;
+        if let Some(bytes) = lines[self.line].as_mut().and_then(|kept| kept.bytes.as_mut()) {
+            Arc::make_mut(bytes).copy_from_slice(before);
+        }
+    }
 }
 
 /// The cache of one collection. It keeps the log for what it has not flushed.
@@ -350,19 +360,18 @@ impl Cache {
     /// A record, if its bytes are here.
     pub(crate) fn get(&self, at: RecordId) -> Option<Image> {
         let mut state = self.state.lock();
-        let line = *state.index.get(&at)?;
+        let line = state.line(at)?;
+        state.recent = line;
         let kept = state.lines[line].as_mut()?;
         kept.was_used = true;
-        let image = Image { bytes: Arc::clone(kept.bytes.as_ref()?), version: kept.version };
+        let image = kept.image()?;
         state.statistics.hits += 1;
         Some(image)
     }
 
     /// As [`get`](Cache::get), without being counted as a use.
     pub(crate) fn peek(&self, at: RecordId) -> Option<Image> {
-        let state = self.state.lock();
-        let kept = state.kept(at)?;
-        Some(Image { bytes: Arc::clone(kept.bytes.as_ref()?), version: kept.version })
+        self.state.lock().kept(at)?.image()
     }
 
     /// What of a record is committed.
@@ -399,26 +408,26 @@ impl Cache {
 
     /// Keeps a record as its page has it, if there is room. `None` if the page was read too early: read it again.
     pub(crate) fn bring(&self, at: RecordId, found: Image, pages: &dyn Pages) -> Result<Option<Image>> {
-        self.make_room(OVERHEAD_BYTES + found.bytes.len() as u64, at, pages)?;
         let mut state = self.state.lock();
+        let has_room = state.make_room(Kept::clean_bytes(&found), self.cache_bytes, at, pages)?;
         state.statistics.misses += 1;
         let Some(kept) = state.kept(at) else {
-            if state.used_bytes + OVERHEAD_BYTES + found.bytes.len() as u64 <= self.cache_bytes {
+            if has_room {
                 state.put(Kept::clean(at, &found));
             }
             return Ok(Some(found));
         };
-        if let Some(bytes) = &kept.bytes {
-            return Ok(Some(Image { bytes: Arc::clone(bytes), version: kept.version }));
+        if let Some(image) = kept.image() {
+            return Ok(Some(image));
         }
         if kept.in_page != found.version {
             return Ok(None); // it was flushed meanwhile
         }
-        let mut bytes = found.bytes.to_vec();
+        let mut bytes = found.bytes;
         for inverse in &kept.owed {
-            inverse.take_back(&mut bytes)?;
+            inverse.take_back(Arc::make_mut(&mut bytes))?;
         }
-        let image = Image { bytes: Arc::new(bytes), version: kept.version };
+        let image = Image { bytes, version: kept.version };
         state.with(at, |kept| {
             kept.bytes = Some(Arc::clone(&image.bytes));
             kept.was_used = true;
@@ -427,80 +436,55 @@ impl Cache {
         Ok(Some(image))
     }
 
-    /// Lets go of others until so many bytes more fit; says whether they do.
-    fn make_room(&self, bytes: u64, except: RecordId, pages: &dyn Pages) -> Result<bool> {
-        let mut state = self.state.lock();
-        while state.used_bytes + bytes > self.cache_bytes {
-            let Some(victim) = state.victim(except) else { return Ok(false) };
-            state.let_go(victim, pages)?;
-            state.statistics.evictions += 1;
-        }
-        Ok(true)
-    }
-
-    /// Everything that can refuse a change of a record, asked before it is logged. `kept_bytes`: what is kept to take it
-    /// back.
-    pub(crate) fn may_change(
+    /// Changes a record for a transaction that has room in the log for it, and logs it next: so long the latch is held.
+    /// Everything that can refuse is asked here. `found`: the record, if it is not in the cache.
+    ///
+    /// `None` if it is neither here nor found, or not as it was when its inverse was made, or if `wanted`, which is told its
+    /// bytes and its version, does not want it: nothing has happened then. So also after an error.
+    #[allow(clippy::too_many_arguments, reason = "all that is asked under one latch")]
+    pub(crate) fn change(
         &self,
         txn: TxnId,
         at: RecordId,
-        before: &Image,
-        kept_bytes: u64,
+        found: Option<&Image>,
+        wanted: impl FnOnce(&[u8], Lsn) -> bool,
+        apply: impl FnOnce(&mut [u8]) -> Result<(), Refused>,
+        back: Back,
         pages: &dyn Pages,
-    ) -> Result<()> {
-        let mut bytes = PENDING_BYTES + kept_bytes;
-        {
-            let state = self.state.lock();
-            match state.kept(at) {
-                Some(kept) if kept.pending.iter().any(|pending| pending.txn != txn) => {
-                    return Err(Error::Misuse(
-                        "another transaction has changed the object and has not ended; isolate transactions by locks",
-                    ));
-                }
-                Some(kept) if kept.bytes.is_some() => {}
-                _ => bytes += OVERHEAD_BYTES + before.bytes.len() as u64,
+    ) -> Result<Option<Changing<'_>>> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let line = match (state.line(at), found) {
+            (Some(line), found) => {
+                state.statistics.hits += u64::from(found.is_none());
+                line
             }
+            (None, None) => return Ok(None),
+            (None, Some(found)) => {
+                state.need_room(Kept::clean_bytes(found), self.cache_bytes, at, pages)?;
+                state.put(Kept::clean(at, found))
+            }
+        };
+        state.recent = line;
+        let kept = state.lines[line].as_mut().expect("the index leads to lines that are taken");
+        let Some(bytes) = &kept.bytes else { return Ok(None) };
+        if !wanted(bytes, kept.version) || matches!(back, Back::Inverse { to, .. } if to != kept.version) {
+            return Ok(None);
         }
-        if !self.make_room(bytes, at, pages)? {
-            let held_bytes = self.state.lock().used_bytes;
-            return Err(ObjectError::CacheFull { held_bytes, cache_bytes: self.cache_bytes }.into());
+        if kept.is_pending() && kept.pending.iter().any(|pending| pending.txn != txn) {
+            return Err(Error::Misuse(
+                "another transaction has changed the object and has not ended; isolate transactions by locks",
+            ));
         }
-        Ok(())
-    }
-
-    /// A record was changed: the log has it.
-    pub(crate) fn changed(&self, txn: TxnId, at: RecordId, before: &Image, after: Vec<u8>, change: Lsn, back: Back) {
-        let died = Header::of(&after).is_ok_and(|header| header.is_dead());
-        let mut state = self.state.lock();
-        if state.kept(at).is_none() {
-            // It was let go meanwhile, as it was.
-            state.put(Kept::clean(at, before));
+        state.before.clear();
+        state.before.extend_from_slice(bytes);
+        let mut changing = Changing { state: guard, line, txn, was: None, is_logged: false };
+        apply(changing.bytes())?;
+        changing.remember(back);
+        if let Some((_, cost_bytes)) = changing.was {
+            changing.state.need_room(cost_bytes, self.cache_bytes, at, pages)?;
         }
-        let is_first = state.with(at, |kept| {
-            let is_first = kept.pending.is_empty();
-            let was = match back {
-                Back::NotCounting(range) => {
-                    let bytes: Box<[u8]> = before.bytes[range.clone()].into();
-                    let (version, committed) = (kept.version, kept.committed);
-                    Some((bytes.len() as u64, Was::Before { at: range.start, bytes, version, committed }))
-                }
-                Back::Inverse(inverse, bytes) => Some((bytes, Was::Inverse(inverse))),
-                Back::Stays => None,
-            };
-            kept.bytes = Some(Arc::new(after));
-            kept.version = change;
-            kept.committed = change;
-            kept.since = kept.since.or(Some(change));
-            kept.was_used = true;
-            let Some((kept_bytes, was)) = was else { return false };
-            let cost_bytes = PENDING_BYTES + kept_bytes;
-            kept.pending.push(Pending { txn, change, was, cost_bytes });
-            kept.pending_bytes += cost_bytes;
-            is_first
-        });
-        if is_first == Some(true) || died {
-            state.touched.entry(txn).or_default().push(Touched { at, died });
-        }
+        Ok(Some(changing))
     }
 
     /// Writes a record to its page as far as it may be.
@@ -511,9 +495,9 @@ impl Cache {
     /// Writes all records to their pages, as far as they may be, that have changes older than `before`. In the order of
     /// their pages.
     pub(crate) fn flush_older(&self, before: Lsn, pages: &dyn Pages) -> Result<()> {
-        let is_old = |kept: &&Kept| kept.since.is_some_and(|since| since < before);
+        let is_old = |kept: &&Kept| kept.since().is_some_and(|since| since < before);
         let mut old: Vec<RecordId> =
-            self.state.lock().lines.iter().flatten().filter(is_old).map(|kept| kept.at).collect();
+            self.state.lock().lines.iter().flatten().filter(is_old).map(|kept| kept.at()).collect();
         old.sort_unstable();
         // One at a time, so that others can go on in between.
         old.into_iter().try_for_each(|at| self.flush_one(at, pages))
@@ -533,7 +517,7 @@ impl Cache {
     /// changed it and has not ended.
     pub(crate) fn hand_over(&self, at: RecordId, pages: &dyn Pages) -> Result<bool> {
         let mut state = self.state.lock();
-        if state.kept(at).is_some_and(|kept| !kept.pending.is_empty()) {
+        if state.kept(at).is_some_and(Kept::is_pending) {
             return Ok(false);
         }
         state.flush(at, pages)?;
@@ -545,7 +529,7 @@ impl Cache {
     /// has changed one since.
     pub(crate) fn clear(&self) -> bool {
         let mut state = self.state.lock();
-        let is_clean = |kept: &Kept| kept.since.is_none() && kept.pending.is_empty();
+        let is_clean = |kept: &Kept| kept.since().is_none() && !kept.is_pending();
         if !state.lines.iter().flatten().all(is_clean) {
             return false;
         }
@@ -571,7 +555,7 @@ impl Unflushed for Cache {
         // Not those of transactions that have not ended, which hold the log themselves.
         let of_ended = |kept: &Kept| {
             let pending = kept.pending.first().map_or(Lsn::MAX, |pending| pending.change);
-            kept.since.filter(|&since| since < pending)
+            kept.since().filter(|&since| since < pending)
         };
         self.state.lock().lines.iter().flatten().filter_map(of_ended).min()
     }
@@ -591,19 +575,18 @@ impl Unflushed for Cache {
                     Arc::make_mut(now)[at..][..bytes.len()].copy_from_slice(&bytes);
                     (kept.version, kept.committed) = (version, committed);
                     // If all before it is in the page, so is the record as it is now.
-                    if kept.since >= Some(change.change) {
-                        kept.since = None;
+                    if kept.since >= change.change {
+                        kept.since = Lsn::ZERO;
                     }
                 }
                 Was::Inverse(inverse) => {
                     let lsn = change.inverse.expect("E19.6: an inverse is logged");
-                    (kept.version, kept.committed) = (lsn, lsn);
-                    kept.since = kept.since.or(Some(lsn));
+                    kept.changes_at(lsn);
                     match &mut kept.bytes {
                         // Before it was logged it was tried on these very bytes.
-                        Some(now) => inverse
-                            .take_back(Arc::make_mut(now).as_mut_slice())
-                            .expect("E13.1: an inverse does what it did before"),
+                        Some(now) => {
+                            inverse.take_back(Arc::make_mut(now)).expect("E13.1: an inverse does what it did before")
+                        }
                         None => kept.owed.push(inverse),
                     }
                 }
@@ -641,9 +624,11 @@ impl Unflushed for Cache {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use cedrat_pages::Slot;
+    use cedrat_txn::Delta;
 
     use super::*;
     use crate::delta::{Alive, Dead};
+    use crate::kept::OVERHEAD_BYTES;
     use crate::record::new_record;
 
     /// Pages that take everything, and count.
@@ -664,7 +649,7 @@ mod tests {
     const AT: RecordId = RecordId::new(PageId::new(9), Slot(1));
 
     fn image(bytes: Vec<u8>, version: u64) -> Image {
-        Image { bytes: Arc::new(bytes), version: Lsn::new(version) }
+        Image { bytes: bytes.into(), version: Lsn::new(version) }
     }
 
     /// E19.9: of a record that was let go while it is pending, a page that was read before it was flushed says nothing.
@@ -675,7 +660,10 @@ mod tests {
         let mut dead = alive.clone();
         Dead {}.apply(&mut dead).unwrap();
         let before = image(alive.clone(), 1);
-        cache.changed(TxnId(7), AT, &before, dead.clone(), Lsn::new(5), Back::Inverse(Arc::new(Alive {}), 0));
+        let back = Back::Inverse { inverse: Arc::new(Alive {}), bytes: 0, to: before.version };
+        let dies = |record: &mut [u8]| Dead {}.apply(record);
+        let dying = cache.change(TxnId(7), AT, Some(&before), |_, _| true, dies, back, &pages).unwrap();
+        dying.unwrap().logged(Lsn::new(5));
         cache.evict(AT, &pages).unwrap();
         assert_eq!(*pages.0.lock(), [Lsn::new(5)]);
         assert!(cache.peek(AT).is_none());
@@ -684,11 +672,36 @@ mod tests {
         let inverse = Some(Lsn::new(6));
         cache.taken_back(TakenBack { txn: TxnId(7), at: AT, change: Lsn::new(5), inverse });
         let brought = cache.bring(AT, image(dead, 5), &pages).unwrap().unwrap();
-        assert_eq!((&*brought.bytes, brought.version), (&alive, Lsn::new(6)));
+        assert_eq!((&*brought.bytes, brought.version), (&*alive, Lsn::new(6)));
         cache.ended(TxnId(7), None);
         assert_eq!(cache.oldest(), inverse);
         cache.flush_one(AT, &pages).unwrap();
         assert_eq!((pages.0.lock().len(), cache.oldest()), (2, None));
+    }
+
+    /// Whoever looks at a record has it as it was; so has whoever comes after a change that was given up.
+    #[test]
+    fn a_change_is_made_in_nobodys_sight() {
+        let (cache, pages) = (Cache::new(10_000), Taking::default());
+        let alive = new_record(b"object", 16, false);
+        cache.bring(AT, image(alive.clone(), 1), &pages).unwrap();
+        let before = cache.get(AT).unwrap();
+        let dies = |record: &mut [u8]| Dead {}.apply(record);
+        let change = |back| cache.change(TxnId(7), AT, None, |_, _| true, dies, back, &pages).unwrap();
+        drop(change(Back::Stays).unwrap());
+        assert_eq!(&*cache.get(AT).unwrap().bytes, &*alive);
+        // An inverse that was made for another version of it.
+        let inverse = Back::Inverse { inverse: Arc::new(Alive {}), bytes: 0, to: Lsn::new(2) };
+        assert!(change(inverse).is_none());
+        change(Back::NotCounting).unwrap().logged(Lsn::new(5));
+        assert_eq!((&*before.bytes, before.version), (&*alive, Lsn::new(1)));
+        let now = cache.get(AT).unwrap();
+        assert!(record::is_dead(&now.bytes) && now.version == Lsn::new(5));
+        // Somebody else, who has not asked for a lock.
+        assert!(cache.change(TxnId(8), AT, None, |_, _| true, dies, Back::Stays, &pages).is_err());
+        cache.taken_back(TakenBack { txn: TxnId(7), at: AT, change: Lsn::new(5), inverse: None });
+        assert_eq!((&*cache.get(AT).unwrap().bytes, cache.oldest()), (&*alive, None));
+        assert_eq!(cache.statistics().bytes, OVERHEAD_BYTES + alive.len() as u64);
     }
 
     /// What is counted is what is there.

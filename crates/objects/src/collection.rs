@@ -10,12 +10,13 @@ use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::cache::{Back, Cache, Committed, Image, Inverse, Statistics};
+use crate::cache::{Back, Cache, Committed, Statistics};
 use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
 use crate::error::ObjectError;
+use crate::kept::{Image, Inverse};
 use crate::place::{Places, Promise, ROOT, ends, key};
 use crate::record::{
-    HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
+    self, HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
 
 /// The identity of an object: the place that it was given when it was inserted, and keeps as long as it lives. While a
@@ -124,14 +125,13 @@ pub struct Version {
 
 /// Where an object lies.
 struct Found {
-    /// Its identity, and the record there.
     id: ObjectId,
-    home: Image,
-    home_header: Header,
-    /// The record with its bytes: the same, or the target.
+    /// The record with its bytes: at its identity, or the target.
     at: RecordId,
     image: Image,
     header: Header,
+    /// The record at its identity, if that is another one.
+    home: Option<Image>,
 }
 
 impl Found {
@@ -225,7 +225,8 @@ impl Objects {
     /// # Errors
     /// [`ObjectError::NoSuchObject`]; [`Error::Deadlock`] from the lock on the object; damage, with file and offset.
     pub fn read<T>(&self, txn: &mut Txn, id: ObjectId, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        let found = self.find(txn, id, LockMode::Shared)?;
+        self.lock_object(txn, id, LockMode::Shared)?;
+        let found = self.find(txn, id)?;
         Ok(look(found.bytes()))
     }
 
@@ -235,7 +236,8 @@ impl Objects {
     /// # Errors
     /// As there.
     pub fn read_for_change<T>(&self, txn: &mut Txn, id: ObjectId, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        let found = self.find(txn, id, LockMode::Exclusive)?;
+        self.lock_object(txn, id, LockMode::Exclusive)?;
+        let found = self.find(txn, id)?;
         Ok(look(found.bytes()))
     }
 
@@ -368,7 +370,8 @@ impl Objects {
     /// # Errors
     /// Those of `edit`; as [`put`](Objects::put).
     pub fn edit<T>(&self, txn: &mut Txn, id: ObjectId, edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>) -> Result<T> {
-        let found = self.find(txn, id, LockMode::Exclusive)?;
+        self.lock_object(txn, id, LockMode::Exclusive)?;
+        let found = self.find(txn, id)?;
         let (edit, value) = edit(found.bytes())?;
         match edit {
             Edit::Nothing => {}
@@ -379,13 +382,13 @@ impl Objects {
                 let differ = difference(old, &bytes);
                 if !differ.is_empty() {
                     let put = PutBytes { at: (at + differ.start) as u16, bytes: bytes[differ.clone()].into() };
-                    let back = PutBytes { at: put.at, bytes: old[differ].into() };
-                    self.change(txn, found.at, &found.image, &put, |_, _| back)?;
+                    let back = Arc::new(PutBytes { at: put.at, bytes: old[differ].into() });
+                    self.change(txn, found.at, found.image, &put, |_, _| Arc::clone(&back))?;
                 }
             }
             Edit::Whole(bytes) => {
                 check_len(bytes.len())?;
-                self.put_found(txn, &found, &bytes)?;
+                self.put_found(txn, found, &bytes)?;
             }
         }
         Ok(value)
@@ -396,8 +399,7 @@ impl Objects {
     /// # Errors
     /// [`Error::Deadlock`].
     pub fn lock_for_change(&self, txn: &mut Txn, id: ObjectId) -> Result<()> {
-        self.lock(txn, LockMode::IntentionExclusive)?;
-        txn.lock(key(self.shared.root, id), LockMode::Exclusive)
+        self.lock_object(txn, id, LockMode::Exclusive)
     }
 
     /// Changes an object by a delta of the application's own, which alone is logged (Lemon §7.1, `update`). With
@@ -408,10 +410,9 @@ impl Objects {
     /// [`Error::LogFull`]; [`Error::Unregistered`]: see [`register_delta`](crate::register_delta). Nothing has happened
     /// then. [`Error::PinsLog`]: the transaction was rolled back.
     pub fn update<D: ObjectDelta>(&self, txn: &mut Txn, id: ObjectId, delta: D) -> Result<()> {
-        let found = self.find(txn, id, LockMode::Exclusive)?;
-        self.change(txn, found.at, &found.image, &OnObject(delta), |before, range| PutBytes {
-            at: range.start.saturating_sub(HEADER_LEN) as u16,
-            bytes: before[range].into(),
+        self.change_object(txn, id, delta, |before, range| {
+            let at = range.start.saturating_sub(HEADER_LEN) as u16;
+            Arc::new(PutBytes { at, bytes: before[range].into() })
         })
     }
 
@@ -427,8 +428,25 @@ impl Objects {
         delta: D,
         inverse: I,
     ) -> Result<()> {
-        let found = self.find(txn, id, LockMode::Exclusive)?;
-        self.change(txn, found.at, &found.image, &OnObject(delta), |_, _| OnObject(inverse))
+        let inverse = Arc::new(OnObject(inverse));
+        self.change_object(txn, id, delta, |_, _| Arc::clone(&inverse))
+    }
+
+    fn change_object<D: ObjectDelta, I: Delta>(
+        &self,
+        txn: &mut Txn,
+        id: ObjectId,
+        delta: D,
+        inverse: impl Fn(&[u8], Range<usize>) -> Arc<I>,
+    ) -> Result<()> {
+        let delta = OnObject(delta);
+        self.lock_object(txn, id, LockMode::Exclusive)?;
+        // As a rule it is in the cache, and has not moved.
+        if self.try_change(txn, id, None, record::is_plain, &delta, &inverse)? {
+            return Ok(());
+        }
+        let found = self.find(txn, id)?;
+        self.change(txn, found.at, found.image, &delta, inverse)
     }
 
     /// Gives an object other bytes, of any length. What is logged is where they differ.
@@ -437,20 +455,25 @@ impl Objects {
     /// As [`update`](Objects::update), and as [`insert`](Objects::insert) if the object grows.
     pub fn put(&self, txn: &mut Txn, id: ObjectId, bytes: &[u8]) -> Result<()> {
         check_len(bytes.len())?;
-        let found = self.find(txn, id, LockMode::Exclusive)?;
-        self.put_found(txn, &found, bytes)
+        self.lock_object(txn, id, LockMode::Exclusive)?;
+        let found = self.find(txn, id)?;
+        self.put_found(txn, found, bytes)
     }
 
-    fn put_found(&self, txn: &mut Txn, found: &Found, bytes: &[u8]) -> Result<()> {
+    fn put_found(&self, txn: &mut Txn, found: Found, bytes: &[u8]) -> Result<()> {
         if bytes.len() > found.header.capacity {
             return self.grow(txn, found, bytes);
         }
-        let old = found.bytes();
-        let (at, image) = (found.at, &found.image);
-        match (Patch::between(old, bytes), Patch::between(bytes, old)) {
-            (Some(Patch::PutBytes(put)), Some(Patch::PutBytes(back))) => self.change(txn, at, image, &put, |_, _| back),
+        let (there, back) = (Patch::between(found.bytes(), bytes), Patch::between(bytes, found.bytes()));
+        let (at, image) = (found.at, found.image);
+        match (there, back) {
+            (Some(Patch::PutBytes(put)), Some(Patch::PutBytes(back))) => {
+                let back = Arc::new(back);
+                self.change(txn, at, image, &put, |_, _| Arc::clone(&back))
+            }
             (Some(Patch::Resize(resize)), Some(Patch::Resize(back))) => {
-                self.change(txn, at, image, &resize, |_, _| back)
+                let back = Arc::new(back);
+                self.change(txn, at, image, &resize, |_, _| Arc::clone(&back))
             }
             _ => Ok(()),
         }
@@ -461,35 +484,36 @@ impl Objects {
     /// # Errors
     /// As [`update`](Objects::update).
     pub fn remove(&self, txn: &mut Txn, id: ObjectId) -> Result<()> {
-        let found = self.find(txn, id, LockMode::Exclusive)?;
-        if found.at == found.id {
-            return self.die(txn, found.at, &found.image);
+        self.lock_object(txn, id, LockMode::Exclusive)?;
+        let found = self.find(txn, id)?;
+        match found.home {
+            None => self.die(txn, found.at, found.image),
+            Some(home) => txn.nested_transaction(|txn| {
+                self.die(txn, found.id, home)?;
+                self.die(txn, found.at, found.image)
+            }),
         }
-        txn.nested_transaction(|txn| {
-            self.die(txn, found.id, &found.home)?;
-            self.die(txn, found.at, &found.image)
-        })
     }
 
-    fn die(&self, txn: &mut Txn, at: RecordId, image: &Image) -> Result<()> {
-        self.change(txn, at, image, &Dead {}, |_, _| Alive {})
+    fn die(&self, txn: &mut Txn, at: RecordId, image: Image) -> Result<()> {
+        self.change(txn, at, image, &Dead {}, |_, _| Arc::new(Alive {}))
     }
 
     /// Moves an object to a longer record. Nobody sees that before it is committed (E19.10).
-    fn grow(&self, txn: &mut Txn, found: &Found, bytes: &[u8]) -> Result<()> {
+    fn grow(&self, txn: &mut Txn, found: Found, bytes: &[u8]) -> Result<()> {
         // Half as much again, so that what grows a little often does not move each time.
         let capacity = capacity_for(bytes.len().max(found.header.capacity * 3 / 2));
         let record = new_record(bytes, capacity, true);
         txn.nested_transaction(|txn| {
             let to = Forward::to(self.insert_record(txn, &record)?);
-            match found.home_header.forward {
-                None => self.change(txn, found.id, &found.home, &to, |before, _| {
+            match found.home {
+                None => self.change(txn, found.id, found.image, &to, |before, _| {
                     let bytes: [u8; PLACE_LEN] = before[HEADER_LEN..][..PLACE_LEN].try_into().expect("as many");
-                    Unforward { bytes }
+                    Arc::new(Unforward { bytes })
                 }),
-                Some(old) => {
-                    self.change(txn, found.id, &found.home, &to, |_, _| Forward::to(old))?;
-                    self.die(txn, old, &found.image)
+                Some(home) => {
+                    self.change(txn, found.id, home, &to, |_, _| Arc::new(Forward::to(found.at)))?;
+                    self.die(txn, found.at, found.image)
                 }
             }
         })
@@ -500,35 +524,62 @@ impl Objects {
         places.insert(txn, cache, keeper, record)
     }
 
-    /// Changes a record that is locked: in the log, and in the cache. No latch is held while it is logged. `inverse` is
-    /// told the record as it was, and the range that changes.
+    /// Changes a record that is locked, and was found: in the cache, and in the log. `inverse` is told the record as it was,
+    /// and the range that changes.
     fn change<D: Delta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
-        before: &Image,
+        mut found: Image,
         delta: &D,
-        inverse: impl FnOnce(&[u8], Range<usize>) -> I,
+        inverse: impl Fn(&[u8], Range<usize>) -> Arc<I>,
     ) -> Result<()> {
+        while !self.try_change(txn, at, Some(&found), |_| true, delta, &inverse)? {
+            // It was let go meanwhile, or changed by somebody without isolation.
+            let gone = || Refused::new(format!("the record at {at} has gone; isolate transactions by locks"));
+            (found, _) = self.record(txn, at)?.ok_or_else(gone)?;
+        }
+        Ok(())
+    }
+
+    /// As [`change`](Objects::change), if it is as `wanted`, and in the cache or `found`; `false` if not.
+    fn try_change<D: Delta, I: Delta>(
+        &self,
+        txn: &mut Txn,
+        at: RecordId,
+        found: Option<&Image>,
+        wanted: impl FnOnce(&[u8]) -> bool,
+        delta: &D,
+        inverse: &impl Fn(&[u8], Range<usize>) -> Arc<I>,
+    ) -> Result<bool> {
         let Shared { cache, keeper, .. } = &*self.shared;
         let policy = self.policy(txn)?;
-        let mut after = before.bytes.to_vec();
-        delta.apply(&mut after)?;
-        let range = if policy == UndoPolicy::Relaxed { 0..0 } else { difference(&before.bytes, &after) };
-        let kept_bytes = range.len() as u64;
-        cache.may_change(txn.id(), at, before, kept_bytes, txn.store())?;
-        let (change, back) = match policy {
-            UndoPolicy::Inverses => {
-                let inverse = inverse(&before.bytes, range);
-                leads_back(&inverse, &after, &before.bytes)?;
-                let change = txn.defer_inverse(keeper, at, delta, &inverse)?;
-                (change, Back::Inverse(Arc::new(inverse), kept_bytes))
-            }
-            UndoPolicy::CommittedOnly => (txn.defer(keeper, at, delta)?, Back::NotCounting(range)),
-            UndoPolicy::Relaxed => (txn.defer(keeper, at, delta)?, Back::Stays),
+        let change = |txn: &Txn, back: Back| {
+            // Whoever has seen it is not told to be durable before it is.
+            let wanted = |record: &[u8], version| {
+                txn.saw(version);
+                wanted(record)
+            };
+            cache.change(txn.id(), at, found, wanted, |record| delta.apply(record), back, txn.store())
         };
-        cache.changed(txn.id(), at, before, after, change, back);
-        Ok(())
+        let changing = match policy {
+            UndoPolicy::Inverses => {
+                let Some(found) = found else { return Ok(false) };
+                let mut after = found.bytes.to_vec();
+                delta.apply(&mut after)?;
+                let range = difference(&found.bytes, &after);
+                let bytes = range.len() as u64;
+                let inverse = inverse(&found.bytes, range);
+                leads_back(&*inverse, &after, &found.bytes)?;
+                let back = Back::Inverse { inverse: Arc::<I>::clone(&inverse), bytes, to: found.version };
+                txn.defer_inverse_when(keeper, at, delta, &*inverse, |txn| change(txn, back))?
+            }
+            UndoPolicy::CommittedOnly => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::NotCounting))?,
+            UndoPolicy::Relaxed => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::Stays))?,
+        };
+        let Some((change, changing)) = changing else { return Ok(false) };
+        changing.logged(change);
+        Ok(true)
     }
 
     /// What holds for this transaction.
@@ -555,26 +606,28 @@ impl Objects {
         }
     }
 
-    /// Locks an object, and finds it.
-    fn find(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<Found> {
-        let root = self.shared.root;
+    /// Locks an object, which need not be there.
+    fn lock_object(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<()> {
         let intention = match mode {
             LockMode::Exclusive => LockMode::IntentionExclusive,
             _ => LockMode::IntentionShared,
         };
         self.lock(txn, intention)?;
-        txn.lock(key(root, id), mode)?;
+        txn.lock(key(self.shared.root, id), mode)
+    }
+
+    /// Finds an object that is locked.
+    fn find(&self, txn: &Txn, id: ObjectId) -> Result<Found> {
         let none = || ObjectError::NoSuchObject { id };
-        let (home, home_header) = self.record(txn, id)?.ok_or_else(none)?;
-        if home_header.is_target() || home_header.is_dead() {
+        let (image, header) = self.record(txn, id)?.ok_or_else(none)?;
+        if header.is_target() || header.is_dead() {
             return Err(none().into());
         }
-        let Some(at) = home_header.forward else {
-            return Ok(Found { id, at: id, image: home.clone(), header: home_header, home, home_header });
-        };
+        let Some(at) = header.forward else { return Ok(Found { id, at: id, image, header, home: None }) };
+        let home = Some(image);
         match self.record(txn, at)? {
             Some((image, header)) if header.is_target() && !header.is_dead() => {
-                Ok(Found { id, home, home_header, at, image, header })
+                Ok(Found { id, at, image, header, home })
             }
             _ => Err(lost(txn.store(), id)),
         }
@@ -614,7 +667,7 @@ impl Objects {
         let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
         let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else { return Ok(None) };
         let found = objects.get(at.slot).map_err(|damaged| said(store, damaged))?;
-        Ok(found.map(|found| Image { bytes: Arc::new(found.bytes.to_vec()), version: found.version }))
+        Ok(found.map(|found| Image { bytes: found.bytes.into(), version: found.version }))
     }
 
     // ---- leaving the cache ------------------------------------------------------------------------------------

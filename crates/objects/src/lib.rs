@@ -24,6 +24,7 @@ mod census;
 mod collection;
 mod delta;
 mod error;
+mod kept;
 mod place;
 mod record;
 

@@ -158,6 +158,16 @@ pub(crate) fn set_len(record: &mut [u8], len: u16) {
     record[at::LEN..at::OBJECT].copy_from_slice(&len.to_le_bytes());
 }
 
+/// Whether a record whose header makes sense is dead.
+pub(crate) fn is_dead(record: &[u8]) -> bool {
+    record[at::STATE] & bit::DEAD != 0
+}
+
+/// Whether a record whose header makes sense holds an object that has its place as its identity.
+pub(crate) fn is_plain(record: &[u8]) -> bool {
+    record[at::STATE] == 0
+}
+
 pub(crate) fn set_dead(record: &mut [u8], is_dead: bool) {
     record[at::STATE] = record[at::STATE] & !bit::DEAD | if is_dead { bit::DEAD } else { 0 };
 }

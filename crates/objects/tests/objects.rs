@@ -6,7 +6,7 @@ mod common;
 use cedrat_objects::{ObjectError, Objects, Options, UndoPolicy};
 use cedrat_structures::StructureError;
 use cedrat_txn::{Commit, Error, TxnOptions};
-use common::{Add, POLICIES, Subtract, get, is_absent, number, place, place_with};
+use common::{Add, HalfWay, POLICIES, Subtract, get, is_absent, number, place, place_with};
 
 /// L071: objects are there again, with their identities.
 #[test]
@@ -176,6 +176,37 @@ fn what_is_committed_is_read_without_a_lock() {
     let others = self::place(UndoPolicy::Inverses);
     let id = others.insert(b"");
     assert!(matches!(others.objects.read_committed(&others.store, id, |_| ()), Err(Error::Misuse(_))));
+}
+
+/// A delta that breaks off half-way has changed nothing, in the cache, in the page and after a crash; and what it had before
+/// it can still be taken back.
+#[test]
+fn a_delta_that_breaks_off_has_changed_nothing() {
+    for policy in POLICIES {
+        let place = place(policy);
+        let id = place.insert(&number(1, 0, "one"));
+        for panics in [false, true] {
+            let mut txn = place.begin();
+            place.objects.update(&mut txn, id, Add { amount: 1 }).unwrap();
+            let newest = place.store.log().current_lsn();
+            let broken = std::panic::AssertUnwindSafe(|| place.objects.update(&mut txn, id, HalfWay { panics }));
+            match std::panic::catch_unwind(broken) {
+                Ok(refused) => assert!(matches!(refused, Err(Error::Refused(_))) && !panics, "{policy:?}"),
+                Err(_) => assert!(panics, "{policy:?}"),
+            }
+            assert_eq!(place.store.log().current_lsn(), newest, "nothing was logged");
+            let times = if panics && policy == UndoPolicy::Relaxed { 2 } else { 1 };
+            let now = number(1 + times, times as u8, "one");
+            assert_eq!(place.objects.read(&mut txn, id, <[u8]>::to_vec).unwrap(), now, "{policy:?}, {panics}");
+            drop(txn);
+        }
+        // Relaxed transactions leave what they did.
+        let left = if policy == UndoPolicy::Relaxed { number(3, 2, "one") } else { number(1, 0, "one") };
+        assert_eq!(place.get(id), Some(left.clone()), "{policy:?}");
+        place.objects.flush_all(&place.store).unwrap();
+        place.store.log().force(place.store.log().current_lsn()).unwrap();
+        assert_eq!(place.crashed().get(id), Some(left));
+    }
 }
 
 /// L074: what is not committed is in no page.

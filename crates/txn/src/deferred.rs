@@ -367,7 +367,28 @@ impl Txn {
     /// for another store's keeper; [`Error::Refused`] if there is no such page; [`Error::TooLarge`],
     /// [`Error::LogFull`]. Nothing has happened then. [`Error::PinsLog`]: the transaction was rolled back.
     pub fn defer<D: Delta>(&mut self, keeper: &Keeper, at: RecordId, delta: &D) -> Result<Lsn> {
-        self.log_deferred(keeper, at, delta, None::<&D>)
+        let logged = self.log_deferred(keeper, at, delta, None::<&D>, |_| Ok(Some(())))?;
+        Ok(logged.expect("it was wanted").0)
+    }
+
+    /// As [`defer`](Txn::defer), if `change` makes the change in what is kept: it is called when everything else that can
+    /// refuse has agreed and all that may wait for the log has been waited for. If it says `Some`, the change is logged, and
+    /// nothing can fail any more; if `None` or an error, nothing is.
+    ///
+    /// So the keeper's latch may be taken in `change`, and be held, in its answer, until the caller knows the LSN: as a
+    /// page's latch is held on the road of an update. `change` may flush records, and calls no transaction to change
+    /// anything.
+    ///
+    /// # Errors
+    /// As [`defer`](Txn::defer); those of `change`. Nothing has happened then.
+    pub fn defer_when<D: Delta, C>(
+        &mut self,
+        keeper: &Keeper,
+        at: RecordId,
+        delta: &D,
+        change: impl FnOnce(&Txn) -> Result<Option<C>>,
+    ) -> Result<Option<(Lsn, C)>> {
+        self.log_deferred(keeper, at, delta, None::<&D>, change)
     }
 
     /// As [`defer`](Txn::defer), with a change that takes it back: rolling back logs it, and the keeper is told. A
@@ -382,7 +403,23 @@ impl Txn {
         delta: &D,
         inverse: &I,
     ) -> Result<Lsn> {
-        self.log_deferred(keeper, at, delta, Some(inverse))
+        let logged = self.log_deferred(keeper, at, delta, Some(inverse), |_| Ok(Some(())))?;
+        Ok(logged.expect("it was wanted").0)
+    }
+
+    /// As [`defer_when`](Txn::defer_when), with a change that takes it back.
+    ///
+    /// # Errors
+    /// As [`defer_inverse`](Txn::defer_inverse); those of `change`. Nothing has happened then.
+    pub fn defer_inverse_when<D: Delta, I: Delta, C>(
+        &mut self,
+        keeper: &Keeper,
+        at: RecordId,
+        delta: &D,
+        inverse: &I,
+        change: impl FnOnce(&Txn) -> Result<Option<C>>,
+    ) -> Result<Option<(Lsn, C)>> {
+        self.log_deferred(keeper, at, delta, Some(inverse), change)
     }
 
     /// Says that a record is kept, behind the change of its page that this transaction has just made: should that be taken
@@ -407,13 +444,14 @@ impl Txn {
         }
     }
 
-    fn log_deferred<D: Delta, I: Delta>(
+    fn log_deferred<D: Delta, I: Delta, C>(
         &mut self,
         keeper: &Keeper,
         at: RecordId,
         delta: &D,
         inverse: Option<&I>,
-    ) -> Result<Lsn> {
+        change: impl FnOnce(&Txn) -> Result<Option<C>>,
+    ) -> Result<Option<(Lsn, C)>> {
         let by = self.may_defer(keeper, inverse.is_some())?;
         if at.page.get() >= self.inner().pool.len_pages() {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
@@ -442,6 +480,7 @@ impl Txn {
         self.inner().check_len(self.head.len() + self.arguments.len() + COMPENSATION_LONGER_MAX)?;
         let body_len_bound = room_for(self.arguments.len());
         self.room_for_records(body_len_bound, undo_room)?;
+        let Some(changed) = change(self)? else { return Ok(None) };
 
         // From here nothing can fail.
         self.keep(keeper);
@@ -462,7 +501,7 @@ impl Txn {
         if self.unreported >= REPORT_EVERY {
             self.report_bytes();
         }
-        Ok(appended.lsn)
+        Ok(Some((appended.lsn, changed)))
     }
 
     fn may_keep(&self, keeper: &Keeper) -> Result<()> {

@@ -98,6 +98,30 @@ fn a_deferred_change_neither_reads_nor_touches_its_page() {
     assert_eq!(value(&reopened, place.at(0)), mixed(&[]));
 }
 
+/// What its keeper does not want, or refuses, is not logged, and binds the transaction to nothing.
+#[test]
+fn what_the_keeper_does_not_want_is_not_logged() {
+    let place = place();
+    let mut txn = place.store.begin();
+    let newest = place.store.log().current_lsn();
+    let unwanted = txn.defer_when(&place.keeper, place.at(0), &Mix { by: 1 }, |_| Ok(None::<()>)).unwrap();
+    let refused = txn
+        .defer_when(&place.keeper, place.at(0), &Mix { by: 1 }, |_| -> Result<Option<()>> { Err(Error::Misuse("no")) });
+    assert!(unwanted.is_none());
+    is_misuse(refused, "no");
+    assert_eq!(place.store.log().current_lsn(), newest);
+    let (change, said) = txn
+        .defer_inverse_when(&place.keeper, place.at(0), &Mix { by: 2 }, &Unmix { by: 2 }, |txn| {
+            assert_eq!(place.store.log().current_lsn(), newest, "it is asked before the change is logged");
+            Ok(Some(txn.id()))
+        })
+        .unwrap()
+        .unwrap();
+    assert_eq!((change, said), (place.store.log().current_lsn(), txn.id()));
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[2]));
+}
+
 /// L078, E19.2: and each record of a page by itself.
 #[test]
 fn what_was_flushed_is_not_redone_and_what_was_not_is() {

@@ -37,6 +37,22 @@ impl ObjectDelta for Subtract {
     }
 }
 
+/// Breaks its promise: it changes the object, and then refuses, or panics.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HalfWay {
+    pub(crate) panics: bool,
+}
+
+impl ObjectDelta for HalfWay {
+    const NAME: &'static str = "test.half_way";
+
+    fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
+        object.fill(99);
+        assert!(!self.panics, "half-way");
+        Err(Refused::new("half-way"))
+    }
+}
+
 fn add(object: &mut [u8], amount: u64, times: u8) -> Result<(), Refused> {
     let Some((number, [count, ..])) = object.split_first_chunk_mut() else {
         return Err(Refused::new("the object is no number with a count"));
@@ -52,6 +68,7 @@ pub(crate) fn registry() -> Registry {
         .with(cedrat_objects::register)
         .with(register_delta::<Add>)
         .with(register_delta::<Subtract>)
+        .with(register_delta::<HalfWay>)
 }
 
 /// A store on a simulated disk, with a collection.
