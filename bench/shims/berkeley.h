@@ -16,7 +16,8 @@ struct berkeley_options {
     uint32_t page_len;
     uint8_t btree;          /* 1 = btree, 0 = hash */
     uint8_t locks;          /* 1 = with the lock manager, 0 = without */
-    uint8_t fresh;          /* 1 = create */
+    uint8_t fresh;          /* 1 = create, 0 = open what is there, and recover it */
+    uint8_t direct;         /* 1 = the table's pages past the system's cache */
 };
 
 int berkeley_open(const struct berkeley_options *options, struct berkeley **out);
@@ -31,6 +32,8 @@ int berkeley_put_bytes(struct berkeley *store, void *transaction, uint64_t key, 
                        uint32_t at, uint8_t partial);
 /* Reads up to len bytes. */
 int berkeley_get_bytes(struct berkeley *store, void *transaction, uint64_t key, void *bytes, uint32_t len);
+/* All that was logged is durable on return. */
+int berkeley_force_log(struct berkeley *store);
 /* Durable on return (DB_TXN_SYNC). Frees the transaction, also on failure. */
 int berkeley_commit(void *transaction);
 int berkeley_abort(void *transaction);

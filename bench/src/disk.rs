@@ -71,6 +71,12 @@ impl Ring {
     }
 }
 
+/// Waits until the system has written what it keeps back, also what was left by others: they share the disk.
+pub(crate) fn settle() {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::sync() }
+}
+
 /// Sleeps until `word` is woken or `at_most` is over, unless it no longer holds `expected`. May
 /// return for no reason.
 pub(crate) fn wait_on(word: &AtomicU32, expected: u32, at_most: Option<Duration>) {

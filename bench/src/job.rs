@@ -5,13 +5,14 @@
 //! names and numbers, from its stdout.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::heap;
@@ -34,8 +35,10 @@ pub(crate) enum Job {
     RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
-    /// Transactions of a hundred updates of objects.
-    ObjectCache { way: crate::objects::Way, pool_bytes: u64, changed_bytes: usize, seconds: f64 },
+    /// Transactions of a hundred updates of objects, then one that has no end: waits for its own by SIGKILL.
+    ObjectCache { place: crate::objects::Place, seconds: f64 },
+    /// Opens that store, and compares each object with what so many transactions have left.
+    ObjectCacheVerify { place: crate::objects::Place, turns: u64 },
     /// Transactions of six random words of a heap, in runs one after the other; by turns with the same over a heap without
     /// a log, where this one has one, and with words of plain memory, if they are wanted.
     HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, turns: heap::run::Turns, plain: bool },
@@ -122,6 +125,26 @@ pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
     Ok(serde_json::from_slice(&child.stdout)?)
 }
 
+/// Runs `job` in a child over `dir` that says one thing with [`say_and_wait`], and kills it then.
+pub(crate) fn run_and_kill<T: DeserializeOwned>(dir: &Path, job: &Job) -> Result<T> {
+    let mut child = command(dir, job)?.spawn()?;
+    let mut line = String::new();
+    let out = child.stdout.take().ok_or("the child's stdout was asked for")?;
+    let read = BufReader::new(out).read_line(&mut line);
+    child.kill()?;
+    let status = child.wait()?;
+    read?;
+    serde_json::from_str(&line).map_err(|_| format!("{job:?} said {line:?} and ended with {status}").into())
+}
+
+/// Says something to the parent and waits for its SIGKILL: what is in memory is lost.
+pub(crate) fn say_and_wait(what: &impl Serialize) -> ! {
+    println!("{}", serde_json::to_string(what).expect("numbers and names"));
+    loop {
+        thread::park();
+    }
+}
+
 /// The child's side.
 pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     match job {
@@ -141,9 +164,8 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
         }
-        Job::ObjectCache { way, pool_bytes, changed_bytes, seconds } => {
-            crate::objects::run(dir, way, pool_bytes, changed_bytes, seconds)
-        }
+        Job::ObjectCache { place, seconds } => crate::objects::run(dir, place, seconds),
+        Job::ObjectCacheVerify { place, turns } => crate::objects::verify(dir, place, turns),
         Job::HeapWords { setting, runs, turns, plain } => heap::words::runs(dir, &setting, &runs, turns, plain),
         Job::HeapSync { partitions, threads, mode, shared, seconds } => {
             heap::sync::run(dir, partitions, threads, mode, shared, seconds)

@@ -3,12 +3,11 @@
 //! A child fills a store and is killed with SIGKILL; another opens it. The clock runs from before that
 //! process is started to its first answered get, so that reading the log, redo and undo are all in it.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard, command, run_in};
+use crate::job::{Job, Outcome, Yard, run_and_kill, run_in, say_and_wait};
 use crate::keys::{Keys, key, value};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::cedrat::{Cedrat, options};
@@ -27,7 +26,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     for repetition in 1..=repetitions {
         settings.tell(&format!("recovery: repetition {repetition} of {repetitions}"));
         let dir = yard.fresh()?;
-        let root = fill_and_kill(&dir, records)?;
+        let root = run_and_kill(&dir, &Job::RecoveryFill { records })?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
         outcomes.push(run_in(&dir, &Job::RecoveryOpen { root, records, started })?);
         std::fs::remove_dir_all(&dir)?;
@@ -53,18 +52,6 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// Starts a child that fills the store in `dir`, kills it when it says that it has, and returns the table's root.
-fn fill_and_kill(dir: &Path, records: u64) -> Result<u64> {
-    let mut child = command(dir, &Job::RecoveryFill { records })?.spawn()?;
-    let mut line = String::new();
-    let out = child.stdout.take().ok_or("the child's stdout was asked for")?;
-    let read = BufReader::new(out).read_line(&mut line);
-    child.kill()?;
-    child.wait()?;
-    read?;
-    line.trim().parse().map_err(|_| format!("the child that fills a store said {line:?}").into())
-}
-
 /// The child's side of [`Job::RecoveryFill`]: never returns, unless with an error.
 pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
     let cedrat = Cedrat::create_with(dir, options(POOL_BYTES, false))?;
@@ -79,11 +66,7 @@ pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
     }
     let log = cedrat.store().log();
     log.force(log.current_lsn())?;
-    println!("{}", cedrat.root());
-    std::io::stdout().flush()?;
-    loop {
-        std::thread::park(); // until the parent's SIGKILL
-    }
+    say_and_wait(&cedrat.root())
 }
 
 /// The child's side of [`Job::RecoveryOpen`].

@@ -3,7 +3,7 @@
 use plotters::style::RGBColor;
 use serde_json::Value;
 
-use super::{Drawing, Lines};
+use super::{Drawing, Lines, THREADS};
 use crate::report::{Point, plain};
 
 /// The only published value of Figure 3(a) that its text states.
@@ -40,12 +40,24 @@ pub(super) fn colour(name: &str) -> RGBColor {
 pub(super) fn drawings(points: &[Point]) -> Vec<Drawing> {
     let title = |of: &str| format!("Transactions per second, {of}");
     let mut drawings = vec![
-        Drawing { name: "heap-words", title: title("six random words each"), lines: words(points), marks: vec![HATHI] },
-        Drawing { name: "heap-sync", title: title("one word each"), lines: sync(points), marks: Vec::new() },
+        Drawing {
+            name: "heap-words",
+            title: title("six random words each"),
+            lines: words(points),
+            x: THREADS,
+            marks: vec![HATHI],
+        },
+        Drawing {
+            name: "heap-sync",
+            title: title("one word each"),
+            lines: sync(points),
+            x: THREADS,
+            marks: Vec::new(),
+        },
     ];
     for (name, contention) in [("heap-vacation-low", "low"), ("heap-vacation-high", "high")] {
         let title = title(&format!("travel agency, {contention} contention"));
-        drawings.push(Drawing { name, title, lines: vacation(points, contention), marks: Vec::new() });
+        drawings.push(Drawing { name, title, lines: vacation(points, contention), x: THREADS, marks: Vec::new() });
     }
     drawings
 }

@@ -10,6 +10,7 @@ use crate::report::{Point, grouped};
 use crate::systems::Result;
 
 mod heap;
+mod objects;
 mod oracle;
 
 const SIZE: (u32, u32) = (760, 460);
@@ -22,7 +23,7 @@ fn colour(system: &str) -> RGBColor {
         "bdb-btree" => RGBColor(0x5A, 0xA9, 0xE0),
         "lmdb" => RGBColor(0x3A, 0x8F, 0x4D),
         "ceiling" => RGBColor(0x55, 0x55, 0x55),
-        other => heap::colour(other),
+        other => objects::colour(other).unwrap_or_else(|| heap::colour(other)),
     }
 }
 
@@ -37,13 +38,15 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
         name: "commit",
         title: "Durable commits per second, one insert each".into(),
         lines: commits,
+        x: THREADS,
         marks: Vec::new(),
     }];
     drawings.extend(heap::drawings(&points));
+    drawings.extend(objects::drawings(&points));
     for drawing in drawings.iter().filter(|drawing| !drawing.lines.is_empty()) {
         let file = dir.join(format!("{}.svg", drawing.name));
         let area = SVGBackend::new(&file, SIZE).into_drawing_area();
-        lines_by_threads(&area, drawing).map_err(|error| error.to_string())?;
+        draw_lines(&area, drawing).map_err(|error| error.to_string())?;
         drop(area);
         files.push(file);
     }
@@ -79,15 +82,20 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Values by threads, of each system or way.
+/// Values by threads, or by what else is varied, of each system or way.
 type Lines = BTreeMap<String, Vec<(u64, f64)>>;
 
-/// Lines by threads.
+/// What most figures vary.
+const THREADS: &str = "threads";
+
+/// Lines by what is varied.
 struct Drawing {
     name: &'static str,
     title: String,
     lines: Lines,
-    /// Single values that others have published: threads, value, whose.
+    /// What is varied.
+    x: &'static str,
+    /// Single values that others have published: where, value, whose.
     marks: Vec<(u64, f64, &'static str)>,
 }
 
@@ -107,17 +115,17 @@ fn commit_lines(points: &[Point]) -> Lines {
 
 type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &Drawing) -> Drawn<B> {
-    let Drawing { title, lines, marks, .. } = drawing;
+fn draw_lines<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &Drawing) -> Drawn<B> {
+    let Drawing { title, lines, x, marks, .. } = drawing;
     area.fill(&WHITE)?;
-    let mut threads: Vec<u64> = lines.values().flatten().map(|&(threads, _)| threads).collect();
-    threads.sort_unstable();
-    threads.dedup();
+    let mut places: Vec<u64> = lines.values().flatten().map(|&(at, _)| at).collect();
+    places.sort_unstable();
+    places.dedup();
     let values = || lines.values().flatten().map(|&(_, value)| value).chain(marks.iter().map(|mark| mark.1));
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
-    // The numbers of threads stand at equal distances: that is how they were chosen.
-    let place = |of: u64| threads.iter().position(|&threads| threads == of).unwrap_or(0) as f64;
-    let last = threads.len() as f64 - 1.0;
+    // They stand at equal distances: that is how they were chosen.
+    let place = |of: u64| places.iter().position(|&at| at == of).unwrap_or(0) as f64;
+    let last = places.len() as f64 - 1.0;
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(12)
@@ -128,27 +136,27 @@ fn lines_by_threads<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &D
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(threads.len())
+        .x_labels(places.len())
         .x_label_formatter(&|at| {
             let whole = (at - at.round()).abs() < 0.05;
-            let threads = threads.get(at.round().max(0.0) as usize).filter(|_| whole);
-            threads.map_or(String::new(), u64::to_string)
+            let place = places.get(at.round().max(0.0) as usize).filter(|_| whole);
+            place.map_or(String::new(), u64::to_string)
         })
         .y_label_formatter(&|value| grouped(*value))
-        .x_desc("threads")
+        .x_desc(*x)
         .light_line_style(WHITE)
         .draw()?;
     let mut labels = Vec::new();
     for (system, line) in lines {
         let colour = colour(system);
         let width = if system == "cedrat" { 3 } else { 2 };
-        let at: Vec<(f64, f64)> = line.iter().map(|&(threads, value)| (place(threads), value)).collect();
+        let at: Vec<(f64, f64)> = line.iter().map(|&(at, value)| (place(at), value)).collect();
         chart.draw_series(LineSeries::new(at.iter().copied(), colour.stroke_width(width)))?;
         chart.draw_series(at.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
         labels.extend(at.last().map(|end| (chart.backend_coord(end), system.as_str(), colour)));
     }
-    for &(threads, value, whose) in marks.iter().filter(|mark| mark.0 <= threads.iter().copied().max().unwrap_or(0)) {
-        let at = (place(threads), value);
+    for &(at, value, whose) in marks.iter().filter(|mark| mark.0 <= places.last().copied().unwrap_or(0)) {
+        let at = (place(at), value);
         chart.draw_series([TriangleMarker::new(at, 6, colour(whose).filled())])?;
         labels.push((chart.backend_coord(&at), whose, colour(whose)));
     }

@@ -33,6 +33,24 @@ struct Options {
     btree: u8,
     locks: u8,
     fresh: u8,
+    direct: u8,
+}
+
+impl Options {
+    fn of(cache_len: u64, page_len: u32, shape: Shape) -> Options {
+        Options {
+            home: ptr::null(),
+            cache_len,
+            elements: 0,
+            log_buffer_len: LOG_BUFFER_LEN,
+            log_file_len: LOG_FILE_LEN,
+            page_len,
+            btree: (shape == Shape::Btree).into(),
+            locks: 0,
+            fresh: 1,
+            direct: 0,
+        }
+    }
 }
 
 #[repr(C)]
@@ -56,6 +74,7 @@ unsafe extern "C" {
         partial: u8,
     ) -> c_int;
     fn berkeley_get_bytes(store: *mut Handle, transaction: *mut c_void, key: u64, bytes: *mut u8, len: u32) -> c_int;
+    fn berkeley_force_log(store: *mut Handle) -> c_int;
     fn berkeley_commit(transaction: *mut c_void) -> c_int;
     fn berkeley_abort(transaction: *mut c_void) -> c_int;
     fn berkeley_is_deadlock(error: c_int) -> c_int;
@@ -99,33 +118,23 @@ fn check(error: c_int) -> Result<()> {
 
 impl Berkeley {
     pub(super) fn create(dir: &Path, sizing: Sizing, shape: Shape, guard: Guard) -> Result<Berkeley> {
-        Berkeley::create_with(dir, sizing.pool_bytes, sizing.presize_records, PAGE_LEN, shape, guard)
+        let elements = u32::try_from(sizing.presize_records)?;
+        let locks = (guard == Guard::LockManager).into();
+        Berkeley::open(dir, Options { elements, locks, ..Options::of(sizing.pool_bytes, PAGE_LEN, shape) })
     }
 
-    pub(super) fn create_with(
-        dir: &Path,
-        pool_bytes: u64,
-        presize_records: u64,
-        page_len: u32,
-        shape: Shape,
-        guard: Guard,
-    ) -> Result<Berkeley> {
+    /// A store whose pages go past the system's cache, without the lock manager, for one thread. One that is not `fresh` is
+    /// recovered.
+    pub(super) fn direct(dir: &Path, pool_bytes: u64, page_len: u32, shape: Shape, fresh: bool) -> Result<Berkeley> {
+        Berkeley::open(dir, Options { fresh: fresh.into(), direct: 1, ..Options::of(pool_bytes, page_len, shape) })
+    }
+
+    fn open(dir: &Path, options: Options) -> Result<Berkeley> {
         let home = CString::new(dir.as_os_str().as_bytes())?;
-        let options = Options {
-            home: home.as_ptr(),
-            cache_len: pool_bytes,
-            elements: u32::try_from(presize_records)?,
-            log_buffer_len: LOG_BUFFER_LEN,
-            log_file_len: LOG_FILE_LEN,
-            page_len,
-            btree: (shape == Shape::Btree).into(),
-            locks: (guard == Guard::LockManager).into(),
-            fresh: 1,
-        };
         let mut handle = ptr::null_mut();
         // SAFETY: 3.
-        check(unsafe { berkeley_open(&options, &mut handle) })?;
-        Ok(Berkeley { handle, turn: (guard == Guard::Mutex).then(Mutex::default) })
+        check(unsafe { berkeley_open(&Options { home: home.as_ptr(), ..options }, &mut handle) })?;
+        Ok(Berkeley { handle, turn: (options.locks == 0).then(Mutex::default) })
     }
 
     /// Writes bytes under a key: all of them, or a part from `at` on.
@@ -142,6 +151,12 @@ impl Berkeley {
         // SAFETY: 1, 2 and 3; the shim writes no more than it is told.
         check(unsafe { berkeley_get_bytes(self.handle, transaction.0, key, bytes.as_mut_ptr(), len.try_into()?) })?;
         Ok(bytes)
+    }
+
+    /// What was logged is durable on return, also of transactions that have not ended.
+    pub(super) fn force_log(&self) -> Result<()> {
+        // SAFETY: 1.
+        check(unsafe { berkeley_force_log(self.handle) })
     }
 
     pub(super) fn begin(&self) -> Result<Transaction> {

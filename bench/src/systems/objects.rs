@@ -5,15 +5,15 @@ use std::path::Path;
 use cedrat::objects::{ObjectDelta, ObjectId, Objects, Options, UndoPolicy, register_delta};
 use cedrat::prelude::Refused;
 use cedrat::structures::Records;
-use cedrat::txn::{RecordId, TxnOptions};
+use cedrat::txn::{RecordId, SmallBytes, TxnOptions};
 use cedrat::wal::PartitionId;
-use cedrat::{Commit, Store};
+use cedrat::{Commit, Store, Txn};
 use serde::{Deserialize, Serialize};
 
 use super::Result;
-use super::berkeley::{Berkeley, Guard, Shape};
+use super::berkeley::{Berkeley, Shape};
 use super::cedrat::options;
-use crate::objects::{CACHED, OBJECT_LEN, OBJECTS, Resident, Variant, Way};
+use crate::objects::{CACHED, OBJECT_LEN, OBJECTS, Place, Resident, Undo, Variant};
 
 /// Who keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,49 +42,75 @@ pub(crate) struct Update {
 
 /// A store of [`OBJECTS`] objects, and the application's cache before it.
 pub(crate) trait ObjectStore {
-    fn load(&mut self, objects: &[Vec<u8>]) -> Result<()>;
+    /// Fills an empty store: all objects are these bytes.
+    fn load(&mut self, object: &[u8]) -> Result<()>;
 
     /// One durable transaction: `len` bytes of each of these objects become `byte`.
     fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()>;
 
+    /// The same, but for its commit. What was logged of it is durable on return; nothing may be asked of the store then.
+    fn leave_unfinished(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()>;
+
     fn log_bytes(&mut self) -> Result<u64>;
 
-    /// Complains unless the objects are these.
-    fn check(&mut self, objects: &[Vec<u8>]) -> Result<()>;
+    fn read(&mut self, number: u32) -> Result<Vec<u8>>;
 }
 
 /// Makes an empty store in the existing, empty directory `dir`.
-pub(crate) fn create(way: Way, dir: &Path, pool_bytes: u64) -> Result<Box<dyn ObjectStore + Send>> {
-    let shape = match way.system {
+pub(crate) fn create(dir: &Path, place: &Place) -> Result<Box<dyn ObjectStore + Send>> {
+    open(dir, place, true)
+}
+
+/// Opens the store that is there, which is recovering it.
+pub(crate) fn reopen(dir: &Path, place: &Place) -> Result<Box<dyn ObjectStore + Send>> {
+    open(dir, place, false)
+}
+
+fn open(dir: &Path, place: &Place, fresh: bool) -> Result<Box<dyn ObjectStore + Send>> {
+    let shape = match place.way.system {
         System::Cedrat => {
             let registry = cedrat::registry().with(register_delta::<Fill>).with(register_delta::<Whole>);
-            let store = cedrat::open_with(dir, options(pool_bytes, true), registry)?;
-            return Ok(match way.variant {
-                Variant::Plain => Box::new(Plain::create(store)?),
-                variant => Box::new(Cached::create(store, variant)?),
+            let store = cedrat::open_with(dir, options(place.pool_bytes, true), registry)?;
+            return Ok(match place.way.variant {
+                Variant::Plain => Box::new(Plain::open(store, fresh)?),
+                _ => Box::new(Cached::open(store, place)?),
             });
         }
         System::BdbBtree => Shape::Btree,
         System::BdbHash => Shape::Hash,
     };
-    // Four objects and their keys on a page, as in a page of twice Cedrat's length.
-    let berkeley = Berkeley::create_with(dir, pool_bytes, 0, 8192, shape, Guard::Mutex)?;
-    Ok(Box::new(Peer { berkeley, partial: way.variant == Variant::Partial, app: App::new() }))
+    let is_cached = place.way.variant != Variant::Uncached;
+    let (pool_bytes, page_len) = match is_cached {
+        true => (place.pool_bytes, PEER_PAGE_LEN),
+        false => (place.pool_bytes + CACHE_BYTES, PEER_PAGE_OF_ONE_LEN),
+    };
+    let berkeley = Berkeley::direct(dir, pool_bytes, page_len, shape, fresh)?;
+    let app = is_cached.then(App::new);
+    Ok(Box::new(Peer { berkeley, partial: place.way.variant != Variant::Full, app }))
 }
+
+/// Memory of the application's cache, in bytes: its objects, and what a record of Cedrat's cache takes beside its object, what
+/// it says of itself and its header.
+const CACHE_BYTES: u64 = CACHED as u64 * (OBJECT_LEN as u64 + 192 + 4);
+
+/// Pages of seven objects and their keys.
+const PEER_PAGE_LEN: u32 = 8192;
+
+/// Pages of one object, so that no room is wasted on neighbours of hot ones.
+const PEER_PAGE_OF_ONE_LEN: u32 = 2048;
 
 /// Sets bytes of an object.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fill {
     at: u16,
-    len: u16,
-    bytes: Vec<u8>,
+    bytes: SmallBytes,
 }
 
 impl ObjectDelta for Fill {
     const NAME: &'static str = "bench.fill.v1";
 
     fn apply(&self, object: &mut [u8]) -> std::result::Result<(), Refused> {
-        let range = object.get_mut(usize::from(self.at)..).and_then(|rest| rest.get_mut(..usize::from(self.len)));
+        let range = object.get_mut(usize::from(self.at)..).and_then(|rest| rest.get_mut(..self.bytes.len()));
         range.ok_or(Refused::new("the bytes do not lie in the object"))?.copy_from_slice(&self.bytes);
         Ok(())
     }
@@ -93,7 +119,7 @@ impl ObjectDelta for Fill {
 /// Sets all of it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Whole {
-    bytes: Vec<u8>,
+    bytes: SmallBytes,
 }
 
 impl ObjectDelta for Whole {
@@ -114,34 +140,57 @@ fn log_bytes(store: &Store) -> Result<u64> {
     Ok((0..log.partitions()).map(|partition| log.flushed(PartitionId(partition)).get()).sum())
 }
 
-fn wrong(number: usize) -> super::Error {
-    format!("object {number} is not what was written last").into()
+/// Leaves a transaction as a crash would.
+fn leave(store: &Store, txn: Txn) -> Result<()> {
+    std::mem::forget(txn);
+    let log = store.log();
+    log.force(log.current_lsn())?;
+    Ok(())
 }
 
-/// Objects through Cedrat's cache, undo relaxed as in the paper.
+/// Objects through Cedrat's cache.
 struct Cached {
     store: Store,
     objects: Objects,
     ids: Vec<ObjectId>,
     deltas: bool,
+    transactions: TxnOptions,
 }
 
-/// What a record of the cache takes beside its object: what it says of itself, and its header.
-const BESIDE: u64 = 192 + 4;
-
 impl Cached {
-    fn create(store: Store, variant: Variant) -> Result<Cached> {
-        let cache_bytes = u64::from(CACHED) * (OBJECT_LEN as u64 + BESIDE);
-        let options = Options { cache_bytes, undo: UndoPolicy::Relaxed };
-        let objects = Objects::create(&store, "objects", options)?;
-        Ok(Cached { store, objects, ids: Vec::new(), deltas: variant == Variant::Delta })
+    fn open(store: Store, place: &Place) -> Result<Cached> {
+        let (undo, transactions) = match place.way.undo {
+            Undo::Relaxed => (UndoPolicy::Relaxed, TxnOptions::default().without_atomicity()),
+            Undo::CommittedOnly => (UndoPolicy::CommittedOnly, TxnOptions::default()),
+            Undo::Inverses | Undo::Logged => (UndoPolicy::Inverses, TxnOptions::default()),
+        };
+        let objects = Objects::open_or_create(&store, "objects", Options { cache_bytes: CACHE_BYTES, undo })?;
+        // They were inserted by one thread into an empty collection: in this order.
+        let ids = store.transact(|txn| objects.ids(txn))?;
+        Ok(Cached { store, objects, ids, deltas: place.way.variant == Variant::Delta, transactions })
+    }
+
+    fn changes(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<Txn> {
+        let mut txn = self.store.begin_with(self.transactions);
+        let all = [byte; OBJECT_LEN];
+        for &Update { number, at } in updates {
+            let id = self.ids[number as usize];
+            if self.deltas {
+                self.objects.update(&mut txn, id, Fill { at, bytes: all[..len].into() })?;
+            } else {
+                let mut bytes = self.objects.read_for_change(&mut txn, id, <[u8]>::to_vec)?;
+                bytes[at.into()..][..len].fill(byte);
+                self.objects.update(&mut txn, id, Whole { bytes: bytes.into() })?;
+            }
+        }
+        Ok(txn)
     }
 }
 
 impl ObjectStore for Cached {
-    fn load(&mut self, objects: &[Vec<u8>]) -> Result<()> {
-        let mut txn = self.store.begin_with(TxnOptions::default().without_atomicity());
-        for object in objects {
+    fn load(&mut self, object: &[u8]) -> Result<()> {
+        let mut txn = self.store.begin_with(self.transactions);
+        for _ in 0..OBJECTS {
             self.ids.push(self.objects.insert(&mut txn, object)?);
         }
         txn.commit(Commit::Sync)?;
@@ -149,37 +198,26 @@ impl ObjectStore for Cached {
     }
 
     fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
-        let mut txn = self.store.begin_with(TxnOptions::default().without_atomicity());
-        for &Update { number, at } in updates {
-            let id = self.ids[number as usize];
-            if self.deltas {
-                self.objects.update(&mut txn, id, Fill { at, len: len as u16, bytes: vec![byte; len] })?;
-            } else {
-                let mut bytes = self.objects.read(&mut txn, id, <[u8]>::to_vec)?;
-                bytes[at.into()..][..len].fill(byte);
-                self.objects.update(&mut txn, id, Whole { bytes })?;
-            }
-        }
-        txn.commit(Commit::Sync)?;
+        self.changes(updates, len, byte)?.commit(Commit::Sync)?;
         Ok(())
+    }
+
+    fn leave_unfinished(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
+        let txn = self.changes(updates, len, byte)?;
+        leave(&self.store, txn)
     }
 
     fn log_bytes(&mut self) -> Result<u64> {
         log_bytes(&self.store)
     }
 
-    fn check(&mut self, objects: &[Vec<u8>]) -> Result<()> {
+    fn read(&mut self, number: u32) -> Result<Vec<u8>> {
         let mut txn = self.store.begin();
-        for (number, (&id, object)) in self.ids.iter().zip(objects).enumerate() {
-            if !self.objects.read(&mut txn, id, |bytes| bytes == object)? {
-                return Err(wrong(number));
-            }
-        }
-        Ok(())
+        Ok(self.objects.read(&mut txn, self.ids[number as usize], <[u8]>::to_vec)?)
     }
 }
 
-/// An application that has some of its objects in memory, and writes each whole.
+/// An application that has some of its objects in memory, and writes what it has changed.
 struct App {
     resident: Resident,
     objects: Vec<Vec<u8>>,
@@ -208,23 +246,16 @@ struct Plain {
 }
 
 impl Plain {
-    fn create(store: Store) -> Result<Plain> {
-        let records = store.transact(|txn| Records::create(txn, "objects"))?;
-        Ok(Plain { store, records, ids: Vec::new(), app: App::new() })
-    }
-}
-
-impl ObjectStore for Plain {
-    fn load(&mut self, objects: &[Vec<u8>]) -> Result<()> {
-        let mut txn = self.store.begin();
-        for object in objects {
-            self.ids.push(self.records.insert(&mut txn, object)?);
-        }
-        txn.commit(Commit::Sync)?;
-        Ok(self.store.checkpoint()?)
+    fn open(store: Store, fresh: bool) -> Result<Plain> {
+        let open = if fresh { Records::create } else { Records::open };
+        let records = store.transact(|txn| open(txn, "objects"))?;
+        // They were inserted by one thread into an empty collection: in this order.
+        let all = store.transact(|txn| records.all(txn))?;
+        let ids = all.into_iter().map(|(id, _)| id).collect();
+        Ok(Plain { store, records, ids, app: App::new() })
     }
 
-    fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
+    fn changes(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<Txn> {
         let mut txn = self.store.begin();
         for &Update { number, at } in updates {
             let id = self.ids[number as usize];
@@ -233,22 +264,37 @@ impl ObjectStore for Plain {
             object[at.into()..][..len].fill(byte);
             self.records.update(&mut txn, id, object)?;
         }
+        Ok(txn)
+    }
+}
+
+impl ObjectStore for Plain {
+    fn load(&mut self, object: &[u8]) -> Result<()> {
+        let mut txn = self.store.begin();
+        for _ in 0..OBJECTS {
+            self.ids.push(self.records.insert(&mut txn, object)?);
+        }
         txn.commit(Commit::Sync)?;
+        Ok(self.store.checkpoint()?)
+    }
+
+    fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
+        self.changes(updates, len, byte)?.commit(Commit::Sync)?;
         Ok(())
+    }
+
+    fn leave_unfinished(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
+        let txn = self.changes(updates, len, byte)?;
+        leave(&self.store, txn)
     }
 
     fn log_bytes(&mut self) -> Result<u64> {
         log_bytes(&self.store)
     }
 
-    fn check(&mut self, objects: &[Vec<u8>]) -> Result<()> {
+    fn read(&mut self, number: u32) -> Result<Vec<u8>> {
         let mut txn = self.store.begin();
-        for (number, (&id, object)) in self.ids.iter().zip(objects).enumerate() {
-            if self.records.read(&mut txn, id)? != *object {
-                return Err(wrong(number));
-            }
-        }
-        Ok(())
+        Ok(self.records.read(&mut txn, self.ids[number as usize])?)
     }
 }
 
@@ -256,45 +302,60 @@ impl ObjectStore for Plain {
 struct Peer {
     berkeley: Berkeley,
     partial: bool,
-    app: App,
+    app: Option<App>,
+}
+
+impl Peer {
+    fn changes(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<super::berkeley::Transaction> {
+        let transaction = self.berkeley.begin()?;
+        for &Update { number, at } in updates {
+            let (berkeley, key) = (&self.berkeley, u64::from(number));
+            let read = || berkeley.get_bytes(&transaction, key, OBJECT_LEN);
+            let mut read_now;
+            let object = match &mut self.app {
+                Some(app) => app.object(number, read)?,
+                None => {
+                    read_now = read()?;
+                    &mut read_now
+                }
+            };
+            let changed = &mut object[at.into()..][..len];
+            changed.fill(byte);
+            match self.partial {
+                true => self.berkeley.put_bytes(&transaction, key, changed, Some(at.into()))?,
+                false => self.berkeley.put_bytes(&transaction, key, object, None)?,
+            }
+        }
+        Ok(transaction)
+    }
 }
 
 impl ObjectStore for Peer {
-    fn load(&mut self, objects: &[Vec<u8>]) -> Result<()> {
+    fn load(&mut self, object: &[u8]) -> Result<()> {
         let transaction = self.berkeley.begin()?;
-        for (number, object) in objects.iter().enumerate() {
-            self.berkeley.put_bytes(&transaction, number as u64, object, None)?;
+        for number in 0..OBJECTS {
+            self.berkeley.put_bytes(&transaction, number.into(), object, None)?;
         }
         transaction.commit()
     }
 
     fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
-        let transaction = self.berkeley.begin()?;
-        for &Update { number, at } in updates {
-            let (berkeley, key) = (&self.berkeley, u64::from(number));
-            let object = self.app.object(number, || berkeley.get_bytes(&transaction, key, OBJECT_LEN))?;
-            let changed = &mut object[at.into()..][..len];
-            changed.fill(byte);
-            if self.partial {
-                self.berkeley.put_bytes(&transaction, key, changed, Some(at.into()))?;
-            } else {
-                self.berkeley.put_bytes(&transaction, key, object, None)?;
-            }
-        }
-        transaction.commit()
+        self.changes(updates, len, byte)?.commit()
+    }
+
+    fn leave_unfinished(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()> {
+        let _unfinished = self.changes(updates, len, byte)?; // dropping it ends nothing
+        self.berkeley.force_log()
     }
 
     fn log_bytes(&mut self) -> Result<u64> {
         super::System::log_bytes(&self.berkeley)?.ok_or_else(|| "Berkeley DB has a log".into())
     }
 
-    fn check(&mut self, objects: &[Vec<u8>]) -> Result<()> {
+    fn read(&mut self, number: u32) -> Result<Vec<u8>> {
         let transaction = self.berkeley.begin()?;
-        for (number, object) in objects.iter().enumerate() {
-            if self.berkeley.get_bytes(&transaction, number as u64, OBJECT_LEN)? != *object {
-                return Err(wrong(number));
-            }
-        }
-        transaction.commit()
+        let object = self.berkeley.get_bytes(&transaction, number.into(), OBJECT_LEN)?;
+        transaction.commit()?;
+        Ok(object)
     }
 }
