@@ -12,7 +12,8 @@
  *   a log or cursor), or the buffer of cedrat_open and cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, except where it is said to mean something.
  * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
- *   at a time; it may be handed to another between transactions. A cursor belongs to one thread at a time.
+ *   at a time; it may be handed to another between transactions. A cursor, or a collection, belongs to one thread at a
+ *   time.
  * - It never jumps and never unwinds: neither longjmp nor a C++ exception nor a panic comes out of it, and it calls
  *   nothing of the program. It is not to be called from a signal handler, nor in the child of a fork (heaps are not
  *   mapped there).
@@ -95,6 +96,9 @@ typedef struct cedrat_thread cedrat_thread;
 /* An open graph of objects. From cedrat_graph_open to cedrat_graph_close. */
 typedef struct cedrat_graph cedrat_graph;
 
+/* A collection of objects that nobody reaches, under way. From cedrat_graph_collect_begin to cedrat_graph_collect_free. */
+typedef struct cedrat_graph_collection cedrat_graph_collection;
+
 /* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
 typedef struct cedrat_log cedrat_log;
 
@@ -153,6 +157,27 @@ typedef struct cedrat_graph_statistics {
   uint64_t stable_lsn;      /* everything up to here is durable */
   uint64_t reserved[7];
 } cedrat_graph_statistics;
+
+/* How far a collection is. */
+typedef enum cedrat_graph_stage {
+  /* Some of what is reached has not been looked at. */
+  CEDRAT_GRAPH_MARKING = 0,
+  /* All of it was looked at: cedrat_graph_collect_seal is next. */
+  CEDRAT_GRAPH_MARKED = 1,
+  /* What is not reached is being removed. */
+  CEDRAT_GRAPH_SWEEPING = 2,
+  /* All of it was removed. */
+  CEDRAT_GRAPH_DONE = 3
+} cedrat_graph_stage;
+
+/* What a collection has done so far. */
+typedef struct cedrat_graph_collected {
+  uint64_t marked;     /* objects and pieces of objects that stay */
+  uint64_t objects;    /* objects that were removed */
+  uint64_t pieces;     /* pieces of objects that were removed */
+  uint64_t mark_bytes; /* memory for marks: some 100 bytes for each page with objects, and at most 512 KiB */
+  uint64_t reserved[4];
+} cedrat_graph_collected;
 
 /* Choices for a log alone. Begin with `cedrat_log_options options = {0};`: zero is the default of each. */
 typedef struct cedrat_log_options {
@@ -453,6 +478,35 @@ cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size
 
 /* Counts. */
 cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_statistics *statistics);
+
+/* Begins to collect objects that nobody reaches: neither a root, nor one of alive, count objects that the program holds
+ * otherwise; zeros among them are passed over. What is reached now stays, and so does what comes from now on. It waits
+ * for commits under way; then commits and reads go on. One collection of a graph runs at a time.
+ *
+ * Errors: CEDRAT_MISUSE while another one lives; CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_collect_begin(cedrat_graph *graph, const uint64_t *alive, size_t count,
+                                         cedrat_graph_collection **collection);
+
+/* Goes on: looks at so many objects at most, or removes so many records. *stage gets how far it is then. Where that is
+ * CEDRAT_GRAPH_MARKED, it waits for cedrat_graph_collect_seal.
+ *
+ * Errors: CEDRAT_LIMIT: cache_bytes; CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO, CEDRAT_STOPPED. It may be called again. */
+cedrat_status cedrat_graph_collect_step(cedrat_graph_collection *collection, size_t budget, cedrat_graph_stage *stage);
+
+/* Turns from marking to sweeping. alive: what the program holds now beside what roots reach, what it has found since the
+ * beginning among it. From then on what is not marked is gone: it is neither read nor referred to. *stage gets
+ * CEDRAT_GRAPH_SWEEPING, or CEDRAT_GRAPH_MARKING where something has come up: then step until it is marked, and seal
+ * again.
+ *
+ * Errors: CEDRAT_MISUSE unless its stage is CEDRAT_GRAPH_MARKED; CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_collect_seal(cedrat_graph_collection *collection, const uint64_t *alive, size_t count,
+                                        cedrat_graph_stage *stage);
+
+/* What it has done so far. */
+cedrat_status cedrat_graph_collect_get(cedrat_graph_collection *collection, cedrat_graph_collected *collected);
+
+/* Frees a collection; one that is not done is given up, and what it has removed stays so. Null is allowed. */
+void cedrat_graph_collect_free(cedrat_graph_collection *collection);
 
 /* ---- logs alone ------------------------------------------------------------------------------------------------- */
 

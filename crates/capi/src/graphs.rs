@@ -5,13 +5,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use front::graph::{Graph, GraphError, Identity, Mode};
+use front::graph::{Collection, Graph, GraphError, Identity, Mode, Stage};
 use front::objects::ObjectError;
 use front::structures::StructureError;
 
 use crate::border::{PANICKED, put_text, room, text, with_store};
 use crate::opened::Opened;
-use crate::options::{GraphChoices, GraphStatistics, given};
+use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
 use crate::status::{Failure, Result, Status};
 
 /// What a `cedrat_graph *` points at. It keeps its store open.
@@ -20,6 +20,12 @@ pub(crate) struct GraphHandle {
     graph: Graph,
     opened: Arc<Opened>,
     message: Mutex<String>,
+}
+
+/// What a `cedrat_graph_collection *` points at. It keeps its graph open.
+pub(crate) struct CollectionHandle {
+    collection: Collection,
+    graph: Arc<GraphHandle>,
 }
 
 impl GraphHandle {
@@ -63,7 +69,11 @@ fn told(error: front::Error) -> Failure {
 unsafe fn with(graph: *const GraphHandle, work: impl FnOnce(&GraphHandle) -> Result<()>) -> Status {
     // SAFETY: 2; it is freed when no call uses it any more.
     let Some(graph) = (unsafe { graph.as_ref() }) else { return Status::Null };
-    match catch_unwind(AssertUnwindSafe(|| work(graph))) {
+    said(graph, catch_unwind(AssertUnwindSafe(|| work(graph))))
+}
+
+fn said(graph: &GraphHandle, came_to: std::thread::Result<Result<()>>) -> Status {
+    match came_to {
         Ok(Ok(())) => Status::Ok,
         Ok(Err(failure)) => graph.failed(failure),
         Err(_) => {
@@ -153,7 +163,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_open(
         let open = if must_exist { Graph::open } else { Graph::open_or_create };
         let graph = open(opened.store(), name, options).map_err(told)?;
         let handle = GraphHandle { graph, opened: Arc::clone(opened), message: Mutex::default() };
-        result.write(Box::into_raw(Box::new(handle)));
+        result.write(Arc::into_raw(Arc::new(handle)));
         Ok(())
     };
     // SAFETY: 2.
@@ -169,8 +179,8 @@ pub(crate) unsafe extern "C" fn cedrat_graph_close(graph: *const GraphHandle) {
     if graph.is_null() {
         return;
     }
-    // SAFETY: 2; the box is its only owner.
-    let free = || drop(unsafe { Box::from_raw(graph.cast_mut()) });
+    // SAFETY: 2; it is what `Arc::into_raw` gave, and its share of it.
+    let free = || drop(unsafe { Arc::from_raw(graph) });
     // There is nobody left to tell.
     let _ = catch_unwind(AssertUnwindSafe(free));
 }
@@ -438,4 +448,149 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_statistics(
     };
     // SAFETY: 2.
     unsafe { with(graph, ask) }
+}
+
+// ---- collections --------------------------------------------------------------------------------------------------
+
+/// As `with`, for the graph of a collection.
+///
+/// # Safety
+/// 2 and 3 of `border`.
+unsafe fn with_collection(
+    collection: *mut CollectionHandle,
+    work: impl FnOnce(&mut Collection) -> Result<()>,
+) -> Status {
+    // SAFETY: 2 and 3.
+    let Some(CollectionHandle { collection, graph }) = (unsafe { collection.as_mut() }) else { return Status::Null };
+    said(graph, catch_unwind(AssertUnwindSafe(|| work(collection))))
+}
+
+/// Identities from C, in any place; zeros, and what none can be, are passed over.
+///
+/// # Safety
+/// 1 and 4 of `border`.
+unsafe fn identities<'a>(numbers: *const u64, count: usize) -> Result<impl Iterator<Item = Identity> + 'a> {
+    // SAFETY: 1 and 4.
+    let numbers = unsafe { bytes(numbers.cast(), count.saturating_mul(8), "alive")? };
+    Ok(numbers.as_chunks().0.iter().filter_map(|&number| Identity::new(u64::from_ne_bytes(number))))
+}
+
+fn number(stage: Stage) -> c_int {
+    match stage {
+        Stage::Marking => 0,
+        Stage::Marked => 1,
+        Stage::Sweeping => 2,
+        Stage::Done => 3,
+    }
+}
+
+/// `cedrat_graph_collect_begin`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_begin(
+    graph: *const GraphHandle,
+    alive: *const u64,
+    count: usize,
+    collection: *mut *mut CollectionHandle,
+) -> Status {
+    let begin = |handle: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (alive, result) = unsafe { (identities(alive, count)?, room(collection, "collection")?) };
+        result.write(std::ptr::null_mut());
+        let collection = handle.graph.collect(alive).map_err(told)?;
+        // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
+        let graph = unsafe {
+            Arc::increment_strong_count(graph);
+            Arc::from_raw(graph)
+        };
+        result.write(Box::into_raw(Box::new(CollectionHandle { collection, graph })));
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, begin) }
+}
+
+/// `cedrat_graph_collect_step`.
+///
+/// # Safety
+/// 1, 2 and 3 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_step(
+    collection: *mut CollectionHandle,
+    budget: usize,
+    stage: *mut c_int,
+) -> Status {
+    let step = |collection: &mut Collection| {
+        // SAFETY: 1.
+        let stage = unsafe { room(stage, "stage")? };
+        stage.write(number(collection.stage()));
+        stage.write(number(collection.step(budget).map_err(told)?));
+        Ok(())
+    };
+    // SAFETY: 2 and 3.
+    unsafe { with_collection(collection, step) }
+}
+
+/// `cedrat_graph_collect_seal`.
+///
+/// # Safety
+/// 1, 2, 3 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_seal(
+    collection: *mut CollectionHandle,
+    alive: *const u64,
+    count: usize,
+    stage: *mut c_int,
+) -> Status {
+    let seal = |collection: &mut Collection| {
+        // SAFETY: 1 and 4.
+        let (alive, stage) = unsafe { (identities(alive, count)?, room(stage, "stage")?) };
+        stage.write(number(collection.stage()));
+        stage.write(number(collection.seal(alive).map_err(told)?));
+        Ok(())
+    };
+    // SAFETY: 2 and 3.
+    unsafe { with_collection(collection, seal) }
+}
+
+/// `cedrat_graph_collect_get`.
+///
+/// # Safety
+/// 1, 2 and 3 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_get(
+    collection: *mut CollectionHandle,
+    collected: *mut CollectedSoFar,
+) -> Status {
+    let get = |collection: &mut Collection| {
+        let so_far = collection.collected();
+        // SAFETY: 1.
+        unsafe { room(collected, "collected")? }.write(CollectedSoFar {
+            marked: so_far.marked,
+            objects: so_far.objects,
+            pieces: so_far.pieces,
+            mark_bytes: so_far.mark_bytes,
+            reserved: [0; 4],
+        });
+        Ok(())
+    };
+    // SAFETY: 2 and 3.
+    unsafe { with_collection(collection, get) }
+}
+
+/// `cedrat_graph_collect_free`.
+///
+/// # Safety
+/// 2 and 3 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_free(collection: *mut CollectionHandle) {
+    if collection.is_null() {
+        return;
+    }
+    // SAFETY: 2; the box is its only owner.
+    let free = || drop(unsafe { Box::from_raw(collection) });
+    // There is nobody left to tell.
+    let _ = catch_unwind(AssertUnwindSafe(free));
 }

@@ -101,6 +101,17 @@ pub(crate) struct GraphStatistics {
     pub(crate) reserved: [u64; 7],
 }
 
+/// `cedrat_graph_collected`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct CollectedSoFar {
+    pub(crate) marked: u64,
+    pub(crate) objects: u64,
+    pub(crate) pieces: u64,
+    pub(crate) mark_bytes: u64,
+    pub(crate) reserved: [u64; 4],
+}
+
 /// What C points at, or the default where it points at nothing.
 ///
 /// # Safety

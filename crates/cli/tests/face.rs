@@ -165,3 +165,31 @@ fn objects_are_walked() {
     assert_eq!(verdict["structures"][0]["kind"], "a collection of objects");
     assert_eq!((&verdict["structures"][0]["elements"], &verdict["ok"]), (&Value::from(4), &Value::from(true)));
 }
+
+#[test]
+fn graphs_are_walked() {
+    use cedrat::graph::{Changes, Graph, Identity, Mode, Options};
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let graph = Graph::create(&store, "people", Options::default()).expect("a graph");
+    let class = graph.define_class(b"").expect("a class");
+    let mut changes = Changes::new();
+    let long = changes.add(class, &[7; 10_000], &[]);
+    let person = changes.add(class, b"Ada", &[long]);
+    changes.set_root("Ada", person);
+    let ids = graph.commit(&changes, Mode::Sync).expect("two objects").identities;
+    drop(graph);
+    store.close().expect("it is not in use");
+    let verdict = json(&cedrat(&["verify", text(folder.path()), "--json"]));
+    assert_eq!(verdict["structures"][0]["kind"], "a graph of objects");
+    assert_eq!((&verdict["structures"][0]["elements"], &verdict["ok"]), (&Value::from(2), &Value::from(true)));
+
+    let store = cedrat::open(folder.path()).expect("the store");
+    let graph = Graph::open(&store, "people", Options::default()).expect("the graph");
+    let nobody = Identity::new(ids[1].get() + 50).expect("it could be one");
+    graph.commit(Changes::new().patch_reference(ids[1], 16, nobody), Mode::Sync).expect("who knows who that is");
+    drop(graph);
+    store.close().expect("it is not in use");
+    let said = errors(&cedrat(&["verify", text(folder.path())]));
+    assert!(said.contains(&format!("the object at {}: it refers to {nobody}", ids[1])), "{said}");
+}

@@ -1,12 +1,15 @@
 //! Walks over a whole graph: whether every reference leads to an object, and every piece belongs to one (E21.4).
+//!
+//! What no root reaches may lead to where nothing is any more: a collection that a crash, or its caller, has ended took the one and
+//! not yet the other. So what it leads to is not looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cedrat_structures::Checked;
 use cedrat_txn::{Result, Txn};
 
 use crate::graph::Graph;
-use crate::long::{Head, Own, Stored, leaf};
+use crate::long::{Head, Pen, Stored, leaf};
 use crate::object::{HEADER_LEN, Header, words};
 use crate::reading::is_about_pieces;
 use crate::word::{Identity, Word};
@@ -23,12 +26,15 @@ struct Walk<'g> {
     seen: BTreeMap<Identity, Seen>,
     /// Pieces, and the head that each belongs to.
     heads: BTreeMap<Identity, Identity>,
+    /// Objects that a root reaches, and those of them that were not looked at yet.
+    reached: BTreeSet<Identity>,
+    open: Vec<Identity>,
     checked: Checked,
 }
 
 impl Graph {
-    /// Walks the graph and verifies it: every reference and every root leads to an object, every piece belongs to one head.
-    /// Elements are objects. Pieces of no object are what a crash left of a collection; the next one takes them.
+    /// Walks the graph and verifies it: every root, and every reference of what roots reach, leads to an object; every piece
+    /// of such an object belongs to no other. Elements are objects, also those that nobody reaches.
     ///
     /// It waits until no commit changes the graph, keeps others waiting, and flushes it.
     ///
@@ -46,16 +52,16 @@ impl Graph {
         checked.pages.extend(roots.pages);
         checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));
         let Ok(ids) = ids else { return Ok(checked) }; // why, the check of the objects has said
-        let seen = BTreeMap::new();
-        let mut walk = Walk { graph: self, seen, heads: BTreeMap::new(), checked };
+        let (seen, heads, reached) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut walk = Walk { graph: self, seen, heads, reached, open: Vec::new(), checked };
         for &id in &ids {
             walk.look(&mut txn, Identity::of(id))?;
         }
-        let classes = shared.classes.count();
-        for &id in &ids {
-            walk.follow(&mut txn, Identity::of(id), classes)?;
-        }
         walk.roots(&mut txn)?;
+        let classes = shared.classes.count();
+        while let Some(at) = walk.open.pop() {
+            walk.follow(&mut txn, at, classes)?;
+        }
         Ok(walk.checked)
     }
 }
@@ -104,7 +110,7 @@ impl Walk<'_> {
 
     fn pieces(&mut self, txn: &mut Txn, at: Identity, head: &Head, classes: u32) -> Result<()> {
         let graph = self.graph;
-        let mut own = Own { objects: &graph.shared.objects, txn };
+        let mut own = Pen { objects: &graph.shared.objects, txn, born: &mut Vec::new() };
         let all = match head.pieces(&mut own) {
             Err(error) if is_about_pieces(&error) => {
                 self.problem(at, error);
@@ -113,6 +119,7 @@ impl Walk<'_> {
             all => all?,
         };
         let pieces = all.nodes.iter().map(|&node| (node, true)).chain(all.leaves.iter().map(|&leaf| (leaf, false)));
+        let before = self.checked.problems.len();
         for (piece, is_node) in pieces {
             match (self.seen.get(&piece), is_node) {
                 (Some(Seen::Node), true) | (Some(Seen::Leaf), false) => {}
@@ -121,6 +128,9 @@ impl Walk<'_> {
             if let Some(other) = self.heads.insert(piece, at) {
                 self.problem(at, format_args!("its piece at {piece} belongs to the object at {other} as well"));
             }
+        }
+        if self.checked.problems.len() > before {
+            return Ok(()); // they would be told once more
         }
         let mut references = None;
         let mut first = 0_u64;
@@ -154,7 +164,7 @@ impl Walk<'_> {
         for word in words(bytes) {
             match word.kind() {
                 Word::Null | Word::Value => {}
-                Word::Object(to) if matches!(self.seen.get(&to), Some(Seen::Object)) => {}
+                Word::Object(to) if self.reach(to) => {}
                 Word::Object(to) => self.problem(at, format_args!("it refers to {to}, where no object is")),
                 Word::New(_) | Word::Nowhere => {
                     self.problem(at, format_args!("its reference {:#x} leads nowhere", word.word()));
@@ -163,11 +173,20 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether there is such an object, which then is reached.
+    fn reach(&mut self, to: Identity) -> bool {
+        let is_object = matches!(self.seen.get(&to), Some(Seen::Object));
+        if is_object && self.reached.insert(to) {
+            self.open.push(to);
+        }
+        is_object
+    }
+
     fn roots(&mut self, txn: &mut Txn) -> Result<()> {
         for (name, to) in self.graph.roots_in(txn)? {
             match to.kind() {
                 Word::Value => {}
-                Word::Object(identity) if matches!(self.seen.get(&identity), Some(Seen::Object)) => {}
+                Word::Object(identity) if self.reach(identity) => {}
                 _ => {
                     let page = self.graph.shared.roots.root();
                     let word = to.word();

@@ -6,11 +6,12 @@ use cedrat_objects::{Edit, Objects, Reserved};
 use cedrat_txn::{Commit, Error, Result, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
+use crate::collect::{Beside, Told};
 use crate::entries::{Entries, Entry, What, resolve};
 use crate::error::{GraphError, does_not_fit};
 use crate::graph::{Graph, Shared};
-use crate::long::{Head, Own, SHORT_LEN_MAX, Stored};
-use crate::object::{self, HEADER_LEN, Header};
+use crate::long::{Head, Pen, SHORT_LEN_MAX, Stored};
+use crate::object::{self, HEADER_LEN, Header, words};
 use crate::reading::told;
 use crate::word::{Identity, Reference};
 
@@ -100,13 +101,22 @@ impl Graph {
     }
 
     fn try_commit(&self, entries: &Entries<'_>) -> Result<Changed> {
+        let collecting = &self.shared.collecting;
+        // To the end: a collection begins before this commit has changed anything, or after its end (E21.5).
+        let _open = collecting.gate.read();
         let mut txn = self.store.begin();
-        let mut work = Work { shared: &self.shared, txn: &mut txn, identities: Vec::new() };
+        let beside = collecting.beside();
+        let mut work =
+            Work { shared: &self.shared, txn: &mut txn, identities: Vec::new(), beside, told: Told::default() };
         work.lock(entries)?;
         let places = work.choose_places(entries)?;
         let mut places = places.into_iter();
         for entry in &entries.all {
             work.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
+        }
+        if beside != Beside::Nothing {
+            // Before its locks go, for which a sweep waits, and before anybody can come to what it makes (E21.6).
+            collecting.told(&work.told);
         }
         let identities = work.identities;
         drop(places);
@@ -128,6 +138,8 @@ struct Work<'w> {
     txn: &'w mut Txn,
     /// Of the new objects.
     identities: Vec<Identity>,
+    beside: Beside,
+    told: Told,
 }
 
 /// What is left to do once an object was looked at.
@@ -142,6 +154,36 @@ enum Then {
 impl<'w> Work<'w> {
     fn objects(&self) -> &'w Objects {
         &self.shared.objects
+    }
+
+    fn pen(&mut self) -> Pen<'_> {
+        Pen { objects: &self.shared.objects, txn: self.txn, born: &mut self.told.born }
+    }
+
+    /// What these words refer to stays, for a collection under way: they are about to be written, or to be overwritten.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.beside == Beside::Marking {
+            self.told.kept.extend(words(bytes).filter_map(Reference::identity));
+        }
+    }
+
+    /// These words are about to be written.
+    fn refer(&mut self, bytes: &[u8]) -> Result<()> {
+        self.keep(bytes);
+        if self.beside == Beside::Sweeping {
+            for to in words(bytes).filter_map(Reference::identity) {
+                self.still_there(to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A collection that is sweeping has not given this object up (E21.7).
+    fn still_there(&self, identity: Identity) -> Result<()> {
+        if self.beside == Beside::Sweeping && !self.shared.collecting.is_marked(identity) {
+            return Err(GraphError::NoSuchObject { identity }.into());
+        }
+        Ok(())
     }
 
     /// Locks all objects that are there, in one order for all commits.
@@ -163,8 +205,14 @@ impl<'w> Work<'w> {
             let What::New { object } = entry.what else { continue };
             let len = if object.len() <= SHORT_LEN_MAX { object.len() } else { Head::len_for(object.len() as u64) };
             let place = self.objects().reserve(self.txn, len).map_err(|error| in_entry(error, entry))?;
-            self.identities.push(Identity::of(place.id()));
+            let identity = Identity::of(place.id());
+            self.identities.push(identity);
+            self.told.born.push(identity);
             places.push(place);
+        }
+        if self.beside != Beside::Nothing {
+            // They are referred to from here on.
+            self.shared.collecting.told(&self.told);
         }
         Ok(places)
     }
@@ -173,20 +221,22 @@ impl<'w> Work<'w> {
         match entry.what {
             What::New { object } => {
                 let place = places.next().expect("each new object has one");
-                let object = self.resolved(object);
+                let object = self.resolved(object)?;
                 if object.len() <= SHORT_LEN_MAX {
                     self.objects().fill(self.txn, place, &object)?;
                 } else {
-                    let head = Head::write(self.objects(), self.txn, &object)?;
+                    let head = Head::write(&mut self.pen(), &object)?;
                     self.objects().fill(self.txn, place, &head.bytes())?;
                 }
                 Ok(())
             }
             What::Patch { identity, offset, bytes } => {
+                self.still_there(identity)?;
                 self.patch(identity, offset.into(), bytes).map_err(|error| told(error, identity))
             }
             What::Put { identity, object } => {
-                let object = self.resolved(object);
+                self.still_there(identity)?;
+                let object = self.resolved(object)?;
                 self.put(identity, &object).map_err(|error| told(error, identity))
             }
             What::Root { name, to } => self.set_root(name, to),
@@ -194,63 +244,90 @@ impl<'w> Work<'w> {
     }
 
     /// An object with identities where it refers to new ones.
-    fn resolved<'b>(&self, object: &'b [u8]) -> Cow<'b, [u8]> {
+    fn resolved<'b>(&mut self, object: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         let references = Header::of(object).expect("it was checked").references_at() as usize;
-        if self.identities.is_empty() || references == object.len() {
-            return Cow::Borrowed(object);
+        if references == object.len() || self.identities.is_empty() && self.beside == Beside::Nothing {
+            return Ok(Cow::Borrowed(object));
         }
         let mut object = object.to_vec();
         resolve(&mut object[references..], &self.identities);
-        Cow::Owned(object)
+        self.refer(&object[references..])?;
+        Ok(Cow::Owned(object))
     }
 
     fn set_root(&mut self, name: &str, to: Reference) -> Result<()> {
         let mut word = to.word().to_le_bytes();
         resolve(&mut word, &self.identities);
+        self.refer(&word)?;
+        let (roots, name) = (&self.shared.roots, name.as_bytes());
+        if self.beside == Beside::Marking
+            && let Some(old) = roots.get_for_change(self.txn, name, <[u8]>::to_vec)?
+        {
+            self.keep(&old);
+        }
         if to == Reference::NULL {
-            self.shared.roots.remove(self.txn, name.as_bytes())?;
+            roots.remove(self.txn, name)?;
         } else {
-            self.shared.roots.put(self.txn, name.as_bytes(), &word)?;
+            roots.put(self.txn, name, &word)?;
         }
         Ok(())
     }
 
     fn put(&mut self, identity: Identity, object: &[u8]) -> Result<()> {
-        let then = self.objects().edit(self.txn, identity.place(), |old| match object_or_absent(old, identity)? {
-            Stored::Long(head) => Ok((Edit::Nothing, Then::InPieces(head))),
-            _ if object.len() > SHORT_LEN_MAX => Ok((Edit::Nothing, Then::ToPieces(object.to_vec()))),
-            _ => Ok((Edit::Whole(object.to_vec()), Then::Done)),
+        let mut overwritten = Vec::new();
+        let is_fed = self.beside == Beside::Marking;
+        let then = self.shared.objects.edit(self.txn, identity.place(), |old| {
+            match object_or_absent(old, identity)? {
+                Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
+                Stored::Short(old) if is_fed => {
+                    let header = Header::of_object(old, old.len() as u64).map_err(does_not_fit)?;
+                    overwritten = old[header.references_at() as usize..].to_vec();
+                }
+                _ => {}
+            }
+            Ok(match object.len() > SHORT_LEN_MAX {
+                true => (Edit::Nothing, Then::ToPieces(object.to_vec())),
+                false => (Edit::Whole(object.to_vec()), Then::Done),
+            })
         })?;
-        match then {
-            Then::InPieces(head) if object.len() <= SHORT_LEN_MAX => {
-                head.remove_pieces(self.objects(), self.txn)?;
-                self.objects().put(self.txn, identity.place(), object)
-            }
-            Then::InPieces(mut head) => {
-                head.rewrite(self.objects(), self.txn, object)?;
-                self.objects().put(self.txn, identity.place(), &head.bytes())
-            }
-            then => self.finish(identity, then),
+        self.keep(&overwritten);
+        let Then::InPieces(mut head) = then else { return self.finish(identity, then) };
+        if is_fed {
+            let overwritten = head.references(&mut self.pen())?;
+            self.keep(&overwritten);
+        }
+        if object.len() <= SHORT_LEN_MAX {
+            head.remove_pieces(&mut self.pen())?;
+            self.objects().put(self.txn, identity.place(), object)
+        } else {
+            head.rewrite(&mut self.pen(), object)?;
+            self.objects().put(self.txn, identity.place(), &head.bytes())
         }
     }
 
     /// An object that was short gets pieces.
     fn finish(&mut self, identity: Identity, then: Then) -> Result<()> {
         let Then::ToPieces(object) = then else { return Ok(()) };
-        let head = Head::write(self.objects(), self.txn, &object)?;
+        let head = Head::write(&mut self.pen(), &object)?;
         self.objects().put(self.txn, identity.place(), &head.bytes())
     }
 
     fn patch(&mut self, identity: Identity, offset: u64, bytes: &[u8]) -> Result<()> {
         let new = &self.identities;
+        let (mut overwritten, mut written) = (Vec::new(), Vec::new());
+        let is_told = self.beside != Beside::Nothing;
         let then = self.shared.objects.edit(self.txn, identity.place(), |old| {
             let old = match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
                 Stored::Short(old) => old,
                 Stored::Node { .. } | Stored::Leaf(_) => unreachable!("a piece is no object"),
             };
-            let bytes = fitted(old, old.len() as u64, offset, bytes, new)?;
+            let Fitted { bytes, references_from } = fitted(old, old.len() as u64, offset, bytes, new)?;
             let (at, end) = (offset as usize, offset as usize + bytes.len());
+            if is_told {
+                written = bytes[references_from..].to_vec();
+                overwritten = old.get(at + references_from..end.min(old.len())).unwrap_or_default().to_vec();
+            }
             if end <= old.len() || bytes.is_empty() {
                 let at = at.min(old.len());
                 return Ok((Edit::Range { at, bytes: bytes.into_owned() }, Then::Done));
@@ -264,15 +341,22 @@ impl<'w> Work<'w> {
                 false => (Edit::Nothing, Then::ToPieces(longer)),
             })
         })?;
+        self.keep(&overwritten);
+        self.refer(&written)?;
         let Then::InPieces(mut head) = then else { return self.finish(identity, then) };
-        let objects = self.objects();
-        let start = head.read_range(&mut Own { objects, txn: self.txn }, 0, HEADER_LEN as u64)?;
-        let bytes = fitted(&start, head.len, offset, bytes, &self.identities)?;
+        let start = head.read_range(&mut self.pen(), 0, HEADER_LEN as u64)?;
+        let Fitted { bytes, references_from } = fitted(&start, head.len, offset, bytes, &self.identities)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        head.overlay(objects, self.txn, offset, &bytes)?;
-        objects.put(self.txn, identity.place(), &head.bytes())
+        if self.beside == Beside::Marking {
+            let (from, to) = (offset + references_from as u64, (offset + bytes.len() as u64).min(head.len));
+            let overwritten = head.read_range(&mut self.pen(), from, to.max(from))?;
+            self.keep(&overwritten);
+        }
+        self.refer(&bytes[references_from..])?;
+        head.overlay(&mut self.pen(), offset, &bytes)?;
+        self.objects().put(self.txn, identity.place(), &head.bytes())
     }
 }
 
@@ -283,18 +367,22 @@ fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
     }
 }
 
-/// A patch as it is written to an object that begins with these bytes and has so many; or why it must not be.
-fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Cow<'b, [u8]>> {
+/// A patch as it is written.
+struct Fitted<'b> {
+    bytes: Cow<'b, [u8]>,
+    /// Which of its bytes are references: those from here on.
+    references_from: usize,
+}
+
+/// A patch of an object that begins with these bytes and has so many; or why it must not be.
+fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Fitted<'b>> {
     let header = Header::of_object(start, len).map_err(does_not_fit)?;
     let (references, end) = (header.references_at(), offset + bytes.len() as u64);
-    if bytes.is_empty() {
-        return Ok(Cow::Borrowed(bytes));
+    if bytes.is_empty() || HEADER_LEN as u64 <= offset && end <= references {
+        return Ok(Fitted { bytes: Cow::Borrowed(bytes), references_from: bytes.len() });
     }
     if offset < HEADER_LEN as u64 {
         return Err(does_not_fit("a patch of the first 8 bytes, class and length of the data; put the object anew"));
-    }
-    if end <= references {
-        return Ok(Cow::Borrowed(bytes));
     }
     let first = references.saturating_sub(offset) as usize;
     if !end.is_multiple_of(8) || !(offset + first as u64).is_multiple_of(8) {
@@ -303,5 +391,5 @@ fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Ident
     object::check_words(&bytes[first..], new.len() as u64).map_err(Error::user)?;
     let mut bytes = bytes.to_vec();
     resolve(&mut bytes[first..], new);
-    Ok(Cow::Owned(bytes))
+    Ok(Fitted { bytes: Cow::Owned(bytes), references_from: first })
 }

@@ -7,6 +7,7 @@ use cedrat_sync::Arc;
 use cedrat_txn::{Error, Result, Store, Txn};
 
 use crate::classes::Classes;
+use crate::collect::Collecting;
 use crate::root::Parts;
 use crate::word::Reference;
 
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) objects: Objects,
     pub(crate) roots: RawHashTable,
     pub(crate) classes: Classes,
+    pub(crate) collecting: Collecting,
 }
 
 /// A named graph of objects that refer to each other.
@@ -107,7 +109,7 @@ impl Graph {
         let shared = store.resident(root, || {
             let roots = RawHashTable::open(store, parts.roots)?;
             let classes = Classes::load(store, RawHashTable::open(store, parts.classes)?)?;
-            Ok(Shared { root, objects, roots, classes })
+            Ok(Shared { root, objects, roots, classes, collecting: Collecting::default() })
         })?;
         Ok(Graph { store: store.clone(), shared })
     }
@@ -217,7 +219,7 @@ impl Graph {
     /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
     /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
     pub fn drop(self, name: &str) -> Result<()> {
-        let Shared { root, objects, roots, classes } = &*self.shared;
+        let Shared { root, objects, roots, classes, .. } = &*self.shared;
         objects.drop_with(&self.store, |txn| {
             if Catalogue::open(&self.store)?.remove(txn, name)?.root != *root {
                 return Err(StructureError::WrongRoot { page: *root, expected: "the graph of this name" }.into());

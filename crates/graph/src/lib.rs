@@ -11,6 +11,7 @@
 //! | look at an object, beside whoever changes it | [`Graph::read`], [`Graph::object`] |
 //! | begin somewhere | [`Graph::root`], [`Graph::roots`] |
 //! | keep what describes objects | [`Graph::define_class`] |
+//! | remove what nobody reaches | [`Graph::collect`] |
 //!
 //! `docs/use/graph.md` leads through an example; the bytes are drawn in `docs/formats/graph.md`.
 //!
@@ -22,6 +23,7 @@
 mod changes;
 mod check;
 mod classes;
+mod collect;
 mod commit;
 mod entries;
 mod error;
@@ -35,6 +37,7 @@ mod word;
 use cedrat_txn::Registry;
 
 pub use changes::Changes;
+pub use collect::{Collected, Collection, Stage};
 pub use commit::{Changed, Mode};
 pub use error::GraphError;
 pub use graph::{Graph, Options, ROOT_NAME_LEN_MAX};

@@ -14,6 +14,7 @@ use cedrat_objects::{Edit, OBJECT_LEN_MAX as RECORD_LEN_MAX, Objects};
 use cedrat_txn::{RecordId, Result, Txn};
 
 use crate::error::does_not_fit;
+use crate::object::{HEADER_LEN, Header};
 use crate::word::Identity;
 
 /// Bytes before what a piece holds.
@@ -119,15 +120,33 @@ pub(crate) trait Pieces {
     fn piece<T>(&mut self, at: RecordId, look: impl FnOnce(&[u8]) -> Result<T>) -> Result<T>;
 }
 
-/// As a transaction has them.
-pub(crate) struct Own<'t> {
+/// As a transaction has them, and changes them.
+pub(crate) struct Pen<'t> {
     pub(crate) objects: &'t Objects,
     pub(crate) txn: &'t mut Txn,
+    /// Pieces that it has made.
+    pub(crate) born: &'t mut Vec<Identity>,
 }
 
-impl Pieces for Own<'_> {
+impl Pieces for Pen<'_> {
     fn piece<T>(&mut self, at: RecordId, look: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         self.objects.read_for_change(self.txn, at, look)?
+    }
+}
+
+impl Pen<'_> {
+    fn insert(&mut self, piece: &[u8]) -> Result<Identity> {
+        let identity = Identity::of(self.objects.insert(self.txn, piece)?);
+        self.born.push(identity);
+        Ok(identity)
+    }
+
+    fn put(&mut self, at: Identity, piece: &[u8]) -> Result<()> {
+        self.objects.put(self.txn, at.place(), piece)
+    }
+
+    fn remove(&mut self, at: Identity) -> Result<()> {
+        self.objects.remove(self.txn, at.place())
     }
 }
 
@@ -240,25 +259,32 @@ impl Head {
         Ok(bytes)
     }
 
+    /// The bytes of its references.
+    pub(crate) fn references<P: Pieces>(&self, pieces: &mut P) -> Result<Vec<u8>> {
+        let start = self.read_range(pieces, 0, HEADER_LEN as u64)?;
+        let header = Header::of_object(&start, self.len).map_err(does_not_fit)?;
+        self.read_range(pieces, header.references_at(), self.len)
+    }
+
     // ---- changing ---------------------------------------------------------------------------------------------
 
     /// Makes the pieces of an object.
-    pub(crate) fn write(objects: &Objects, txn: &mut Txn, object: &[u8]) -> Result<Head> {
+    pub(crate) fn write(pen: &mut Pen<'_>, object: &[u8]) -> Result<Head> {
         let mut head = Head { height: 0, len: object.len() as u64, changes: 0, words: Vec::new() };
         for bytes in object.chunks(PIECE_LEN) {
-            head.words.push(Identity::of(objects.insert(txn, &leaf_bytes(bytes))?));
+            head.words.push(pen.insert(&leaf_bytes(bytes))?);
         }
-        head.raise(objects, txn)?;
+        head.raise(pen)?;
         Ok(head)
     }
 
     /// Puts nodes above the words until they fit the head.
-    fn raise(&mut self, objects: &Objects, txn: &mut Txn) -> Result<()> {
+    fn raise(&mut self, pen: &mut Pen<'_>) -> Result<()> {
         while self.words.len() > FAN {
             self.height += 1;
             let mut above = Vec::new();
             for words in self.words.chunks(FAN) {
-                above.push(Identity::of(objects.insert(txn, &node_bytes(self.height, words))?));
+                above.push(pen.insert(&node_bytes(self.height, words))?);
             }
             self.words = above;
         }
@@ -266,25 +292,25 @@ impl Head {
     }
 
     /// Gives the object other bytes. The head is for the caller to put.
-    pub(crate) fn rewrite(&mut self, objects: &Objects, txn: &mut Txn, object: &[u8]) -> Result<()> {
-        let all = self.pieces(&mut Own { objects, txn })?;
+    pub(crate) fn rewrite(&mut self, pen: &mut Pen<'_>, object: &[u8]) -> Result<()> {
+        let all = self.pieces(pen)?;
         let mut leaves = all.leaves;
         for (index, bytes) in object.chunks(PIECE_LEN).enumerate() {
             match leaves.get(index) {
-                Some(leaf) => objects.put(txn, leaf.place(), &leaf_bytes(bytes))?,
-                None => leaves.push(Identity::of(objects.insert(txn, &leaf_bytes(bytes))?)),
+                Some(leaf) => pen.put(*leaf, &leaf_bytes(bytes))?,
+                None => leaves.push(pen.insert(&leaf_bytes(bytes))?),
             }
         }
         let count = leaves_of(object.len() as u64);
         for leaf in leaves.split_off(count) {
-            objects.remove(txn, leaf.place())?;
+            pen.remove(leaf)?;
         }
         if count != self.leaves() {
             for node in all.nodes {
-                objects.remove(txn, node.place())?;
+                pen.remove(node)?;
             }
             (self.height, self.words) = (0, leaves);
-            self.raise(objects, txn)?;
+            self.raise(pen)?;
         }
         self.len = object.len() as u64;
         self.changes += 1;
@@ -293,7 +319,7 @@ impl Head {
 
     /// Overwrites a part of the object, which becomes as long as that needs; a gap is zeros. The head is for the caller to
     /// put.
-    pub(crate) fn overlay(&mut self, objects: &Objects, txn: &mut Txn, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn overlay(&mut self, pen: &mut Pen<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
         let len = self.len.max(offset + bytes.len() as u64);
         let (old_leaves, leaves) = (self.leaves(), leaves_of(len));
         let grows = len > self.len;
@@ -310,17 +336,17 @@ impl Head {
             if index >= old_leaves {
                 let mut leaf = vec![0; leaf_len];
                 leaf[within].copy_from_slice(part);
-                let leaf = Identity::of(objects.insert(txn, &leaf_bytes(&leaf))?);
-                self.push(objects, txn, index, leaf)?;
+                let leaf = pen.insert(&leaf_bytes(&leaf))?;
+                self.push(pen, index, leaf)?;
                 continue;
             }
-            let place = self.leaf_at(&mut Own { objects, txn }, index)?.place();
+            let place = self.leaf_at(pen, index)?.place();
             let edit = if leaf_len == self.leaf_len(index) {
                 Some(Edit::Range { at: PIECE_HEADER_LEN + within.start, bytes: part.to_vec() })
             } else {
                 None
             };
-            objects.edit(txn, place, |old| {
+            pen.objects.edit(pen.txn, place, |old| {
                 let Ok(Stored::Leaf(old)) = Stored::of(old) else { return Err(wrong()) };
                 let longer = || {
                     let mut leaf = old.to_vec();
@@ -337,21 +363,21 @@ impl Head {
     }
 
     /// Adds a leaf behind the `index` others.
-    fn push(&mut self, objects: &Objects, txn: &mut Txn, index: usize, leaf: Identity) -> Result<()> {
+    fn push(&mut self, pen: &mut Pen<'_>, index: usize, leaf: Identity) -> Result<()> {
         if index == FAN.pow(u32::from(self.height) + 1) {
             self.height += 1;
-            let node = Identity::of(objects.insert(txn, &node_bytes(self.height, &self.words))?);
+            let node = pen.insert(&node_bytes(self.height, &self.words))?;
             self.words = vec![node];
         }
         // The lowest node on the way that has room gets a word, below which are as many new nodes as it takes.
         let mut below = leaf;
         for height in 1..=self.height {
             if !index.is_multiple_of(FAN.pow(height.into())) {
-                let place = self.last_node(&mut Own { objects, txn }, height)?.place();
-                return objects
-                    .edit(txn, place, |node| Ok((Edit::Whole([node, &below.get().to_le_bytes()].concat()), ())));
+                let place = self.last_node(pen, height)?.place();
+                let longer = |node: &[u8]| Ok((Edit::Whole([node, &below.get().to_le_bytes()].concat()), ()));
+                return pen.objects.edit(pen.txn, place, longer);
             }
-            below = Identity::of(objects.insert(txn, &node_bytes(height, &[below]))?);
+            below = pen.insert(&node_bytes(height, &[below]))?;
         }
         self.words.push(below);
         Ok(())
@@ -367,9 +393,9 @@ impl Head {
     }
 
     /// Takes the pieces away.
-    pub(crate) fn remove_pieces(&self, objects: &Objects, txn: &mut Txn) -> Result<()> {
-        let all = self.pieces(&mut Own { objects, txn })?;
-        all.leaves.into_iter().chain(all.nodes).try_for_each(|piece| objects.remove(txn, piece.place()))
+    pub(crate) fn remove_pieces(&self, pen: &mut Pen<'_>) -> Result<()> {
+        let all = self.pieces(pen)?;
+        all.leaves.into_iter().chain(all.nodes).try_for_each(|piece| pen.remove(piece))
     }
 }
 

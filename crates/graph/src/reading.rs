@@ -7,8 +7,8 @@ use cedrat_txn::{Error, RecordId, Result, Store};
 use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::long::{Head, Pieces, Stored};
-use crate::object::Object;
-use crate::word::Identity;
+use crate::object::{Header, Object, words};
+use crate::word::{Identity, Reference};
 
 /// How often an object in pieces is read that changes meanwhile, before its lock is asked for.
 const ATTEMPTS: u32 = 16;
@@ -26,12 +26,26 @@ impl Pieces for Committed<'_> {
 }
 
 /// What was found behind an identity.
-enum Found {
-    Short(Vec<u8>),
+enum Found<T> {
+    Short(T),
     Long(Head),
     /// A piece of an object.
     Piece,
     Nonsense(&'static str),
+}
+
+/// What an object leads to.
+#[derive(Debug, Default)]
+pub(crate) struct LeadsTo {
+    /// Its own.
+    pub(crate) pieces: Vec<Identity>,
+    pub(crate) objects: Vec<Identity>,
+}
+
+impl LeadsTo {
+    fn from_words(bytes: &[u8]) -> LeadsTo {
+        LeadsTo { pieces: Vec::new(), objects: words(bytes).filter_map(Reference::identity).collect() }
+    }
 }
 
 impl Graph {
@@ -41,16 +55,11 @@ impl Graph {
     /// # Errors
     /// [`GraphError::NoSuchObject`]; damage, with file and offset.
     pub fn read(&self, identity: Identity) -> Result<Vec<u8>> {
-        for _ in 0..ATTEMPTS {
-            if let Some(bytes) = self.try_read(identity)? {
-                return Ok(bytes);
-            }
+        let bytes = self.look(identity, &<[u8]>::to_vec, &|head, committed| head.read(committed))?;
+        match self.shared.collecting.is_read(identity) {
+            true => Ok(bytes),
+            false => Err(GraphError::NoSuchObject { identity }.into()),
         }
-        // Its changes wait until it was read.
-        let mut txn = self.store.begin();
-        self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| told(error, identity))?;
-        let lost = "a piece of an object of this page changes, though that is locked";
-        self.try_read(identity)?.ok_or_else(|| self.damaged_at(identity, lost))
     }
 
     /// As [`read`](Graph::read), taken apart.
@@ -61,11 +70,56 @@ impl Graph {
         Object::of(&self.read(identity)?).map_err(|what| self.damaged_at(identity, what))
     }
 
+    /// What an object leads to, as it was committed last; nothing, if it is not there.
+    pub(crate) fn leads_to(&self, identity: Identity) -> Result<LeadsTo> {
+        let short = |bytes: &[u8]| match Header::of_object(bytes, bytes.len() as u64) {
+            Ok(header) => Ok(LeadsTo::from_words(&bytes[header.references_at() as usize..])),
+            Err(what) => Err(self.damaged_at(identity, what)),
+        };
+        let long = |head: &Head, committed: &mut Committed<'_>| {
+            let mut leads_to = LeadsTo::from_words(&head.references(committed)?);
+            let all = head.pieces(committed)?;
+            leads_to.pieces = all.nodes;
+            leads_to.pieces.extend(all.leaves);
+            Ok(Ok(leads_to))
+        };
+        match self.look(identity, &short, &long) {
+            Err(error) if matches!(GraphError::of(&error), Some(GraphError::NoSuchObject { .. })) => {
+                Ok(LeadsTo::default())
+            }
+            leads_to => leads_to?,
+        }
+    }
+
+    /// Looks at an object as it was committed last. What lies in pieces is looked at again where it has changed meanwhile.
+    fn look<T>(
+        &self,
+        identity: Identity,
+        short: &dyn Fn(&[u8]) -> T,
+        long: &dyn Fn(&Head, &mut Committed<'_>) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS {
+            if let Some(seen) = self.try_look(identity, short, long)? {
+                return Ok(seen);
+            }
+        }
+        // Its changes wait until it was read.
+        let mut txn = self.store.begin();
+        self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| told(error, identity))?;
+        let lost = "a piece of an object of this page changes, though that is locked";
+        self.try_look(identity, short, long)?.ok_or_else(|| self.damaged_at(identity, lost))
+    }
+
     /// `None`: it has changed meanwhile.
-    fn try_read(&self, identity: Identity) -> Result<Option<Vec<u8>>> {
+    fn try_look<T>(
+        &self,
+        identity: Identity,
+        short: &dyn Fn(&[u8]) -> T,
+        long: &dyn Fn(&Head, &mut Committed<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let mut committed = Committed { objects: &self.shared.objects, store: &self.store };
         let look = |bytes: &[u8]| match Stored::of(bytes) {
-            Ok(Stored::Short(bytes)) => Found::Short(bytes.to_vec()),
+            Ok(Stored::Short(bytes)) => Found::Short(short(bytes)),
             Ok(Stored::Long(head)) => Found::Long(head),
             Ok(_) => Found::Piece,
             Err(what) => Found::Nonsense(what),
@@ -73,22 +127,22 @@ impl Graph {
         let found = committed.objects.read_committed(&self.store, identity.place(), look);
         let (found, version) = found.map_err(|error| told(error, identity))?;
         let head = match found {
-            Found::Short(bytes) => return Ok(Some(bytes)),
+            Found::Short(seen) => return Ok(Some(seen)),
             Found::Long(head) => head,
             Found::Piece => return Err(GraphError::NoSuchObject { identity }.into()),
             Found::Nonsense(what) => return Err(self.damaged_at(identity, what)),
         };
-        let bytes = head.read(&mut committed);
+        let seen = long(&head, &mut committed);
         let again = committed.objects.read_committed(&self.store, identity.place(), |_| ());
         let ((), now) = again.map_err(|error| told(error, identity))?;
         if now != version {
             return Ok(None);
         }
-        match bytes {
+        match seen {
             Err(error) if is_about_pieces(&error) => {
                 Err(self.damaged_at(identity, "a piece of an object of this page is not what the object says"))
             }
-            bytes => bytes.map(Some),
+            seen => seen.map(Some),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
-use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference};
+use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
 use cedrat_objects::ObjectError;
 use cedrat_txn::{Registry, Store};
 use common::NAME;
@@ -76,6 +76,7 @@ fn effect(did: Vec<Did>) -> impl Fn(&mut State) + Send + 'static {
 struct Web {
     cache_bytes: u64,
     steps: u64,
+    collects: bool,
     options: fn() -> cedrat_txn::Options,
 }
 
@@ -87,6 +88,8 @@ struct Spider<'a> {
     identities: BTreeMap<u64, Identity>,
     next_number: u64,
     chance: Rng,
+    collects: bool,
+    collection: Option<Collection>,
 }
 
 /// One commit on its way.
@@ -227,7 +230,24 @@ impl Spider<'_> {
         }
     }
 
+    /// All that there is, is reached from the roots.
+    fn collect(&mut self) -> Outcome {
+        let Some(collection) = &mut self.collection else {
+            self.collection = Some(self.graph.collect([])?);
+            return Ok(());
+        };
+        match collection.stage() {
+            Stage::Marked => drop(collection.seal([])?),
+            Stage::Done => self.collection = None,
+            _ => drop(collection.step(1 + self.chance.below(8) as usize)?),
+        }
+        Ok(())
+    }
+
     fn step(&mut self) -> Outcome {
+        if self.collects && self.chance.one_in(2) {
+            return self.collect();
+        }
         match self.chance.below(10) {
             0 => Ok(self.graph.flush()?),
             1 => Ok(self.run.store().checkpoint()?),
@@ -308,7 +328,16 @@ impl Scenario for Web {
         let graph = self.open(run.store())?;
         let (state, identities) = read_all(&graph)?;
         let next_number = state.things.keys().last().map_or(0, |number| number + 1);
-        let mut spider = Spider { run, graph, state, identities, next_number, chance: run.rng(0) };
+        let mut spider = Spider {
+            run,
+            graph,
+            state,
+            identities,
+            next_number,
+            chance: run.rng(0),
+            collects: self.collects,
+            collection: None,
+        };
         (0..self.steps).try_for_each(|_| spider.step())
     }
 
@@ -333,7 +362,7 @@ fn roomy() -> cedrat_txn::Options {
 /// E21.1, E21.2, E21.4.
 #[test]
 fn a_web_of_objects_survives_every_crash() {
-    let scenario = Web { cache_bytes: 1 << 20, steps: 70, options: roomy };
+    let scenario = Web { cache_bytes: 1 << 20, steps: 70, collects: false, options: roomy };
     passes(check::crashes("graph", scenario).at_least(2_500).again(8, 60));
 }
 
@@ -341,6 +370,13 @@ fn a_web_of_objects_survives_every_crash() {
 #[test]
 fn a_web_in_a_tiny_cache_survives_every_crash() {
     let options = || cedrat_txn::Options { pool_bytes: 12 * 4096, partitions: 2, ..roomy() };
-    let scenario = Web { cache_bytes: 24_000, steps: 70, options };
+    let scenario = Web { cache_bytes: 24_000, steps: 70, collects: false, options };
     passes(check::crashes("graph-eviction", scenario).at_least(2_500).again(8, 60));
+}
+
+/// E21.5: collections under way are forgotten; what they have removed nobody reaches.
+#[test]
+fn a_web_survives_every_crash_of_its_collections() {
+    let scenario = Web { cache_bytes: 1 << 20, steps: 140, collects: true, options: roomy };
+    passes(check::crashes("graph-collect", scenario).at_least(2_500).again(8, 60));
 }

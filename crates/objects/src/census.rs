@@ -8,7 +8,7 @@ use cedrat_sync::atomic::Ordering;
 use cedrat_txn::locks::LockMode;
 use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn};
 
-use crate::collection::{Objects, Shared};
+use crate::collection::{ObjectId, Objects, Shared};
 use crate::place::pages;
 use crate::record::{Header, ObjectPage, said};
 
@@ -60,6 +60,35 @@ impl Objects {
             }
         }
         Ok(Census { pages, records })
+    }
+
+    /// The pages of the collection, first to last. Others may follow while this is asked.
+    ///
+    /// # Errors
+    /// Damage, with file and offset.
+    pub fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
+        pages(store, self.shared.root)
+    }
+
+    /// The identities in one of the collection's pages, by slot, as the page has them: in no transaction, so some may be
+    /// gone in the cache, or not be committed.
+    ///
+    /// # Errors
+    /// Damage, with file and offset.
+    pub fn ids_of_page(&self, store: &Store, page: PageId) -> Result<Vec<ObjectId>> {
+        let view = store.read(page)?;
+        let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
+        let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else {
+            return Ok(Vec::new()); // of another collection
+        };
+        let mut ids = Vec::new();
+        for slot in objects.slots() {
+            let found = objects.get(slot).map_err(|damaged| said(store, damaged))?;
+            if found.is_some_and(|found| !found.header.is_dead() && !found.header.is_target()) {
+                ids.push(RecordId::new(page, slot));
+            }
+        }
+        Ok(ids)
     }
 
     /// Gives back the room of objects that were removed, and of records that objects have left, also where a crash came

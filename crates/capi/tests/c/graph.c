@@ -215,6 +215,67 @@ static void errors(const char *directory) {
   OK(cedrat_close(store));
 }
 
+static cedrat_graph_stage step_until(cedrat_graph_collection *collection, cedrat_graph_stage end) {
+  cedrat_graph_stage stage = CEDRAT_GRAPH_MARKING;
+  int i;
+  for (i = 0; i < 1000 && stage != end; i++) {
+    OK(cedrat_graph_collect_step(collection, 1, &stage));
+  }
+  CHECK(stage == end);
+  return stage;
+}
+
+static void collects(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store);
+  cedrat_graph_collection *collection, *other = (cedrat_graph_collection *)&other;
+  cedrat_graph_collected collected;
+  cedrat_graph_stage stage;
+  uint64_t identities[4];
+  unsigned char bytes[100];
+  size_t size;
+  changes_size = 0;
+  add(1, 0);
+  add(2, NEW_OBJECT(0));
+  add(3, 0);
+  add(4, 0);
+  set_root("kept", NEW_OBJECT(1));
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, identities, 4, NULL));
+  IS(CEDRAT_NULL, cedrat_graph_collect_begin(graph, NULL, 1, &collection));
+  IS(CEDRAT_NULL, cedrat_graph_collect_begin(graph, NULL, 0, NULL));
+  OK(cedrat_graph_collect_begin(graph, &identities[2], 1, &collection));
+  IS(CEDRAT_MISUSE, cedrat_graph_collect_begin(graph, NULL, 0, &other));
+  CHECK(other == NULL);
+  IS(CEDRAT_MISUSE, cedrat_graph_collect_seal(collection, NULL, 0, &stage));
+  IS(CEDRAT_NULL, cedrat_graph_collect_step(collection, 1, NULL));
+  IS(CEDRAT_NULL, cedrat_graph_collect_step(NULL, 1, &stage));
+  step_until(collection, CEDRAT_GRAPH_MARKED);
+  changes_size = 0;
+  set_root("kept", 0); /* nobody reaches two of them any more, but from this collection's beginning */
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, NULL, 0, NULL));
+  do {
+    OK(cedrat_graph_collect_seal(collection, NULL, 0, &stage));
+    if (stage == CEDRAT_GRAPH_MARKING) {
+      step_until(collection, CEDRAT_GRAPH_MARKED);
+    }
+  } while (stage != CEDRAT_GRAPH_SWEEPING);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_read(graph, identities[3], bytes, sizeof bytes, &size));
+  step_until(collection, CEDRAT_GRAPH_DONE);
+  OK(cedrat_graph_collect_get(collection, &collected));
+  CHECK(collected.objects >= 1 && collected.marked >= 3 && collected.mark_bytes > 0);
+  cedrat_graph_close(graph); /* the collection keeps it */
+  IS(CEDRAT_MISUSE, cedrat_close(store));
+  cedrat_graph_collect_free(NULL);
+  cedrat_graph_collect_free(collection);
+  graph = open_graph(store);
+  OK(cedrat_graph_read(graph, identities[0], bytes, sizeof bytes, &size));
+  OK(cedrat_graph_read(graph, identities[1], bytes, sizeof bytes, &size));
+  OK(cedrat_graph_read(graph, identities[2], bytes, sizeof bytes, &size));
+  IS(CEDRAT_UNKNOWN, cedrat_graph_read(graph, identities[3], bytes, sizeof bytes, &size));
+  cedrat_graph_close(graph);
+  OK(cedrat_close(store));
+}
+
 /* Threads commit and read with one handle. */
 
 static cedrat_graph *shared;
@@ -265,6 +326,7 @@ int main(int arguments_count, char **arguments) {
   CHECK(in_a_child(commits_and_is_killed, arguments[1]));
   reads_again(arguments[1]);
   errors(arguments[1]);
+  collects(arguments[1]);
   threads(arguments[1]);
   return 0;
 }

@@ -3,6 +3,8 @@
 
 use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
 use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_objects::{Objects, UndoPolicy};
+use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Registry, Store};
 
@@ -76,3 +78,13 @@ pub(crate) fn pattern(len: usize, salt: u64) -> Vec<u8> {
 
 /// For what is done, whatever it returns.
 pub(crate) fn just<T>(_: T) {}
+
+/// The collection of objects underneath, in which reading marks nothing.
+pub(crate) fn underneath(graph: &Graph) -> Objects {
+    let page = graph.store().read(graph.root_page()).unwrap();
+    let root = PageId::new(page.u64_at(0).unwrap());
+    drop(page);
+    let cache_bytes = Options::default().cache_bytes;
+    let options = cedrat_objects::Options { cache_bytes, undo: UndoPolicy::CommittedOnly };
+    Objects::at_root(graph.store(), root, options).unwrap()
+}

@@ -1,0 +1,416 @@
+//! Collections beside a program: what it can come to stays, and everything else goes. Every crash: `crash_graph.rs`.
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Reference, Stage};
+use cedrat_objects::Objects;
+use cedrat_pages::PageId;
+use cedrat_txn::Error;
+use common::{NAME, Place, is_absent, just, pattern, place, underneath};
+use proptest::prelude::*;
+
+/// Goes on until it is done.
+fn finish(collection: &mut Collection, alive: &[Identity]) {
+    while collection.step(3).unwrap() != Stage::Done {
+        if collection.stage() == Stage::Marked {
+            collection.seal(alive.iter().copied()).unwrap();
+        }
+    }
+}
+
+fn collect(graph: &Graph, alive: &[Identity]) -> cedrat_graph::Collected {
+    let mut collection = graph.collect(alive.iter().copied()).unwrap();
+    finish(&mut collection, alive);
+    collection.collected()
+}
+
+fn records(graph: &Graph) -> usize {
+    underneath(graph).ids(&mut graph.store().begin()).unwrap().len()
+}
+
+/// J034: circles too, and long objects with all their pieces.
+#[test]
+fn what_nobody_reaches_goes() {
+    let place = place();
+    let mut changes = Changes::new();
+    let [kept, held] = [0, 1].map(|number| changes.next(number));
+    changes.add(1, b"kept", &[Reference::NULL]);
+    changes.add(1, b"held", &[kept]);
+    let (a, b) = (changes.next(0), changes.next(1));
+    changes.add(1, b"circle", &[b, kept]);
+    changes.add(1, b"circle", &[a, held]);
+    changes.add(1, &pattern(30_000, 0), &[a]);
+    let long = changes.add(1, &pattern(30_000, 1), &[kept]);
+    changes.set_root("kept", kept).set_root("long", long);
+    let ids = place.commit(&changes);
+    let collected = collect(&place.graph, &[ids[1]]);
+    assert_eq!((collected.objects, collected.pieces), (3, 8));
+    assert_eq!(collected.marked, 3 + 8);
+    assert!(collected.mark_bytes > 0 && collected.mark_bytes < 3_000_000);
+    let log = place.graph.store().log();
+    log.force(log.current_lsn()).unwrap();
+    let crashed = place.crashed();
+    for place in [&place, &crashed] {
+        for (number, &id) in ids.iter().enumerate() {
+            assert_eq!(place.graph.read(id).is_ok(), [0, 1, 5].contains(&number), "{number}");
+        }
+        place.check();
+        assert_eq!(place.graph.check().unwrap().elements, 3);
+    }
+    // Nobody holds it any more.
+    let collected = collect(&place.graph, &[]);
+    assert_eq!((collected.objects, collected.pieces), (1, 0));
+    place.commit(Changes::new().remove_root("long").remove_root("kept"));
+    let collected = collect(&place.graph, &[]);
+    assert_eq!((collected.objects, collected.pieces), (2, 8));
+    assert_eq!(records(&place.graph), 0);
+    place.check();
+}
+
+/// J035: pages whose objects have gone are filled again, and their identities are not given to others.
+#[test]
+fn room_is_used_again() {
+    let place = place();
+    let mut all = BTreeSet::new();
+    let mut pages = Vec::new();
+    for turn in 0..12 {
+        let mut changes = Changes::new();
+        (0..60).for_each(|_| just(changes.add(1, &[turn; 900], &[])));
+        for id in place.commit(&changes) {
+            assert!(all.insert(id), "an identity was given away twice");
+        }
+        assert_eq!(collect(&place.graph, &[]).objects, 60);
+        pages.push(place.graph.check().unwrap().pages.len());
+    }
+    // A turn takes fifteen pages.
+    assert!(pages[11] < pages[0] + 10, "{pages:?}");
+    place.check();
+}
+
+#[test]
+fn one_collection_runs_at_a_time_and_may_be_given_up() {
+    let place = place();
+    let garbage: Vec<Identity> = (0..10).map(|_| place.add(&[0; 3000], &[])).collect();
+    let mut collection = place.graph.collect([]).unwrap();
+    assert!(matches!(place.graph.collect([]), Err(Error::Misuse(_))));
+    assert!(matches!(collection.seal([]), Err(Error::Misuse(_))), "it has not marked");
+    assert_eq!(collection.step(10).unwrap(), Stage::Marked);
+    assert_eq!(collection.seal([]).unwrap(), Stage::Sweeping);
+    collection.step(4).unwrap();
+    let swept = collection.collected().objects;
+    assert!((1..10).contains(&swept));
+    // What is about to go is gone already.
+    assert!(garbage.iter().all(|&id| is_absent(&place.graph.read(id).unwrap_err())));
+    drop(collection);
+    assert_eq!(garbage.iter().filter(|&&id| place.graph.read(id).is_ok()).count() as u64, 10 - swept);
+    assert_eq!(collect(&place.graph, &[]).objects, 10 - swept);
+    place.check();
+}
+
+/// E21.7: what is given up is neither changed nor referred to any more.
+#[test]
+fn what_is_about_to_go_is_not_used() {
+    let place = place();
+    let kept = place.add(b"", &[Reference::NULL]);
+    place.commit(Changes::new().set_root("kept", kept));
+    let garbage = place.add(b"", &[Reference::NULL]);
+    let mut collection = place.graph.collect([]).unwrap();
+    while collection.step(10).unwrap() != Stage::Marked {}
+    collection.seal([]).unwrap();
+    let refused = |changes: &mut Changes| {
+        assert!(is_absent(&place.graph.commit(changes, Mode::Sync).unwrap_err()));
+    };
+    refused(Changes::new().patch_reference(kept, 8, garbage));
+    refused(Changes::new().put(kept, 1, b"", &[garbage.into()]));
+    refused(Changes::new().put(garbage, 1, b"", &[]));
+    refused(Changes::new().patch(garbage, 8, &[0; 8]));
+    refused(Changes::new().set_root("garbage", garbage));
+    let mut changes = Changes::new();
+    changes.add(1, b"", &[garbage.into()]);
+    refused(&mut changes);
+    // What is new is there to stay.
+    let mut changes = Changes::new();
+    let new = changes.add(1, &pattern(9000, 0), &[kept.into()]);
+    changes.patch_reference(kept, 8, new).set_root("new", new);
+    place.commit(&changes);
+    finish(&mut collection, &[]);
+    assert_eq!(collection.collected().objects, 1);
+    assert_eq!(collection.step(1).unwrap(), Stage::Done);
+    place.check();
+}
+
+/// A step that the cache has no room for commits what it has, and the next one goes on.
+#[test]
+fn a_sweep_finds_its_way_with_a_small_cache() {
+    let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
+    let store = common::open_on(&disk, cedrat_txn::Options::simulated());
+    let graph = Graph::create(&store, NAME, Options { cache_bytes: 20_000 }).unwrap();
+    graph.define_class(b"").unwrap();
+    let mut changes = Changes::new();
+    (0..100).for_each(|_| just(changes.add(1, &[1; 2000], &[])));
+    graph.commit(&changes, Mode::Sync).unwrap();
+    let mut collection = graph.collect([]).unwrap();
+    let mut steps = 0;
+    while collection.step(1000).unwrap() != Stage::Done {
+        steps += 1;
+        if collection.stage() == Stage::Marked {
+            collection.seal([]).unwrap();
+        }
+    }
+    assert_eq!(collection.collected().objects, 100);
+    assert!(steps > 5, "{steps} steps");
+    drop(collection);
+    assert_eq!(graph.check().unwrap().elements, 0);
+}
+
+/// More objects at once than are kept in the list of those to be looked at.
+#[test]
+fn marking_takes_bounded_memory() {
+    let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
+    let options = cedrat_txn::Options { log_limit_bytes: 256 << 20, ..cedrat_txn::Options::simulated() };
+    let graph = Graph::create(&common::open_on(&disk, options), NAME, Options::default()).unwrap();
+    graph.define_class(b"").unwrap();
+    let mut changes = Changes::new();
+    const COUNT: u64 = (1 << 16) + 5000;
+    let all: Vec<Reference> = (0..COUNT).map(|number| changes.next(number + 1)).collect();
+    let root = changes.add(1, b"", &all);
+    (0..COUNT).for_each(|_| just(changes.add(1, b"", &[])));
+    changes.set_root("all", root);
+    graph.commit(&changes, Mode::Async).unwrap();
+    let mut collection = graph.collect([]).unwrap();
+    while collection.step(100_000).unwrap() != Stage::Done {
+        if collection.stage() == Stage::Marked {
+            collection.seal([]).unwrap();
+        }
+    }
+    let collected = collection.collected();
+    let pages = collected.marked / 100;
+    assert_eq!(collected.objects, 0);
+    assert!(collected.mark_bytes < (8 << 16) + 4 * 120 * pages, "{collected:?}");
+}
+
+/// A program, what it holds, and what there is.
+struct Program {
+    place: Place,
+    objects: Objects,
+    held: Vec<Identity>,
+    /// What each object refers to.
+    model: BTreeMap<Identity, Vec<Option<Identity>>>,
+    roots: BTreeMap<String, Identity>,
+    collection: Option<Collection>,
+    is_long: BTreeSet<Identity>,
+}
+
+/// What it does: numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Does {
+    Load(usize),
+    Follow(usize, usize),
+    Forget(usize),
+    New { references: Vec<usize>, long: bool, name: Option<u8> },
+    Refer(usize, usize, usize),
+    Cut(usize, usize),
+    Put(usize, Vec<usize>, bool),
+    Name(u8, usize),
+    Unname(u8),
+    Step(usize),
+    Flush,
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    let any = || 0..1000_usize;
+    let some = || prop::collection::vec(0..1000_usize, 0..4);
+    prop_oneof![
+        2 => any().prop_map(Does::Load),
+        4 => (any(), any()).prop_map(|(from, index)| Does::Follow(from, index)),
+        3 => any().prop_map(Does::Forget),
+        3 => (some(), prop::bool::weighted(0.2), prop::option::of(0..4_u8))
+            .prop_map(|(references, long, name)| Does::New { references, long, name }),
+        4 => (any(), any(), any()).prop_map(|(from, index, to)| Does::Refer(from, index, to)),
+        4 => (any(), any()).prop_map(|(from, index)| Does::Cut(from, index)),
+        2 => (any(), some(), prop::bool::weighted(0.2)).prop_map(|(from, to, long)| Does::Put(from, to, long)),
+        2 => (0..4_u8, any()).prop_map(|(name, to)| Does::Name(name, to)),
+        2 => (0..4_u8).prop_map(Does::Unname),
+        12 => (1..4_usize).prop_map(Does::Step),
+        1 => Just(Does::Flush),
+    ]
+}
+
+fn data(long: bool) -> Vec<u8> {
+    if long { pattern(5000, 3) } else { pattern(24, 3) }
+}
+
+impl Program {
+    fn new() -> Program {
+        let place = place();
+        let objects = underneath(&place.graph);
+        let (held, model, roots, is_long) = (Vec::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Program { place, objects, held, model, roots, collection: None, is_long }
+    }
+
+    fn pick(&self, number: usize) -> Option<Identity> {
+        (!self.held.is_empty()).then(|| self.held[number % self.held.len()])
+    }
+
+    fn hold(&mut self, identity: Identity) {
+        self.place.graph.read(identity).unwrap_or_else(|error| panic!("{identity} is reached: {error}"));
+        if !self.held.contains(&identity) {
+            self.held.push(identity);
+        }
+    }
+
+    fn offset(&self, identity: Identity, index: usize) -> u32 {
+        (8 + data(self.is_long.contains(&identity)).len() + 8 * index) as u32
+    }
+
+    fn does(&mut self, does: &Does) {
+        let mut changes = Changes::new();
+        match does {
+            Does::Load(number) => {
+                if let Some(&identity) = self.roots.values().nth(number % self.roots.len().max(1)) {
+                    self.hold(identity);
+                }
+            }
+            Does::Follow(from, index) => {
+                let Some(from) = self.pick(*from) else { return };
+                let references = &self.model[&from];
+                if let Some(Some(to)) = references.get(index % references.len().max(1)) {
+                    self.hold(*to);
+                }
+            }
+            Does::Forget(number) => {
+                if !self.held.is_empty() {
+                    self.held.swap_remove(number % self.held.len());
+                }
+            }
+            Does::New { references, long, name } => self.add(references, *long, *name),
+            Does::Refer(from, index, to) => {
+                let (Some(from), to) = (self.pick(*from), self.pick(*to)) else { return };
+                let len = self.model[&from].len();
+                self.refer(from, index % (len + 2), to);
+            }
+            Does::Cut(from, index) => {
+                let Some(from) = self.pick(*from) else { return };
+                let len = self.model[&from].len();
+                if len > 0 {
+                    self.refer(from, index % len, None);
+                }
+            }
+            Does::Put(from, to, long) => {
+                let Some(from) = self.pick(*from) else { return };
+                let to: Vec<_> = to.iter().map(|&number| self.pick(number)).collect();
+                let words: Vec<_> = to.iter().map(|&to| Reference::from(to)).collect();
+                self.place.commit(changes.put(from, 1, &data(*long), &words));
+                self.model.insert(from, to);
+                if *long {
+                    self.is_long.insert(from)
+                } else {
+                    self.is_long.remove(&from)
+                };
+            }
+            Does::Name(name, to) => {
+                let Some(to) = self.pick(*to) else { return };
+                self.place.commit(changes.set_root(&name.to_string(), to));
+                self.roots.insert(name.to_string(), to);
+            }
+            Does::Unname(name) => {
+                self.place.commit(changes.remove_root(&name.to_string()));
+                self.roots.remove(&name.to_string());
+            }
+            Does::Step(budget) => self.step(*budget),
+            Does::Flush => self.place.graph.flush().unwrap(),
+        }
+    }
+
+    fn add(&mut self, references: &[usize], long: bool, name: Option<u8>) {
+        let mut changes = Changes::new();
+        let to: Vec<_> = references.iter().map(|&number| self.pick(number)).collect();
+        let words: Vec<_> = to.iter().map(|&to| Reference::from(to)).collect();
+        let new = changes.add(1, &data(long), &words);
+        if let Some(name) = name {
+            changes.set_root(&name.to_string(), new);
+        }
+        let new = self.place.commit(&changes)[0];
+        if long {
+            self.is_long.insert(new);
+        }
+        self.model.insert(new, to);
+        self.held.push(new);
+        if let Some(name) = name {
+            self.roots.insert(name.to_string(), new);
+        }
+    }
+
+    fn refer(&mut self, from: Identity, index: usize, to: Option<Identity>) {
+        let mut changes = Changes::new();
+        self.place.commit(changes.patch_reference(from, self.offset(from, index), to));
+        let references = self.model.get_mut(&from).unwrap();
+        references.resize(references.len().max(index + 1), None);
+        references[index] = to;
+    }
+
+    /// A step of the collection, which begins where there is none.
+    fn step(&mut self, budget: usize) {
+        let Some(collection) = &mut self.collection else {
+            self.collection = Some(self.place.graph.collect(self.held.iter().copied()).unwrap());
+            return;
+        };
+        match collection.stage() {
+            Stage::Marked => just(collection.seal(self.held.iter().copied()).unwrap()),
+            Stage::Done => self.collection = None,
+            _ => just(collection.step(budget).unwrap()),
+        }
+    }
+
+    fn reached(&self) -> BTreeSet<Identity> {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<Identity> = self.held.iter().chain(self.roots.values()).copied().collect();
+        while let Some(identity) = open.pop() {
+            if reached.insert(identity) {
+                open.extend(self.model[&identity].iter().flatten());
+            }
+        }
+        reached
+    }
+
+    /// Nothing dangles: what is reached is there. It marks nothing, as reading would.
+    fn check(&self) {
+        for identity in self.reached() {
+            let (page, slot) = (PageId::new(identity.get() >> 16), (identity.get() & 0xffff) as u16);
+            let id = cedrat_objects::ObjectId::new(page, cedrat_pages::Slot(slot));
+            let found = self.objects.read_committed(self.place.graph.store(), id, |_| ());
+            assert!(found.is_ok(), "E21.5: {identity} is reached, and was collected");
+        }
+        self.place.graph.check().unwrap().expect_sound();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// E21.5, E21.6: whatever a program does between the steps of collections, what it can come to stays; and when it has
+    /// stopped, everything else goes.
+    #[test]
+    fn what_is_reached_stays_and_the_rest_goes(all in prop::collection::vec(does(), 1..120)) {
+        let mut program = Program::new();
+        for does in &all {
+            program.does(does);
+            program.check();
+        }
+        drop(program.collection.take());
+        let held = program.held.clone();
+        collect(&program.place.graph, &held);
+        let reached = program.reached();
+        let pieces = reached.iter().filter(|identity| program.is_long.contains(identity)).count() * 2;
+        prop_assert_eq!(records(&program.place.graph), reached.len() + pieces);
+        for &identity in &reached {
+            let object = program.place.object(identity);
+            let references: Vec<_> = object.references.iter().map(|to| to.identity()).collect();
+            prop_assert_eq!(&references, &program.model[&identity]);
+        }
+        program.place.check();
+    }
+}

@@ -1,0 +1,150 @@
+//! Graphs whose bytes make no sense: an error or a problem that names page and slot, never a wrong object.
+#![cfg(not(cedrat_shuttle))]
+
+mod common;
+
+use cedrat_graph::{Changes, Identity, Reference};
+use cedrat_objects::{ObjectId, Objects};
+use cedrat_pages::{PageId, Slot};
+use cedrat_txn::{Commit, Txn};
+use common::{Place, pattern, place, underneath};
+
+fn at(identity: Identity) -> ObjectId {
+    ObjectId::new(PageId::new(identity.get() >> 16), Slot((identity.get() & 0xffff) as u16))
+}
+
+/// Changes records as no graph does.
+fn behind_its_back(place: &Place, work: impl FnOnce(&Objects, &mut Txn)) {
+    let objects = underneath(&place.graph);
+    let mut txn = place.graph.store().begin();
+    work(&objects, &mut txn);
+    txn.commit(Commit::Async).unwrap();
+}
+
+/// The only problem, which names this object.
+#[track_caller]
+fn problem(place: &Place, identity: Identity) -> String {
+    let checked = place.graph.check().unwrap();
+    let [problem] = &checked.problems[..] else { panic!("one problem was to be found: {:?}", checked.problems) };
+    let named = format!("page {}: the object at {}: ", identity.get() >> 16, at(identity));
+    assert!(problem.starts_with(&named), "{problem}");
+    problem[named.len()..].to_string()
+}
+
+/// An object that is a root, with one reference and so many bytes.
+fn root(place: &Place, len: usize) -> Identity {
+    let mut changes = Changes::new();
+    let new = changes.add(1, &pattern(len, 0), &[Reference::NULL]);
+    changes.set_root("root", new);
+    place.commit(&changes)[0]
+}
+
+/// The pieces of an object, which has two.
+fn pieces(place: &Place, identity: Identity) -> [Identity; 2] {
+    let read = |bytes: &[u8]| {
+        assert_eq!(bytes.len(), 24 + 16);
+        [24, 32].map(|from| u64::from_le_bytes(*bytes[from..].first_chunk().unwrap()))
+    };
+    let objects = underneath(&place.graph);
+    let words = objects.read(&mut place.graph.store().begin(), at(identity), read).unwrap();
+    words.map(|word| Identity::new(word).unwrap())
+}
+
+/// E21.4.
+#[test]
+fn references_that_lead_nowhere_are_told() {
+    let place = place();
+    for len in [8, 6000] {
+        let id = root(&place, len);
+        let to = |word: u64| {
+            place.commit(Changes::new().patch_reference(id, 8 + len as u32, Reference::from_word(word)));
+        };
+        place.check();
+        to(id.get() + 300);
+        assert!(problem(&place, id).contains("where no object is"));
+        to(id.get());
+        place.check();
+        if len > 4000 {
+            to(pieces(&place, id)[0].get());
+            assert!(problem(&place, id).contains("where no object is"));
+        }
+    }
+}
+
+#[test]
+fn roots_that_lead_nowhere_are_told() {
+    let place = place();
+    let id = root(&place, 8);
+    place.commit(Changes::new().set_root("lost", Identity::new(id.get() + 300).unwrap()));
+    let problems = place.graph.check().unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("the root \"lost\" leads to"), "{problems:?}");
+}
+
+#[test]
+fn what_nobody_reaches_may_lead_nowhere() {
+    let place = place();
+    let id = place.add(b"", &[Reference::NULL]);
+    place.commit(Changes::new().patch_reference(id, 8, Identity::new(id.get() + 300).unwrap()));
+    place.check();
+}
+
+/// E21.4: reading says so, too.
+#[test]
+fn pieces_that_are_none_are_told() {
+    let place = place();
+    for case in 0..4 {
+        let id = root(&place, 6000);
+        let [first, second] = pieces(&place, id);
+        behind_its_back(&place, |objects, txn| match case {
+            0 => objects.remove(txn, at(first)).unwrap(),
+            1 => objects.put(txn, at(second), &[0, 0, 0, 0, 3, 0, 0, 0, 1, 2]).unwrap(),
+            2 => objects.put(txn, at(second), b"\x01\0\0\0\0\0\0\0").unwrap(),
+            _ => objects.put(txn, at(first), &[0, 0, 0, 0, 2, 1, 0, 0]).unwrap(),
+        });
+        problem(&place, id);
+        let error = place.graph.read(id).unwrap_err().to_string();
+        assert!(error.starts_with("pages, byte "), "{error}");
+    }
+}
+
+#[test]
+fn a_piece_of_two_objects_is_told() {
+    let place = place();
+    let first = root(&place, 6000);
+    place.commit(Changes::new().set_root("a", first));
+    let second = root(&place, 6000);
+    behind_its_back(&place, |objects, txn| {
+        let head = objects.read(txn, at(first), <[u8]>::to_vec).unwrap();
+        objects.put(txn, at(second), &head).unwrap();
+    });
+    let problems = place.graph.check().unwrap().problems;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.contains("as well")), "{problems:?}");
+}
+
+#[test]
+fn objects_that_make_no_sense_are_told() {
+    let place = place();
+    let nonsense: [&[u8]; 7] = [
+        b"\x01\0",
+        b"\x01\0\0\0\x04\0\0\0",
+        b"\x01\0\0\0\x08\0\0\0",
+        b"\x01\0\0\0\0\0\0\0abc",
+        &[0, 0, 0, 0, 1, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 0, 0, 0, 9, 0, 0, 0],
+        &[0, 0, 0, 0],
+    ];
+    for bytes in nonsense {
+        let id = root(&place, 8);
+        behind_its_back(&place, |objects, txn| objects.put(txn, at(id), bytes).unwrap());
+        let problems = place.graph.check().unwrap().problems;
+        assert!(problems.iter().any(|problem| problem.contains(&at(id).to_string())), "{bytes:?}: {problems:?}");
+        let error = place.graph.object(id).unwrap_err().to_string();
+        assert!(error.starts_with("pages, byte "), "{bytes:?}: {error}");
+        assert!(place.graph.collect([]).unwrap().step(9).is_err(), "{bytes:?}: what it leads to is not known");
+        behind_its_back(&place, |objects, txn| objects.remove(txn, at(id)).unwrap());
+    }
+    let id = root(&place, 8);
+    behind_its_back(&place, |objects, txn| objects.put(txn, at(id), b"\x05\0\0\0\0\0\0\0").unwrap());
+    assert!(problem(&place, id).contains("its class is 5, but there are 1"));
+}
