@@ -394,8 +394,12 @@ pub(crate) unsafe extern "C" fn cedrat_graph_commit(
 ) -> Status {
     let commit = |graph: &GraphHandle| {
         // SAFETY: 1 and 4.
-        let (changes, mut room_for) =
-            unsafe { (bytes(changes, size, "changes")?, Buffer::new(identities.cast(), 8 * capacity, "identities")?) };
+        let (changes, mut room_for) = unsafe {
+            (
+                bytes(changes, size, "changes")?,
+                Buffer::new(identities.cast(), capacity.saturating_mul(8), "identities")?,
+            )
+        };
         // SAFETY: 1; null means that it is not wanted.
         let lsn = unsafe { room(lsn, "lsn") }.ok();
         let mode = match mode {

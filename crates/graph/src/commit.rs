@@ -10,7 +10,7 @@ use crate::collect::{Beside, Told};
 use crate::entries::{Entries, Entry, What, resolve};
 use crate::error::{GraphError, does_not_fit};
 use crate::graph::{Graph, Shared};
-use crate::long::{Head, Pen, SHORT_LEN_MAX, Stored};
+use crate::long::{Head, PIECE_LEN, Pen, SHORT_LEN_MAX, Stored};
 use crate::object::{self, HEADER_LEN, Header, words};
 use crate::reading::told;
 use crate::word::{Identity, Reference};
@@ -147,7 +147,7 @@ enum Then {
     Done,
     /// It lies in pieces.
     InPieces(Head),
-    /// It will: this is the object.
+    /// It will: of a patch, this is how it begins.
     ToPieces(Vec<u8>),
 }
 
@@ -286,12 +286,19 @@ impl<'w> Work<'w> {
                 _ => {}
             }
             Ok(match object.len() > SHORT_LEN_MAX {
-                true => (Edit::Nothing, Then::ToPieces(object.to_vec())),
+                true => (Edit::Nothing, Then::ToPieces(Vec::new())),
                 false => (Edit::Whole(object.to_vec()), Then::Done),
             })
         })?;
         self.keep(&overwritten);
-        let Then::InPieces(mut head) = then else { return self.finish(identity, then) };
+        let mut head = match then {
+            Then::Done => return Ok(()),
+            Then::InPieces(head) => head,
+            Then::ToPieces(_) => {
+                let head = Head::write(&mut self.pen(), object)?;
+                return self.objects().put(self.txn, identity.place(), &head.bytes());
+            }
+        };
         if is_fed {
             let overwritten = head.references(&mut self.pen())?;
             self.keep(&overwritten);
@@ -303,13 +310,6 @@ impl<'w> Work<'w> {
             head.rewrite(&mut self.pen(), object)?;
             self.objects().put(self.txn, identity.place(), &head.bytes())
         }
-    }
-
-    /// An object that was short gets pieces.
-    fn finish(&mut self, identity: Identity, then: Then) -> Result<()> {
-        let Then::ToPieces(object) = then else { return Ok(()) };
-        let head = Head::write(&mut self.pen(), &object)?;
-        self.objects().put(self.txn, identity.place(), &head.bytes())
     }
 
     fn patch(&mut self, identity: Identity, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -332,18 +332,23 @@ impl<'w> Work<'w> {
                 let at = at.min(old.len());
                 return Ok((Edit::Range { at, bytes: bytes.into_owned() }, Then::Done));
             }
-            let mut longer = Vec::with_capacity(end);
-            longer.extend_from_slice(old);
+            let mut longer = old.to_vec();
+            if end > SHORT_LEN_MAX {
+                // The first piece is whole; the others are made one by one, however long a gap there is.
+                longer.resize(old.len().max(PIECE_LEN), 0);
+                return Ok((Edit::Nothing, Then::ToPieces(longer)));
+            }
             longer.resize(end, 0);
             longer[at..].copy_from_slice(&bytes);
-            Ok(match longer.len() <= SHORT_LEN_MAX {
-                true => (Edit::Whole(longer), Then::Done),
-                false => (Edit::Nothing, Then::ToPieces(longer)),
-            })
+            Ok((Edit::Whole(longer), Then::Done))
         })?;
         self.keep(&overwritten);
         self.refer(&written)?;
-        let Then::InPieces(mut head) = then else { return self.finish(identity, then) };
+        let mut head = match then {
+            Then::Done => return Ok(()),
+            Then::InPieces(head) => head,
+            Then::ToPieces(start) => Head::write(&mut self.pen(), &start)?,
+        };
         let start = head.read_range(&mut self.pen(), 0, HEADER_LEN as u64)?;
         let Fitted { bytes, references_from } = fitted(&start, head.len, offset, bytes, &self.identities)?;
         if bytes.is_empty() {

@@ -142,6 +142,72 @@ fn what_is_about_to_go_is_not_used() {
     place.check();
 }
 
+/// Something that a program does to the only reference to an object, or to what leads there.
+type Cuts = (&'static str, usize, fn(&mut Changes, Identity, u32));
+
+/// E21.5: what was reached at the beginning stays, by whichever change its last reference went meanwhile; the next
+/// collection takes it.
+#[test]
+fn what_was_reached_at_the_beginning_stays() {
+    let cuts: [Cuts; 8] = [
+        ("patched", 24, |changes, from, at| just(changes.patch_reference(from, at, Reference::NULL))),
+        ("patched from before", 24, |changes, from, at| just(changes.patch(from, at - 8, &[0; 16]))),
+        ("put", 24, |changes, from, _| just(changes.put(from, 1, b"", &[]))),
+        ("put, and in pieces then", 24, |changes, from, _| just(changes.put(from, 1, &[1; 5000], &[]))),
+        ("patched in pieces", 5000, |changes, from, at| just(changes.patch_reference(from, at, Reference::NULL))),
+        ("put over pieces", 5000, |changes, from, _| just(changes.put(from, 1, b"", &[]))),
+        ("put in pieces", 5000, |changes, from, _| just(changes.put(from, 1, &[1; 9000], &[]))),
+        ("without its root", 24, |changes, _, _| just(changes.remove_root("root"))),
+    ];
+    for (how, len, cut) in cuts {
+        let place = place();
+        let mut changes = Changes::new();
+        let [middle, last] = [1, 2].map(|number| changes.next(number));
+        let first = changes.add(1, &pattern(len, 0), &[middle]);
+        changes.add(1, b"middle", &[last]);
+        changes.add(1, b"last", &[]);
+        changes.set_root("root", first);
+        let ids = place.commit(&changes);
+        let mut collection = place.graph.collect([]).unwrap();
+        let mut changes = Changes::new();
+        cut(&mut changes, ids[0], 8 + len as u32);
+        place.commit(&changes);
+        finish(&mut collection, &[]);
+        drop(collection);
+        assert!(place.graph.read(ids[1]).is_ok() && place.graph.read(ids[2]).is_ok(), "{how}");
+        collect(&place.graph, &[]);
+        assert!(place.graph.read(ids[1]).is_err() && place.graph.read(ids[2]).is_err(), "{how}");
+        place.check();
+    }
+}
+
+/// E21.5: what the program names stays, with all that it leads to, and so does what it reads, or refers to again.
+#[test]
+fn what_the_program_has_stays() {
+    type Has = fn(&Place, &mut Collection, Identity);
+    let ways: [(&str, bool, Has); 5] = [
+        ("at the beginning", true, |_, _, _| ()),
+        ("read", false, |place, _, id| just(place.graph.read(id).unwrap())),
+        ("referred to", false, |place, _, id| just(place.add(b"", &[id.into()]))),
+        ("a root", false, |place, _, id| just(place.commit(Changes::new().set_root("root", id)))),
+        ("at the end", false, |_, collection, id| {
+            while collection.step(1).unwrap() != Stage::Marked {}
+            assert_eq!(collection.seal([id]).unwrap(), Stage::Marking, "something has come up");
+        }),
+    ];
+    for (how, at_the_beginning, has) in ways {
+        let place = place();
+        let next = place.add(b"next", &[]);
+        let id = place.add(b"", &[next.into()]);
+        let mut collection = place.graph.collect(at_the_beginning.then_some(id)).unwrap();
+        has(&place, &mut collection, id);
+        finish(&mut collection, &[]);
+        drop(collection);
+        assert!(place.graph.read(id).is_ok() && place.graph.read(next).is_ok(), "{how}");
+        place.check();
+    }
+}
+
 /// A step that the cache has no room for commits what it has, and the next one goes on.
 #[test]
 fn a_sweep_finds_its_way_with_a_small_cache() {
@@ -177,7 +243,12 @@ fn marking_takes_bounded_memory() {
     const COUNT: u64 = (1 << 16) + 5000;
     let all: Vec<Reference> = (0..COUNT).map(|number| changes.next(number + 1)).collect();
     let root = changes.add(1, b"", &all);
-    (0..COUNT).for_each(|_| just(changes.add(1, b"", &[])));
+    for number in 0..COUNT {
+        // Those that are in the marks alone lead somewhere.
+        let next = changes.next(COUNT - 1 - number + 1 + number % 100);
+        changes.add(1, b"", if number < 1 << 16 { &[] } else { std::slice::from_ref(&next) });
+    }
+    (0..100).for_each(|_| just(changes.add(1, b"", &[])));
     changes.set_root("all", root);
     graph.commit(&changes, Mode::Async).unwrap();
     let mut collection = graph.collect([]).unwrap();

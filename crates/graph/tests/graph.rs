@@ -311,3 +311,35 @@ proptest! {
         prop_assert!(place.crashed().graph.read(id).unwrap() == model);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// E21.1: changes that make no sense are refused by name, and nothing has happened, whatever their bytes are.
+    #[test]
+    fn any_bytes_are_changes_or_refused(
+        flips in prop::collection::vec((0..400_usize, any::<u8>()), 1..4),
+        cut in prop::option::of(0..400_usize),
+    ) {
+        let place = place();
+        let id = place.add(b"12345678", &[Reference::NULL]);
+        let before = (place.graph.check().unwrap(), place.graph.roots().unwrap(), place.graph.read(id).unwrap());
+        let mut changes = Changes::new();
+        let new = changes.add(1, b"new", &[id.into(), changes.next(1)]);
+        changes.add(1, &[7; 64], &[]);
+        changes.patch(id, 9, b"xyz").patch_reference(id, 24, new).put(id, 1, b"put", &[new, new]).set_root("new", new);
+        let mut bytes = changes.as_bytes().to_vec();
+        for (at, byte) in flips {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.unwrap_or(bytes.len()).max(1));
+        if let Err(error) = place.graph.commit(&bytes, Mode::Async) {
+            // A patch far behind the end takes more log than there is.
+            let is_too_much = matches!(error, Error::PinsLog { .. } | Error::LogFull { .. });
+            prop_assert!(is_too_much || error.to_string().starts_with("entry "), "{}", error);
+            let after = (place.graph.check().unwrap(), place.graph.roots().unwrap(), place.graph.read(id).unwrap());
+            prop_assert_eq!(after, before);
+        }
+    }
+}

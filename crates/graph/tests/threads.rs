@@ -215,3 +215,37 @@ fn a_short_ball_is_not_collected() {
 fn a_ball_in_pieces_is_not_collected() {
     a_ball_is_moved_beside_collections(9000, 37);
 }
+
+/// E21.6: objects in pieces come while a collection sweeps the very pages that they come to.
+#[test]
+fn what_comes_while_a_collection_sweeps_stays() {
+    explore(38, 4 * SCHEDULES, || {
+        let graph = graph(1 << 20);
+        let mut changes = Changes::new();
+        (0..12).for_each(|_| just(changes.add(1, &[9; 64], &[])));
+        graph.commit(&changes, Mode::Async).unwrap();
+        let mut collection = graph.collect([]).unwrap();
+        while collection.step(1).unwrap() != Stage::Marked {}
+        assert_eq!(collection.seal([]).unwrap(), Stage::Sweeping);
+        let adder = {
+            let graph = graph.clone();
+            thread::spawn(move || {
+                for turn in 0..3 {
+                    // Of each the second piece is short.
+                    let mut changes = Changes::new();
+                    let new = changes.add(1, &vec![turn; 3856], &[]);
+                    changes.set_root(&turn.to_string(), new);
+                    graph.commit(&changes, Mode::Async).unwrap();
+                }
+            })
+        };
+        while collection.step(1).unwrap() != Stage::Done {}
+        adder.join().unwrap();
+        assert_eq!(collection.collected().objects, 12);
+        for turn in 0..3 {
+            let root = graph.root(&turn.to_string()).unwrap().and_then(Reference::identity).unwrap();
+            assert_eq!(value(&graph, root), (turn, 3856));
+        }
+        graph.check().unwrap().expect_sound();
+    });
+}
