@@ -7,8 +7,8 @@
 //!                      └──── commits, reads, seal ───┘
 //! ```
 //!
-//! What is reached when it begins is kept, whatever becomes of it: a snapshot at the beginning (Yuasa). So a commit says
-//! which references it overwrites, and roots that it takes away, and what it makes is marked from the beginning. Nothing of a
+//! What is reached when it begins is kept, whatever becomes of it: a snapshot at the beginning (Yuasa). So roots are marked
+//! at once, a commit says which references it overwrites, and what it makes is marked from the beginning. Nothing of a
 //! collection is in the store but its end, objects that were removed by ordinary transactions: a crash forgets it.
 
 use std::collections::HashMap;
@@ -393,6 +393,7 @@ impl Collection {
             let Some(&record) = self.records.last() else {
                 let Some(&page) = self.pages.last() else { break };
                 self.records = shared.objects.ids_of_page(store, page)?;
+                shared.objects.offer_room(store, page)?;
                 self.pages.pop();
                 continue;
             };

@@ -260,11 +260,7 @@ impl<'w> Work<'w> {
         resolve(&mut word, &self.identities);
         self.refer(&word)?;
         let (roots, name) = (&self.shared.roots, name.as_bytes());
-        if self.beside == Beside::Marking
-            && let Some(old) = roots.get_for_change(self.txn, name, <[u8]>::to_vec)?
-        {
-            self.keep(&old);
-        }
+        // What it led to is marked: since the collection began, or since it was set.
         if to == Reference::NULL {
             roots.remove(self.txn, name)?;
         } else {

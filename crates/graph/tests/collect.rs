@@ -88,6 +88,16 @@ fn room_is_used_again() {
     // A turn takes fifteen pages.
     assert!(pages[11] < pages[0] + 10, "{pages:?}");
     place.check();
+    // What the opening before has left empty, a collection finds.
+    let log = place.graph.store().log();
+    log.force(log.current_lsn()).unwrap();
+    let crashed = place.crashed();
+    assert_eq!(collect(&crashed.graph, &[]).objects, 0);
+    let mut changes = Changes::new();
+    (0..60).for_each(|_| just(changes.add(1, &[0; 900], &[])));
+    crashed.commit(&changes);
+    assert_eq!(crashed.graph.check().unwrap().pages.len(), pages[11]);
+    crashed.check();
 }
 
 #[test]

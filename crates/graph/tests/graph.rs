@@ -5,7 +5,7 @@ mod common;
 
 use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
 use cedrat_objects::ObjectError;
-use cedrat_structures::StructureError;
+use cedrat_structures::{Checked, StructureError};
 use cedrat_txn::Error;
 use common::{NAME, is_absent, just, pattern, place, place_with};
 use proptest::prelude::*;
@@ -323,7 +323,11 @@ proptest! {
     ) {
         let place = place();
         let id = place.add(b"12345678", &[Reference::NULL]);
-        let before = (place.graph.check().unwrap(), place.graph.roots().unwrap(), place.graph.read(id).unwrap());
+        let now = || {
+            let Checked { elements, problems, .. } = place.graph.check().unwrap();
+            (elements, problems, place.graph.roots().unwrap(), place.graph.read(id).unwrap())
+        };
+        let before = now();
         let mut changes = Changes::new();
         let new = changes.add(1, b"new", &[id.into(), changes.next(1)]);
         changes.add(1, &[7; 64], &[]);
@@ -338,8 +342,7 @@ proptest! {
             // A patch far behind the end takes more log than there is.
             let is_too_much = matches!(error, Error::PinsLog { .. } | Error::LogFull { .. });
             prop_assert!(is_too_much || error.to_string().starts_with("entry "), "{}", error);
-            let after = (place.graph.check().unwrap(), place.graph.roots().unwrap(), place.graph.read(id).unwrap());
-            prop_assert_eq!(after, before);
+            prop_assert_eq!(now(), before);
         }
     }
 }

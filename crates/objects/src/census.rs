@@ -91,6 +91,15 @@ impl Objects {
         Ok(ids)
     }
 
+    /// Has insertions go to one of the collection's pages, if there is room. They find by themselves what was removed since the
+    /// collection was opened; not what was removed before, nor what a rollback has left.
+    ///
+    /// # Errors
+    /// Damage, with file and offset.
+    pub fn offer_room(&self, store: &Store, page: PageId) -> Result<()> {
+        self.shared.places.offer(store, page)
+    }
+
     /// Gives back the room of objects that were removed, and of records that objects have left, also where a crash came
     /// before that was done; insertions use it again. Returns how many records have gone.
     ///

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use cedrat_pages::layout::{Layout, Versioned, VersionedMut};
-use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
@@ -245,6 +245,32 @@ impl Places {
             known.roomy.entry(at.page).or_default().insert(at.slot);
         }
         known.current.or_else(|| known.roomy.keys().next().copied())
+    }
+
+    /// Notes a page as one that records go to, if it has room for some, or dead records in their place.
+    pub(crate) fn offer(&self, store: &Store, page: PageId) -> Result<()> {
+        /// Less is not worth a visit.
+        const ROOM_LEN: usize = BODY_LEN / 4;
+        let view = store.read(page)?;
+        let mut known = self.known.lock();
+        let mut offer = || -> Result<(), Damaged> {
+            let Some(objects) = ObjectPage::of(&view)?.filter(|objects| objects.link.root == self.root) else {
+                return Ok(());
+            };
+            let mut dead = BTreeSet::new();
+            for slot in objects.slots() {
+                if objects.get(slot)?.is_some_and(|found| found.header.is_dead()) {
+                    dead.insert(slot);
+                }
+            }
+            let slot = known.slots_of(page, &objects.versioned)?.peek();
+            let has_room = objects.versioned.room(slot)?.is_some_and(|room| room >= ROOM_LEN);
+            if has_room || !dead.is_empty() {
+                known.roomy.entry(page).or_default().extend(dead);
+            }
+            Ok(())
+        };
+        offer().map_err(|damaged| said(store, damaged))
     }
 
     fn is_full(&self, page: PageId) {
