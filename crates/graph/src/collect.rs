@@ -365,6 +365,7 @@ impl Collection {
             return Ok(self.stage);
         }
         self.pages = shared.objects.pages(&self.graph.store)?;
+        self.pages.reverse();
         shared.collecting.with(|running| running.phase = Phase::Sweeping);
         drop(closed);
         self.stage = Stage::Sweeping;

@@ -226,9 +226,9 @@ fn a_ball_in_pieces_is_not_collected() {
 fn what_comes_while_a_collection_sweeps_stays() {
     explore(38, 4 * SCHEDULES, || {
         let graph = graph(1 << 20);
-        // One page is full, and the next has room for a whole piece.
+        // One page is full, and the next, with one object, has room for a whole piece.
         let mut changes = Changes::new();
-        [3700, 8].map(|len| just(changes.add(1, &vec![9; len], &[])));
+        [3784, 176, 8].map(|len| just(changes.add(1, &vec![9; len], &[])));
         graph.commit(&changes, Mode::Async).unwrap();
         let mut collection = graph.collect([]).unwrap();
         while collection.step(1).unwrap() != Stage::Marked {}
@@ -246,7 +246,7 @@ fn what_comes_while_a_collection_sweeps_stays() {
         };
         while collection.step(1).unwrap() != Stage::Done {}
         adder.join().unwrap();
-        assert_eq!(collection.collected().objects, 2);
+        assert_eq!(collection.collected().objects, 3);
         for turn in 0..3 {
             let root = graph.root(&turn.to_string()).unwrap().and_then(Reference::identity).unwrap();
             assert_eq!(value(&graph, root), (turn, 3856));
