@@ -228,7 +228,9 @@ fn what_comes_while_a_collection_sweeps_stays() {
         let graph = graph(1 << 20);
         // One page is full, and the next, with one object, has room for a whole piece.
         let mut changes = Changes::new();
-        [3784, 176, 8].map(|len| just(changes.add(1, &vec![9; len], &[])));
+        for len in [3784, 176, 8] {
+            changes.add(1, &vec![9; len], &[]);
+        }
         graph.commit(&changes, Mode::Async).unwrap();
         let mut collection = graph.collect([]).unwrap();
         while collection.step(1).unwrap() != Stage::Marked {}
