@@ -67,7 +67,10 @@ typedef enum cedrat_status {
   /* The operating system refused something; the message says what, and why. */
   CEDRAT_IO = 16,
   /* A mistake in the library. The transaction is aborted, the store stopped: close it and open it again. */
-  CEDRAT_PANIC = 17
+  CEDRAT_PANIC = 17,
+  /* A transaction that is prepared holds what is needed, and was not told yet whether it commits (cedrat_in_doubt). Abort, and
+   * try again when it was. */
+  CEDRAT_IN_DOUBT = 18
 } cedrat_status;
 
 /* When cedrat_commit returns. */
@@ -188,6 +191,18 @@ typedef struct cedrat_log_options {
                              * ignored later; 16 MiB */
   uint64_t reserved[5];     /* zero */
 } cedrat_log_options;
+
+/* The longest identifier of a prepared transaction: for one of XA, its format, the lengths of its two parts, and these. */
+#define CEDRAT_BRANCH_ID_MAX 140
+
+/* A transaction that is prepared, and was not told yet whether it commits. */
+typedef struct cedrat_branch {
+  size_t id_len;                          /* how long its identifier is */
+  unsigned char id[CEDRAT_BRANCH_ID_MAX]; /* the identifier under which it prepared */
+  uint32_t reserved;                      /* zero */
+  uint64_t transaction;                   /* its number */
+  uint64_t since_lsn;                     /* when it prepared */
+} cedrat_branch;
 
 /* What happened, counted since the store was opened. */
 typedef struct cedrat_statistics {
@@ -352,6 +367,38 @@ cedrat_status cedrat_restart(cedrat_thread *thread);
 
 /* Whether a transaction runs; 0 for a null descriptor. */
 int cedrat_is_running(const cedrat_thread *thread);
+
+/* ---- transactions in two phases --------------------------------------------------------------------------------- */
+
+/* Prepares: when this returns, all that the transaction has done and read is durable, and it can be committed as well as
+ * rolled back, after any crash too. The descriptor is free for another; the transaction is in doubt, and keeps what it has
+ * written from all others, until the store is told its outcome. Loads and stores that meet it are CEDRAT_IN_DOUBT.
+ *
+ * id: how it is found again, 1 to CEDRAT_BRANCH_ID_MAX bytes. read_only: gets 1 if it has changed nothing, and so has ended;
+ * null if it is not wanted.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_EXISTS (another one is prepared under this identifier), CEDRAT_LIMIT (a
+ * longer identifier, or too many transactions at a time), CEDRAT_MISUSE (an empty one; none runs). Nothing is left of it.
+ * CEDRAT_STOPPED: only reopening the store tells whether it is prepared. */
+cedrat_status cedrat_prepare(cedrat_thread *thread, const void *id, size_t len, int *read_only);
+
+/* Commits a prepared transaction. After any mode but CEDRAT_SYNC a crash may lose the outcome, never the transaction: it is
+ * in doubt again.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is none of this identifier. CEDRAT_IN_USE: another call is ending it. CEDRAT_MISUSE for
+ * CEDRAT_PARTITION. CEDRAT_STOPPED: only reopening the store tells. */
+cedrat_status cedrat_commit_prepared(cedrat_store *store, const void *id, size_t len, cedrat_commit_mode mode);
+
+/* Rolls a prepared transaction back: nothing of it remains, and that is durable.
+ *
+ * Errors: as cedrat_commit_prepared. */
+cedrat_status cedrat_rollback_prepared(cedrat_store *store, const void *id, size_t len);
+
+/* All transactions that are prepared and were not told their outcome, the oldest first: also those of earlier openings.
+ * branches has room for capacity of them; *count gets how many there are. */
+cedrat_status cedrat_in_doubt(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
+
+/* ---- words and blocks in transactions --------------------------------------------------------------------------- */
 
 /* Of the following calls holds: after CEDRAT_ABORTED the transaction has ended, and nothing is left of it. After any
  * other error it runs on, as if the call had not been. CEDRAT_MISUSE if none runs. */

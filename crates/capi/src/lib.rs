@@ -6,7 +6,7 @@
 //! 3. `thread`: a thread's descriptor, and how addresses become offsets of heaps;
 //! 4. `exit`: what becomes of a descriptor when its thread ends;
 //! 5. `alone`: an open log alone, without a store around it;
-//! 6. `border`, `words`, `graphs`, `logs`: the functions that C calls. Nothing unwinds through them.
+//! 6. `border`, `words`, `prepared`, `graphs`, `logs`: the functions that C calls. Nothing unwinds through them.
 
 #![deny(unsafe_code)]
 
@@ -22,6 +22,8 @@ mod logs;
 mod opened;
 #[allow(unsafe_code)]
 mod options;
+#[allow(unsafe_code)]
+mod prepared;
 mod status;
 mod thread;
 #[allow(unsafe_code)]

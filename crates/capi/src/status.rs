@@ -28,10 +28,11 @@ pub(crate) enum Status {
     InUse = 15,
     Io = 16,
     Panic = 17,
+    InDoubt = 18,
 }
 
 /// The names, in the order of the numbers.
-pub(crate) const NAMES: [&CStr; 18] = [
+pub(crate) const NAMES: [&CStr; 19] = [
     c"CEDRAT_OK",
     c"CEDRAT_ABORTED",
     c"CEDRAT_OUT_OF_RANGE",
@@ -50,6 +51,7 @@ pub(crate) const NAMES: [&CStr; 18] = [
     c"CEDRAT_IN_USE",
     c"CEDRAT_IO",
     c"CEDRAT_PANIC",
+    c"CEDRAT_IN_DOUBT",
 ];
 
 /// Why a call failed.
@@ -89,6 +91,7 @@ impl From<heap::Error> for Failure {
             heap::Error::Limit { .. } => Status::Limit,
             heap::Error::Damaged { .. } => Status::Damaged,
             heap::Error::Io { .. } => Status::Io,
+            heap::Error::InDoubt { .. } => Status::InDoubt,
             heap::Error::LogFull(front::wal::LogFull::Stopped(_)) | heap::Error::Stopped(_) => Status::Stopped,
             heap::Error::LogFull(_) => Status::LogFull,
             heap::Error::Log(error) => of_log(error),
@@ -110,7 +113,9 @@ impl From<front::Error> for Failure {
             }
             front::Error::Pages(_) | front::Error::Io { .. } => Status::Io,
             front::Error::Log(ref error) => of_log(error),
-            front::Error::InUse { .. } => Status::InUse,
+            front::Error::InUse { .. } | front::Error::BranchHeld { .. } => Status::InUse,
+            front::Error::BranchExists { .. } => Status::Exists,
+            front::Error::NoBranch { .. } => Status::Unknown,
             front::Error::TooLarge { .. } => Status::Limit,
             _ => Status::Misuse,
         };

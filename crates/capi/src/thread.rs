@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use front::heap::{Commit, Heap, Held};
+use front::txn::Vote;
 
 use crate::opened::{Opened, ROOT_TYPE, offset_in, out_of_range};
 use crate::status::{Failure, Result, Status};
@@ -127,6 +128,14 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn commit(&mut self, mode: Commit) -> Result<u64> {
         Ok(self.held.commit(mode)?.lsn.get())
+    }
+
+    /// Prepares the transaction; `true`: it has only read, and has ended.
+    pub(crate) fn prepare(&mut self, id: &[u8]) -> Result<bool> {
+        let mut txn = self.opened.store().begin();
+        txn.take_over(&mut self.held)?;
+        // Dropped: in doubt until the store is told its outcome.
+        Ok(matches!(txn.prepare(id)?, Vote::ReadOnly))
     }
 
     pub(crate) fn abort(&mut self) {

@@ -24,7 +24,7 @@ pub(crate) struct ThreadHandle {
 /// # Safety
 /// 2 and 3 of `border`.
 #[inline(always)]
-unsafe fn with(handle: *mut ThreadHandle, work: impl FnOnce(&mut Thread) -> Result<()>) -> Status {
+pub(crate) unsafe fn with(handle: *mut ThreadHandle, work: impl FnOnce(&mut Thread) -> Result<()>) -> Status {
     // SAFETY: 2 and 3.
     let Some(handle) = (unsafe { handle.as_mut() }) else { return Status::Null };
     let thread = &mut handle.thread;
@@ -45,7 +45,7 @@ fn panicked(thread: &mut Thread) -> Status {
     thread.failed(Failure::new(Status::Panic, text))
 }
 
-fn commit_mode(mode: c_int) -> Result<Commit> {
+pub(crate) fn commit_mode(mode: c_int) -> Result<Commit> {
     match mode {
         0 => Ok(Commit::Sync),
         1 => Ok(Commit::Async),

@@ -74,6 +74,12 @@ fn transactions_conflict_restart_nest_and_end_with_their_threads() {
     holds("conflicts");
 }
 
+/// E9.1, E9.9.
+#[test]
+fn transactions_in_two_phases_are_in_doubt_until_they_are_told() {
+    holds("prepared");
+}
+
 /// E17.5.
 #[test]
 fn plain_blocks_are_whole_or_absent_and_pointers_survive() {

@@ -22,6 +22,7 @@ pub(crate) enum Command {
     Info(Info),
     Verify(Verify),
     Log(Log),
+    Resolve(Resolve),
     #[command(name = crate::tour::WORKER, hide = true)]
     TourWorker(TourWorker),
 }
@@ -274,6 +275,35 @@ pub(crate) struct Log {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Tell a prepared transaction its outcome, where whoever should have told it never will.
+///
+/// A transaction that is prepared waits to be told whether it commits, by the transaction manager that has
+/// asked it to prepare. Only if that is gone for good, tell it here: the manager may have told the other
+/// stores something else, and then they do not agree with this one any more.
+#[derive(Debug, Args)]
+pub(crate) struct Resolve {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The identifier, in hexadecimal digits, as `cedrat info` prints it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// The outcome
+    #[arg(value_enum)]
+    pub(crate) outcome: ToldOutcome,
+}
+
+/// What a prepared transaction may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToldOutcome {
+    /// It happens.
+    Commit,
+    /// Nothing of it remains.
+    Rollback,
 }
 
 /// The working process of a tour.

@@ -28,11 +28,21 @@ struct About {
     end_lsn: u64,
     /// Whether opening would find something to recover.
     needs_recovery: bool,
+    /// Transactions that are prepared and were not told their outcome.
+    in_doubt: Vec<Branch>,
     /// The files, with the bytes that they take on the disk.
     files: Vec<File>,
     bytes_on_disk: u64,
     /// The operations, undos and kinds of records that were ever used.
     names: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Branch {
+    /// Its identifier, in hexadecimal digits.
+    id: String,
+    transaction: u64,
+    since_lsn: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,16 +54,19 @@ struct File {
 
 /// Prints what is known of a store.
 pub(crate) fn info(arguments: &Info) -> Outcome {
-    let Looked { found, .. } = &Looked::at(&arguments.directory)?;
+    let looked = Looked::at(&arguments.directory)?;
+    let found = &looked.found;
+    let in_doubt = looked.in_doubt()?.into_iter().map(|branch| Branch {
+        id: digits(&branch.id),
+        transaction: branch.txn.0,
+        since_lsn: branch.since.get(),
+    });
     let control = found.control();
     let mut files = Vec::new();
     list(&arguments.directory, "", &mut files)?;
     let mut scan = found.scan(control.checkpoint.scan_lsn)?;
     let about = About {
-        store: control.store.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}"); // a string takes everything
-            text
-        }),
+        store: digits(&control.store),
         page_bytes: control.page_len,
         log_partitions: control.partitions.len(),
         log_segment_bytes: control.segment_len,
@@ -62,6 +75,7 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
         scan_lsn: control.checkpoint.scan_lsn.get(),
         end_lsn: found.end_lsn().get(),
         needs_recovery: scan.next()?.is_some(),
+        in_doubt: in_doubt.collect(),
         bytes_on_disk: files.iter().map(|file| file.bytes_on_disk).sum(),
         files,
         names: control.names.clone(),
@@ -70,6 +84,14 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
         return output::json(&about);
     }
     print(&about)
+}
+
+/// Bytes in hexadecimal digits.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a string takes everything
+        text
+    })
 }
 
 fn print(about: &About) -> Outcome {
@@ -84,8 +106,15 @@ fn print(about: &About) -> Outcome {
         ("log", format!("{} partitions, segments of {}", about.log_partitions, bytes(about.log_segment_bytes))),
         ("next LSN", grouped(about.end_lsn)),
         ("recovery", recovery),
-        ("on disk", bytes(about.bytes_on_disk)),
     ];
+    if !about.in_doubt.is_empty() {
+        rows.push(("in doubt", format!("{} prepared transactions wait for their outcome", about.in_doubt.len())));
+        let line = |branch: &Branch| {
+            format!("{}: transaction {}, since LSN {}", branch.id, branch.transaction, grouped(branch.since_lsn))
+        };
+        rows.extend(about.in_doubt.iter().map(|branch| ("", line(branch))));
+    }
+    rows.push(("on disk", bytes(about.bytes_on_disk)));
     for file in &about.files {
         rows.push(("", format!("{}: {} ({} on disk)", file.name, bytes(file.bytes), bytes(file.bytes_on_disk))));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::media::{LockGuard, Media, RealDisk};
-use cedrat::txn::LOCK_FILE;
+use cedrat::txn::{InDoubt, LOCK_FILE};
 use cedrat::wal::{Found, Log};
 
 use crate::output::{Context, Failure};
@@ -26,5 +26,10 @@ impl Looked {
         };
         let found = Log::look(&media).while_doing(directory.display())?;
         Ok(Looked { found, _alone: alone })
+    }
+
+    /// Transactions that are prepared and were not told their outcome, as the next opening will find them.
+    pub(crate) fn in_doubt(&self) -> Result<Vec<InDoubt>, Failure> {
+        Ok(InDoubt::look(&self.found)?)
     }
 }

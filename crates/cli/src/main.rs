@@ -9,6 +9,7 @@ mod log;
 mod look;
 mod output;
 mod overlay;
+mod resolve;
 mod retry;
 mod tour;
 mod verify;
@@ -44,6 +45,7 @@ fn run(command: Command) -> Outcome {
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Log(arguments) => log::log(&arguments),
+        Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),
     }
 }

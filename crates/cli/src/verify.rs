@@ -32,6 +32,8 @@ struct Verdict {
     redone: u64,
     /// Transactions that recovery would undo.
     undone_transactions: u64,
+    /// Transactions that are prepared and were not told their outcome. They are rolled back before the store is walked.
+    in_doubt: u64,
     /// Pages in use.
     pages: u64,
     /// Named structures.
@@ -95,6 +97,11 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     verdict.log_records = recovery.records;
     verdict.redone = recovery.redone;
     verdict.undone_transactions = recovery.losers;
+    verdict.in_doubt = recovery.in_doubt;
+    for branch in store.in_doubt() {
+        // Here only, where nothing is changed: who walks a structure would wait for its locks.
+        store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+    }
 
     verdict.heaps = heap::examine(store, &mut verdict.problems);
     verdict.pages = store.check()?.pages_allocated;
@@ -151,7 +158,14 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
         grouped(verdict.redone),
         grouped(verdict.undone_transactions)
     );
-    let mut rows = vec![("recovery", of_recovery), ("pages", grouped(verdict.pages))];
+    let mut rows = vec![("recovery", of_recovery)];
+    if verdict.in_doubt > 0 {
+        rows.push((
+            "in doubt",
+            format!("{} prepared transactions, looked at as if rolled back", grouped(verdict.in_doubt)),
+        ));
+    }
+    rows.push(("pages", grouped(verdict.pages)));
     for structure in &verdict.structures {
         let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
         rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));

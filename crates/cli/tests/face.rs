@@ -10,7 +10,7 @@ use std::process::Stdio;
 use common::{cedrat, command, errors, files, json, printed, text};
 use serde_json::Value;
 
-const SUBCOMMANDS: [&[&str]; 11] = [
+const SUBCOMMANDS: [&[&str]; 12] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -22,6 +22,7 @@ const SUBCOMMANDS: [&[&str]; 11] = [
     &["info"],
     &["verify"],
     &["log"],
+    &["resolve"],
 ];
 
 #[test]

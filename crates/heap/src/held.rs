@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use cedrat_sync::atomic::Ordering;
 
 use crate::error::{Error, Interrupt, Result, Why};
+use crate::joined::Joined;
 use crate::memory::Memory;
 use crate::options::Commit;
 use crate::session::{Done, back_off, wait_for};
@@ -121,6 +122,24 @@ impl Held {
         (self.running, self.attempts) = (false, 0);
         wait_for(self.memory.shared(), mode, &committed)?;
         Ok(Done { value: (), lsn: committed.up_to, alone: committed.position })
+    }
+
+    /// Gives the transaction that runs to a larger one, over `memory`, which is the same; from now on none runs here.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if none runs, or the memory is another; [`Error::Limit`] if there are `sessions_max` already. It runs
+    /// on then.
+    pub fn hand_over(&mut self, memory: &Memory) -> Result<Joined> {
+        if !self.running {
+            return Err(Error::Misuse("no transaction runs; begin one first"));
+        }
+        if !std::ptr::eq(self.memory.shared(), memory.shared()) {
+            return Err(Error::Misuse("the transaction runs over another memory"));
+        }
+        let other = memory.shared().take_descriptor()?;
+        let descriptor = self.descriptor.replace(other).expect("it has its descriptor until it is dropped");
+        (self.running, self.attempts) = (false, 0);
+        Ok(Joined::around(memory, descriptor))
     }
 
     /// Ends the transaction, if one runs; nothing is left of it.

@@ -36,6 +36,11 @@ impl Joined {
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
     }
 
+    /// A transaction that runs already.
+    pub(crate) fn around(memory: &Memory, descriptor: Box<Descriptor>) -> Joined {
+        Joined { memory: memory.clone(), descriptor: Some(descriptor) }
+    }
+
     pub(crate) fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
         // Its end is not that of the transaction.

@@ -5,11 +5,11 @@
 //! it has read is the state of one moment, that of its snapshot: pages cannot have changed since, and words had not
 //! changed until then.
 
-use cedrat_heap::{HEAP_PART, HeapSavepoint, Interrupt, Joined, Tx};
+use cedrat_heap::{HEAP_PART, HeapSavepoint, Held, Interrupt, Joined, Tx};
 use cedrat_wal::{Kind, Lsn};
 
 use crate::body::room_for;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::transaction::{How, Txn};
 
 impl Txn {
@@ -51,6 +51,23 @@ impl Txn {
         };
         let plain = self.how == How::Plain && self.depth == 0 && !self.undoing;
         Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
+    }
+
+    /// Takes over a transaction over heaps that was begun alone, for example to [prepare](Txn::prepare) it: it is part of this
+    /// one from now on.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if this one has come to heaps already; those of [`Held::hand_over`]: the other one runs on then. A
+    /// conflict, after which nothing is left of it.
+    pub fn take_over(&mut self, held: &mut Held) -> Result<()> {
+        self.alive()?;
+        if self.heap.get_mut().is_some() || self.how != How::Plain || self.undoing {
+            return Err(Error::Misuse("the transaction has come to heaps already, or is within something nested"));
+        }
+        let mut joined = held.hand_over(&self.store.inner.memory)?;
+        joined.keep_up()?; // E10.2
+        *self.heap.get_mut() = Some(joined);
+        Ok(())
     }
 
     /// A lock was taken: what was read in heaps must hold now too (E10.2).

@@ -67,6 +67,16 @@ pub struct InDoubt {
     pub since: Lsn,
 }
 
+impl InDoubt {
+    /// The prepared transactions without an outcome that opening a store would find, for tools that do not open it.
+    ///
+    /// # Errors
+    /// Damage of the log; [`Error::BadRecord`].
+    pub fn look(found: &cedrat_wal::Found) -> Result<Vec<InDoubt>> {
+        crate::recovery::look_in_doubt(found)
+    }
+}
+
 /// All prepared transactions of a store, by their identifiers.
 #[derive(Debug, Default)]
 pub(crate) struct Branches(Mutex<BTreeMap<Vec<u8>, Known>>);
@@ -467,7 +477,7 @@ impl Txn {
         Ok(())
     }
 
-    /// Changes of an earlier opening that count only if committed (E9.7), the oldest first.
+    /// Changes of an earlier opening that count only if committed (E9.7): page by page, the oldest first.
     fn late_changes(&self) -> Result<Vec<Late>> {
         let mut late = Vec::new();
         self.along_what_counts(|body, lsn| {
@@ -477,36 +487,44 @@ impl Txn {
             }
             Ok(())
         })?;
-        late.reverse();
+        late.sort_unstable_by_key(|change| (change.at.page, change.lsn));
         Ok(late)
     }
 
-    /// Makes them in their pages, as recovery would. A failure stops the store.
+    /// Makes them in their pages, as recovery would: all those of a page at once, so that nobody sees half of a record's. A failure
+    /// stops the store.
     fn make_late(&self, late: &[Late], commit: Lsn) -> Result<()> {
         let inner = self.inner();
-        late.iter().try_for_each(|change| inner.make_late(change, commit)).inspect_err(|error| {
+        let made = late.chunk_by(|one, next| one.at.page == next.at.page).try_for_each(|of_page| {
+            of_page.iter().for_each(|change| inner.keepers.withdrawn(change.at));
+            inner.make_late(of_page, commit)
+        });
+        made.inspect_err(|error| {
             inner.log.stop(format!("what transaction {} has deferred could not be made: {error}", self.id));
         })
     }
 }
 
 impl Inner {
-    fn make_late(&self, late: &Late, commit: Lsn) -> Result<()> {
-        let table = self.numbers.operation(late.operation).ok_or_else(|| self.unregistered(late.operation))?;
-        self.keepers.withdrawn(late.at);
-        let mut page = self.pool.exclusive(late.at.page)?;
-        let has = has_change(&page.page_ref(), late.at.slot, late.lsn);
-        if has.map_err(|damaged| self.pool.damaged(damaged))? && !self.plants(Plant::DeferredMadeTwice) {
-            return Ok(());
-        }
-        page.will_change(late.lsn);
-        for _ in 0..1 + u32::from(self.plants(Plant::DeferredMadeTwice)) {
-            let redo = |page: &mut cedrat_pages::PageMut<'_>| (table.redo)(&late.arguments, page, late.at.slot);
-            page.change_record(late.lsn, commit, redo).map_err(|misfit| match misfit {
-                Misfit::Page(damaged) => self.pool.damaged(damaged).into(),
-                Misfit::Record(refused) => refused.into(),
-                Misfit::Arguments => Error::bad_record(late.lsn, "its arguments are not those of its operation"),
-            })?;
+    /// Changes of one page.
+    fn make_late(&self, late: &[Late], commit: Lsn) -> Result<()> {
+        let Some(first) = late.first() else { return Ok(()) };
+        let mut page = self.pool.exclusive(first.at.page)?;
+        page.will_change(late.iter().map(|change| change.lsn).min().unwrap_or(first.lsn));
+        for change in late {
+            let table = self.numbers.operation(change.operation).ok_or_else(|| self.unregistered(change.operation))?;
+            let has = has_change(&page.page_ref(), change.at.slot, change.lsn);
+            if has.map_err(|damaged| self.pool.damaged(damaged))? {
+                continue;
+            }
+            for _ in 0..1 + u32::from(self.plants(Plant::DeferredMadeTwice)) {
+                let redo = |page: &mut cedrat_pages::PageMut<'_>| (table.redo)(&change.arguments, page, change.at.slot);
+                page.change_record(change.lsn, commit, redo).map_err(|misfit| match misfit {
+                    Misfit::Page(damaged) => self.pool.damaged(damaged).into(),
+                    Misfit::Record(refused) => refused.into(),
+                    Misfit::Arguments => Error::bad_record(change.lsn, "its arguments are not those of its operation"),
+                })?;
+            }
         }
         Ok(())
     }

@@ -153,6 +153,26 @@ impl Analysis {
     }
 }
 
+/// Who is in doubt, without anything else that analysis finds out.
+pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
+    let mut preparing = Preparing::default();
+    let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
+    while let Some(scanned) = scan.next()? {
+        let record = scanned.record;
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
+        preparing.note(&record, &body)?;
+    }
+    let mut in_doubt = Vec::new();
+    for (txn, (bytes, since)) in preparing.0 {
+        if let Some(since) = since {
+            let id = Branch::id_of(&bytes).map_err(|bad| Error::bad_record(since, bad.0))?.to_vec();
+            in_doubt.push(prepared::InDoubt { id, txn, since });
+        }
+    }
+    in_doubt.sort_unstable_by_key(|branch| branch.since);
+    Ok(in_doubt)
+}
+
 /// Transactions with prepare records: what stands in these, and whether all of it does.
 #[derive(Debug, Default)]
 pub(crate) struct Preparing(HashMap<TxnId, (Vec<u8>, Option<Lsn>)>);

@@ -17,7 +17,7 @@ mod home;
 mod redo;
 mod undo;
 
-pub(crate) use analysis::Loser;
+pub(crate) use analysis::{Loser, look_in_doubt};
 
 use std::time::Instant;
 

@@ -1,0 +1,64 @@
+//! Prepared transactions, as the command shows them and tells them their outcome.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::path::Path;
+
+use cedrat::heap::HeapOptions;
+use cedrat::prelude::*;
+use cedrat::txn::Vote;
+use common::{cedrat, errors, files, json, printed, text};
+
+/// A store with a table and a heap, and two prepared transactions that have written to both.
+fn with_two_in_doubt(folder: &Path) {
+    let store = cedrat::open(folder).expect("a folder");
+    let words = store.memory().create_heap("words", &HeapOptions::raw(1 << 16)).expect("a heap");
+    let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
+    for (id, key) in [(&b"first"[..], 1), (b"second", 2)] {
+        let mut txn = store.begin();
+        table.insert(&mut txn, &key, &(10 * key)).expect("nobody else has it");
+        txn.heap(|tx| tx.write(&words, key * 4096, 10 * key)).expect("nobody else has it");
+        assert!(matches!(txn.prepare(id).expect("there is room"), Vote::Prepared(_)));
+    }
+}
+
+#[test]
+fn who_is_in_doubt_is_shown_and_told_the_outcome() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    with_two_in_doubt(&store);
+    let (place, before) = (text(&store), files(&store));
+
+    let info = json(&cedrat(&["info", place, "--json"]));
+    let ids: Vec<&str> = info["in_doubt"].as_array().expect("a list").iter().filter_map(|b| b["id"].as_str()).collect();
+    assert_eq!(ids, ["6669727374", "7365636f6e64"], "{info}");
+    assert!(printed(&cedrat(&["info", place])).contains("6669727374: transaction "));
+    let verdict = json(&cedrat(&["verify", place, "--json"]));
+    assert!(verdict["ok"] == true && verdict["in_doubt"] == 2, "{verdict}");
+    assert!(printed(&cedrat(&["verify", place])).contains("2 prepared transactions"));
+    let log = printed(&cedrat(&["log", place]));
+    assert!(log.contains("prepare") && log.contains("7365636f6e64"), "{log}");
+
+    for (id, why) in [("abc", "no identifier"), ("zz", "no identifier"), ("ff", "no transaction is prepared")] {
+        let refused = cedrat(&["resolve", place, id, "commit"]);
+        assert!(refused.status.code() == Some(1) && errors(&refused).contains(why), "{}", errors(&refused));
+    }
+    assert_eq!(files(&store), before, "what only looks, or is refused, changes nothing");
+
+    let committed = cedrat(&["resolve", place, ids[0], "commit"]);
+    assert!(errors(&committed).contains("warning: "), "{}", errors(&committed));
+    assert!(printed(&committed).contains("committed"));
+    assert!(printed(&cedrat(&["resolve", place, ids[1], "rollback"])).contains("rolled back"));
+    assert_eq!(json(&cedrat(&["info", place, "--json"]))["in_doubt"], serde_json::json!([]));
+    assert_eq!(json(&cedrat(&["verify", place, "--json"]))["ok"], true);
+
+    let store = cedrat::open(&store).expect("it is whole");
+    let words = store.memory().heap("words").expect("it is there");
+    let found = store.transact(|txn| {
+        let table = HashTable::<u64, u64>::open_or_create(txn, "table")?;
+        Ok([table.get(txn, &1)?, table.get(txn, &2)?])
+    });
+    assert_eq!(found.expect("nobody has a lock"), [Some(10), None]);
+    assert_eq!([1, 2].map(|key| words.atomically(|tx| tx.read(&words, key * 4096)).expect("nobody has it")), [10, 0]);
+}
