@@ -253,7 +253,7 @@ fn a_full_log_waits_for_its_outcome() {
         let (disk, store, page) = place();
         let other = store.transact(page_with_zeros).unwrap();
         let mut txn = store.begin();
-        for _ in 0..400 {
+        for _ in 0..1000 {
             txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
         }
         let branch = prepared(txn, BRANCH);
