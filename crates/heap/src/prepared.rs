@@ -299,7 +299,8 @@ mod tests {
     fn change(tx: &mut Tx<'_>, heap: &Heap, gone: &[u64], mark: u64) -> Result<Vec<u64>, Interrupt> {
         gone.iter().try_for_each(|&block| tx.free(heap, block))?;
         let mut new = Vec::new();
-        for len in [40, 40, 40, 300, 1000, 1000, 20_000] {
+        // So many of one size that a span is carved on.
+        for len in [300, 1000, 1000, 20_000].into_iter().chain([40; 100]) {
             let block = tx.allocate(heap, len)?;
             tx.write(heap, block, mark)?;
             new.push(block);
@@ -407,7 +408,9 @@ mod tests {
         let mut bytes = Vec::new();
         joined.put_prepared(&mut bytes);
         drop((joined, heap, memory));
-        let read = |bytes: &[u8]| found(&media, &log, &options()).prepared(TXN, Lsn::new(1), bytes).map(drop);
+        let found_again = found;
+        let mut found = found(&media, &log, &MemoryOptions { sessions_max: 1 << 20, ..options() });
+        let mut read = |bytes: &[u8]| found.prepared(TXN, Lsn::new(1), bytes).map(drop);
         read(&bytes).expect("it makes sense");
         for len in 0..bytes.len() {
             assert!(matches!(read(&bytes[..len]), Err(Error::Damaged { .. })), "{len}");
@@ -420,11 +423,11 @@ mod tests {
             }
         }
         // In a heap that was dropped since, it has done nothing.
-        let (memory, heap) = open(found(&media, &log, &options()), &log);
+        let (memory, heap) = open(found_again(&media, &log, &options()), &log);
         drop(heap);
         memory.drop_heap("blocks").expect("it is there");
         drop(memory);
-        let mut found = found(&media, &log, &options());
+        let mut found = found_again(&media, &log, &options());
         let words = found.prepared(TXN, Lsn::new(1), &bytes).expect("it makes sense");
         let memory = found.open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
         drop(Joined::restored(&memory, words).expect("a seat"));
