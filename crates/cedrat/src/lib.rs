@@ -61,6 +61,8 @@ mod documentation {
     struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
     struct CommitModes;
+    #[doc = include_str!("../../../docs/use/two-phase.md")]
+    struct TwoPhase;
     #[doc = include_str!("../../../docs/use/heaps.md")]
     struct Heaps;
     #[doc = include_str!("../../../docs/use/objects-cache.md")]

@@ -17,14 +17,14 @@ fn passes(check: check::Crashes<Branches>) {
 /// E9.1 to E9.8, with what counts only if it is committed (E9.7).
 #[test]
 fn transfers_in_two_phases_survive_every_crash() {
-    passes(check::crashes("prepared", Branches::default()).at_least(4_000).again(10, 60));
+    passes(check::crashes("prepared", Branches::default()).at_least(3_000).again(12, 50));
 }
 
 /// Inverses are taken back in pages.
 #[test]
 fn transfers_in_two_phases_with_inverses_survive_every_crash() {
     let branches = Branches { undo: UndoPolicy::Inverses, ..Branches::default() };
-    passes(check::crashes("prepared-inverses", branches).at_least(2_000).again(10, 60));
+    passes(check::crashes("prepared-inverses", branches).at_least(2_000).again(15, 40));
 }
 
 /// R5: the second crash comes at every single call of recovery, and while what it has found is ended.

@@ -44,7 +44,7 @@ pub(crate) struct Branches {
 
 impl Default for Branches {
     fn default() -> Branches {
-        Branches { steps: 70, undo: UndoPolicy::CommittedOnly, fault: None }
+        Branches { steps: 50, undo: UndoPolicy::CommittedOnly, fault: None }
     }
 }
 
