@@ -30,8 +30,8 @@ fn transfers_in_two_phases_with_inverses_survive_every_crash() {
 /// R5: the second crash comes at every single call of recovery, and while what it has found is ended.
 #[test]
 fn what_is_in_doubt_survives_a_crash_at_every_call() {
-    let branches = Branches { steps: 24, ..Branches::default() };
-    passes(check::crashes("prepared-recovery", branches).at_least(2_000).again(4, usize::MAX));
+    let branches = Branches { steps: 12, ..Branches::default() };
+    passes(check::crashes("prepared-recovery", branches).at_least(2_000).again(6, usize::MAX));
 }
 
 /// Finds a planted fault, and by what it is found.
