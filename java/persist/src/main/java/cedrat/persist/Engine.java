@@ -59,9 +59,8 @@ final class Engine implements Persistent {
 
     // ---- states
 
-    /// @throws IllegalStateException if it is closed
-    /// @throws PersistenceException  if it has stopped
-    void check() {
+    @Override
+    public void check() {
         String why = end;
         if (why != null) {
             throw cause == null ? new IllegalStateException(why) : new PersistenceException(why, cause);

@@ -18,6 +18,12 @@ interface Persistent {
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
 
+    /// A transaction is about to store to one of its objects.
+    ///
+    /// @throws IllegalStateException if it is closed: nobody would store what the transaction commits
+    /// @throws PersistenceException  if it has stopped
+    void check();
+
     /// The fields of an object will be read where no barrier is, now or at any time: what is loaded of it stays.
     void keepLoaded(Persistable base);
 

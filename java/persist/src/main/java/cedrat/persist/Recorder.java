@@ -498,6 +498,10 @@ final class Recorder implements Handler {
         if (top.log.has(transaction.logMark, base, slot, 0)) {
             return;
         }
+        Persistent store = storeOf(base);
+        if (store != null) {
+            store.check();
+        }
         lock(transaction, owner(base), true);
         if (slot.isReference()) {
             Object value = slot.readReference(base);

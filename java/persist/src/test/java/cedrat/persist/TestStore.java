@@ -124,6 +124,9 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public void check() {}
+
+    @Override
     public void keepLoaded(Persistable base) {}
 
     @Override

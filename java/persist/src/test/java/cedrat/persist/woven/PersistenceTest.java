@@ -620,5 +620,11 @@ class PersistenceTest {
         assertEquals(1, node.value);
         assertThrows(IllegalStateException.class, () -> store.lookup("node"));
         assertThrows(IllegalStateException.class, () -> node.next.value++);
+        assertThrows(
+                IllegalStateException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 5;
+                }));
+        assertEquals(1, node.value);
     }
 }
