@@ -79,11 +79,13 @@ final class Classes {
         return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;
     }
 
-    /// This package and the one on the boot class path.
+    /// This package, the one on the boot class path, and the one that keeps objects in a folder.
     private static boolean isOwn(String internalName) {
         String own = "cedrat/persist/";
         return internalName.startsWith(own)
-                && (internalName.indexOf('/', own.length()) < 0 || internalName.startsWith("cedrat/persist/boot/"));
+                && (internalName.indexOf('/', own.length()) < 0
+                        || internalName.startsWith("cedrat/persist/boot/")
+                        || internalName.startsWith("cedrat/persist/nativestore/"));
     }
 
     /// Tools of the JDK are loaded by the application's class loader.

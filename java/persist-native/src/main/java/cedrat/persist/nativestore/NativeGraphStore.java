@@ -1,0 +1,496 @@
+package cedrat.persist.nativestore;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import cedrat.library.Libcedrat;
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
+///
+/// This class holds the dangerous calls of the module. They are sound because
+///
+/// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
+/// 2. the handles belong to an arena, which closes only while no call has them; from then on every call with
+///    them is refused by the JDK;
+/// 3. memory that is passed belongs to an arena too, and lives as long as the call; its length is passed with
+///    it.
+///
+/// **Threads:** any, several at a time.
+@SuppressWarnings("restricted")
+final class NativeGraphStore implements GraphStore {
+    private static final String NAME = "objects";
+
+    private static final int OK = 0;
+    private static final int UNKNOWN = 8;
+    private static final int LIMIT = 11;
+    private static final int STOPPED = 13;
+    private static final int PANIC = 17;
+    private static final int ASYNC = 1;
+
+    // Of a commit's buffer.
+    private static final int NEW = 1;
+    private static final int PATCH = 2;
+    private static final int ENTRY_BYTES = 8;
+
+    private static final int MESSAGE_BYTES = 1024;
+    private static final long BUFFER_BYTES = 64 << 10;
+    /// So many buffers wait for the next call, at most.
+    private static final int BUFFERS_MAX = 16;
+
+    private static final ValueLayout.OfInt LITTLE_INT =
+            ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfLong LITTLE_LONG =
+            ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    // Functions are given when they are called, so that these are constants to the compiler wherever the
+    // library lies.
+    private static final MethodHandle OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    private static final MethodHandle CLOSE = function(JAVA_INT, ADDRESS);
+    private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    private static final MethodHandle GRAPH_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    private static final MethodHandle GRAPH_CLOSE =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle DEFINE_CLASS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle GET_ROOTS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle READ = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle READ_MANY =
+            function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
+    private static final MethodHandle COMMIT =
+            function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
+
+    /// Where the functions lie.
+    private static final class Functions {
+        final MemorySegment open;
+        final MemorySegment close;
+        final MemorySegment message;
+        final MemorySegment isStable;
+        final MemorySegment graphOpen;
+        final MemorySegment graphClose;
+        final MemorySegment graphMessage;
+        final MemorySegment defineClass;
+        final MemorySegment getClass;
+        final MemorySegment getRoots;
+        final MemorySegment read;
+        final MemorySegment readMany;
+        final MemorySegment commit;
+        final MemorySegment statusName;
+
+        Functions(Libcedrat library) throws IOException {
+            open = library.function("cedrat_open");
+            close = library.function("cedrat_close");
+            message = library.function("cedrat_message");
+            isStable = library.function("cedrat_is_stable");
+            graphOpen = library.function("cedrat_graph_open");
+            graphClose = library.function("cedrat_graph_close");
+            graphMessage = library.function("cedrat_graph_message");
+            defineClass = library.function("cedrat_graph_define_class");
+            getClass = library.function("cedrat_graph_get_class");
+            getRoots = library.function("cedrat_graph_get_roots");
+            read = library.function("cedrat_graph_read");
+            readMany = library.function("cedrat_graph_read_many");
+            commit = library.function("cedrat_graph_commit");
+            statusName = library.function("cedrat_status_name");
+        }
+    }
+
+    /// Memory for one call at a time.
+    private static final class Buffer {
+        private Arena arena = Arena.ofShared();
+        /// At least as long as was asked for.
+        MemorySegment bytes = arena.allocate(BUFFER_BYTES, Long.BYTES);
+        /// For a result of eight bytes each.
+        final MemorySegment result = Arena.ofAuto().allocate(2 * Long.BYTES, Long.BYTES);
+
+        void ensure(long size) {
+            if (bytes.byteSize() < size) {
+                arena.close();
+                arena = Arena.ofShared();
+                bytes = arena.allocate(size, Long.BYTES);
+            }
+        }
+
+        long result() {
+            return result.get(JAVA_LONG, 0);
+        }
+
+        void free() {
+            arena.close();
+        }
+    }
+
+    private final Functions functions;
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment store;
+    private final MemorySegment graph;
+    private final ArrayDeque<Buffer> buffers = new ArrayDeque<>();
+
+    private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph) {
+        this.functions = functions;
+        this.store = store.reinterpret(arena, null);
+        this.graph = graph.reinterpret(arena, null);
+    }
+
+    private static MethodHandle function(MemoryLayout result, MemoryLayout... arguments) {
+        return Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(result, arguments));
+    }
+
+    /// Opens the store in a directory, which is made if there is none.
+    static NativeGraphStore open(Path directory) throws GraphStoreException {
+        Functions functions;
+        try {
+            functions = new Functions(Libcedrat.load());
+        } catch (IOException missing) {
+            throw new GraphStoreException(missing.getMessage(), missing, false);
+        }
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment message = call.allocate(MESSAGE_BYTES);
+            MemorySegment to = call.allocate(ADDRESS);
+            MemorySegment path = call.allocateFrom(directory.toString());
+            int status =
+                    (int) OPEN.invokeExact(functions.open, path, MemorySegment.NULL, to, message, (long) MESSAGE_BYTES);
+            if (status != OK) {
+                throw failure("the store in " + directory + " does not open", functions, status, message.getString(0));
+            }
+            MemorySegment store = to.get(ADDRESS, 0);
+            MemorySegment name = call.allocateFrom(NAME);
+            status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, MemorySegment.NULL, to);
+            if (status != OK) {
+                String told = told(functions.message, functions, store);
+                int closed = (int) CLOSE.invokeExact(functions.close, store);
+                throw failure("the store in " + directory + " has no graph of objects", functions, status, told);
+            }
+            return new NativeGraphStore(functions, store, to.get(ADDRESS, 0));
+        } catch (Throwable problem) {
+            throw expected(problem);
+        }
+    }
+
+    @Override
+    public int defineClass(byte[] definition) throws GraphStoreException {
+        Buffer buffer = take(definition.length);
+        try {
+            MemorySegment.copy(definition, 0, buffer.bytes, JAVA_BYTE, 0, definition.length);
+            check(
+                    (int) DEFINE_CLASS.invokeExact(
+                            functions.defineClass, graph, buffer.bytes, (long) definition.length, buffer.result),
+                    "the definition of a class is refused");
+            return buffer.result.get(JAVA_INT, 0);
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public List<byte[]> classes() throws GraphStoreException {
+        List<byte[]> all = new ArrayList<>();
+        Buffer buffer = take(BUFFER_BYTES);
+        try {
+            while (true) {
+                int status = (int) GET_CLASS.invokeExact(
+                        functions.getClass,
+                        graph,
+                        all.size() + 1,
+                        buffer.bytes,
+                        buffer.bytes.byteSize(),
+                        buffer.result);
+                if (status == UNKNOWN) {
+                    return all;
+                }
+                if (status == LIMIT) {
+                    buffer.ensure(buffer.result());
+                    continue;
+                }
+                check(status, "the definition of class " + (all.size() + 1) + " cannot be read");
+                all.add(copy(buffer.bytes, 0, buffer.result()));
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public Map<String, Long> roots() throws GraphStoreException {
+        Buffer buffer = take(BUFFER_BYTES);
+        try {
+            while (true) {
+                int status = (int) GET_ROOTS.invokeExact(
+                        functions.getRoots, graph, buffer.bytes, buffer.bytes.byteSize(), buffer.result);
+                if (status == LIMIT) {
+                    buffer.ensure(buffer.result());
+                    continue;
+                }
+                check(status, "the roots cannot be read");
+                return roots(buffer.bytes.asSlice(0, buffer.result()));
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    /// Entries of the kind `ROOT`, see [GraphStore].
+    private static Map<String, Long> roots(MemorySegment entries) {
+        Map<String, Long> roots = new LinkedHashMap<>();
+        for (long at = 0; at < entries.byteSize(); ) {
+            int length = entries.get(LITTLE_INT, at + 4);
+            long reference = entries.get(LITTLE_LONG, at + 8);
+            byte[] name = copy(entries, at + 16, length);
+            roots.put(new String(name, StandardCharsets.UTF_8), reference);
+            at += 16 + (length + 7L & -8);
+        }
+        return roots;
+    }
+
+    @Override
+    public byte[] read(long identity) throws GraphStoreException {
+        Buffer buffer = take(BUFFER_BYTES);
+        try {
+            while (true) {
+                int status = (int) READ.invokeExact(
+                        functions.read, graph, identity, buffer.bytes, buffer.bytes.byteSize(), buffer.result);
+                if (status == LIMIT) {
+                    buffer.ensure(buffer.result());
+                    continue;
+                }
+                check(status, "an object cannot be read");
+                return copy(buffer.bytes, 0, buffer.result());
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public byte[][] readMany(long[] identities) throws GraphStoreException {
+        byte[][] all = new byte[identities.length][];
+        Buffer buffer = take(BUFFER_BYTES);
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment wanted = call.allocateFrom(JAVA_LONG, identities);
+            MemorySegment offsets = call.allocate(JAVA_LONG, identities.length + 1L);
+            for (int done = 0; done < identities.length; ) {
+                int status = (int) READ_MANY.invokeExact(
+                        functions.readMany,
+                        graph,
+                        wanted.asSlice(JAVA_LONG.byteSize() * done),
+                        (long) identities.length - done,
+                        buffer.bytes,
+                        buffer.bytes.byteSize(),
+                        offsets,
+                        buffer.result);
+                if (status == LIMIT) {
+                    buffer.ensure(offsets.getAtIndex(JAVA_LONG, 1));
+                    continue;
+                }
+                check(status, "objects cannot be read");
+                long read = buffer.result();
+                for (int i = 0; i < read; i++, done++) {
+                    long from = offsets.getAtIndex(JAVA_LONG, i);
+                    long to = offsets.getAtIndex(JAVA_LONG, i + 1L);
+                    if (from == to) {
+                        throw new GraphStoreException(
+                                "there is no object " + Long.toHexString(identities[done]), null, false);
+                    }
+                    all[done] = copy(buffer.bytes, from, to - from);
+                }
+            }
+            return all;
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public Committed commit(byte[] buffer, int length) throws GraphStoreException {
+        long created = created(MemorySegment.ofArray(buffer).asSlice(0, length));
+        Buffer call = take(length + Long.BYTES * created);
+        try {
+            MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
+            MemorySegment identities = call.bytes.asSlice(length, Long.BYTES * created);
+            check(
+                    (int) COMMIT.invokeExact(
+                            functions.commit,
+                            graph,
+                            call.bytes,
+                            (long) length,
+                            ASYNC,
+                            identities,
+                            created,
+                            call.result),
+                    "a commit is refused");
+            return new Committed(identities.toArray(JAVA_LONG), call.result());
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(call);
+        }
+    }
+
+    /// How many entries of a buffer are `NEW`, see [GraphStore]. One that makes no sense ends it; the library
+    /// refuses the whole then.
+    private static long created(MemorySegment entries) {
+        long created = 0;
+        for (long at = 0; at + ENTRY_BYTES <= entries.byteSize(); ) {
+            int kind = entries.get(JAVA_BYTE, at);
+            long length = Integer.toUnsignedLong(entries.get(LITTLE_INT, at + 4));
+            created += kind == NEW ? 1 : 0;
+            at += ENTRY_BYTES + (kind == NEW ? 0 : kind == PATCH ? 16 : 8) + (length + 7 & -8);
+        }
+        return created;
+    }
+
+    @Override
+    public void waitDurable(long lsn) throws GraphStoreException {
+        Buffer buffer = take(0);
+        try {
+            int status = (int) IS_STABLE.invokeExact(functions.isStable, store, lsn, 1, buffer.result);
+            if (status != OK) {
+                throw failure(
+                        "a commit did not become durable",
+                        functions,
+                        status,
+                        told(functions.message, functions, store));
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public void close() throws GraphStoreException {
+        MemorySegment closedGraph = MemorySegment.ofAddress(graph.address());
+        MemorySegment closedStore = MemorySegment.ofAddress(store.address());
+        if (!arena.scope().isAlive()) {
+            return;
+        }
+        try {
+            arena.close(); // 2
+        } catch (IllegalStateException busy) {
+            throw new GraphStoreException(
+                    "another thread is within a call of the store: let it come to its end, and close again",
+                    busy,
+                    false);
+        }
+        try {
+            GRAPH_CLOSE.invokeExact(functions.graphClose, closedGraph);
+            int status = (int) CLOSE.invokeExact(functions.close, closedStore);
+            if (status != OK) {
+                throw failure("the store is closed, and what it says is", functions, status, "");
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            synchronized (buffers) {
+                buffers.forEach(Buffer::free);
+                buffers.clear();
+            }
+        }
+    }
+
+    // ---- buffers and failures
+
+    private Buffer take(long size) {
+        Buffer buffer;
+        synchronized (buffers) {
+            buffer = buffers.poll();
+        }
+        if (buffer == null) {
+            buffer = new Buffer();
+        }
+        buffer.ensure(size);
+        return buffer;
+    }
+
+    private void give(Buffer buffer) {
+        synchronized (buffers) {
+            if (buffers.size() < BUFFERS_MAX && arena.scope().isAlive() && buffer.bytes.byteSize() == BUFFER_BYTES) {
+                buffers.push(buffer);
+                return;
+            }
+        }
+        buffer.free();
+    }
+
+    private static byte[] copy(MemorySegment from, long at, long length) {
+        return from.asSlice(at, length).toArray(JAVA_BYTE);
+    }
+
+    private void check(int status, String what) throws GraphStoreException {
+        if (status != OK) {
+            throw failure(what, functions, status, told(functions.graphMessage, functions, graph));
+        }
+    }
+
+    private static GraphStoreException failure(String what, Functions functions, int status, String told) {
+        boolean isStopped = status == STOPPED || status == PANIC;
+        return new GraphStoreException(what + ": " + name(functions, status) + ": " + told, null, isStopped);
+    }
+
+    private static String told(MemorySegment function, Functions functions, MemorySegment handle) {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment text = call.allocate(MESSAGE_BYTES);
+            int status = (int) MESSAGE.invokeExact(function, handle, text, (long) MESSAGE_BYTES);
+            return status == OK ? text.getString(0) : name(functions, status);
+        } catch (Throwable problem) {
+            throw new AssertionError("asking for a message throws nothing", problem);
+        }
+    }
+
+    private static String name(Functions functions, int status) {
+        try {
+            MemorySegment name = (MemorySegment) STATUS_NAME.invokeExact(functions.statusName, status);
+            return name.reinterpret(MESSAGE_BYTES).getString(0);
+        } catch (Throwable problem) {
+            throw new AssertionError("a status has a name", problem);
+        }
+    }
+
+    /// Handles are declared to throw anything; functions of C throw nothing.
+    private GraphStoreException rethrown(Throwable problem) {
+        return problem instanceof IllegalStateException && !arena.scope().isAlive()
+                ? new GraphStoreException("the store is closed: open it again", problem, true)
+                : expected(problem);
+    }
+
+    private static GraphStoreException expected(Throwable problem) {
+        return switch (problem) {
+            case GraphStoreException expected -> expected;
+            case RuntimeException mistake -> throw mistake;
+            case Error error -> throw error;
+            default -> throw new AssertionError(problem);
+        };
+    }
+}

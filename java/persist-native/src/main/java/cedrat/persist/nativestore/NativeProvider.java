@@ -1,0 +1,17 @@
+package cedrat.persist.nativestore;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.Persistence;
+import java.nio.file.Path;
+
+/// Opens stores in folders, kept by libcedrat within this process. `Persistence.open` finds it as a service.
+public final class NativeProvider implements Persistence.Provider {
+    /// One.
+    public NativeProvider() {}
+
+    @Override
+    public GraphStore open(Path folder) throws GraphStoreException {
+        return NativeGraphStore.open(folder);
+    }
+}
