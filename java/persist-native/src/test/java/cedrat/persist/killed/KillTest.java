@@ -61,8 +61,9 @@ class KillTest {
                 }
                 acknowledged[thread] = steps;
                 if (words[0].equals("ack") && ++acks == wanted) {
-                    // Here it dies, wherever its threads are; what it has said before still comes.
-                    process.destroyForcibly();
+                    // Here it dies, wherever its threads are. By its handle: what it has said before is still to be
+                    // read.
+                    process.toHandle().destroyForcibly();
                 }
             }
         }
