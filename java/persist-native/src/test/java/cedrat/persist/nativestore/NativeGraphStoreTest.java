@@ -1,0 +1,173 @@
+package cedrat.persist.nativestore;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.GraphStore.Committed;
+import cedrat.persist.GraphStoreException;
+import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class NativeGraphStoreTest {
+    private static final long NEW_OBJECT = 0xffL << 56;
+
+    @TempDir
+    Path folder;
+
+    /// The entries of a commit.
+    private static final class Entries {
+        private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+
+        Entries add(int classNumber, byte[] data, long... references) {
+            byte[] object = object(classNumber, data, references);
+            return entry(1, object.length, new byte[0], object);
+        }
+
+        Entries patch(long identity, int offset, byte[] patch) {
+            ByteBuffer fixed = little(16).putLong(identity).putInt(offset).putInt(0);
+            return entry(2, patch.length, fixed.array(), patch);
+        }
+
+        Entries put(long identity, int classNumber, byte[] data, long... references) {
+            byte[] object = object(classNumber, data, references);
+            return entry(3, object.length, little(8).putLong(identity).array(), object);
+        }
+
+        Entries root(String name, long reference) {
+            byte[] text = name.getBytes(StandardCharsets.UTF_8);
+            return entry(4, text.length, little(8).putLong(reference).array(), text);
+        }
+
+        private Entries entry(int kind, int length, byte[] fixed, byte[] body) {
+            bytes.writeBytes(little(8).putInt(kind).putInt(length).array());
+            bytes.writeBytes(fixed);
+            bytes.writeBytes(body);
+            bytes.writeBytes(new byte[-body.length & 7]);
+            return this;
+        }
+
+        private static byte[] object(int classNumber, byte[] data, long... references) {
+            int padded = data.length + 7 & -8;
+            ByteBuffer object = little(8 + padded + 8 * references.length);
+            object.putInt(classNumber).putInt(padded).put(data).position(8 + padded);
+            for (long reference : references) {
+                object.putLong(reference);
+            }
+            return object.array();
+        }
+
+        private static ByteBuffer little(int size) {
+            return ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
+        }
+
+        Committed commit(NativeGraphStore store) throws GraphStoreException {
+            return store.commit(bytes.toByteArray(), bytes.size());
+        }
+    }
+
+    @Test
+    void whatIsCommittedIsThereAfterReopening() throws GraphStoreException {
+        long[] identities;
+        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+            assertEquals(1, store.defineClass("first".getBytes(StandardCharsets.UTF_8)));
+            assertEquals(2, store.defineClass(new byte[200_000]));
+            Committed committed = new Entries()
+                    .add(1, new byte[] {1, 2, 3}, NEW_OBJECT | 1, 0)
+                    .add(2, new byte[0], NEW_OBJECT)
+                    .root("ä root", NEW_OBJECT | 1)
+                    .root("another", 7L << 56)
+                    .commit(store);
+            identities = committed.identities();
+            store.waitDurable(committed.lsn());
+            new Entries()
+                    .patch(identities[0], 8, new byte[] {9})
+                    .put(identities[1], 1, new byte[8], identities[0])
+                    .commit(store);
+        }
+        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+            List<byte[]> classes = store.classes();
+            assertEquals(2, classes.size());
+            assertEquals("first", new String(classes.getFirst(), StandardCharsets.UTF_8));
+            assertEquals(200_000, classes.getLast().length);
+            assertEquals(Map.of("ä root", identities[1], "another", 7L << 56), new TreeMap<>(store.roots()));
+            byte[][] both = {
+                Entries.object(1, new byte[] {9, 2, 3}, identities[1], 0), Entries.object(1, new byte[8], identities[0])
+            };
+            assertArrayEquals(both[0], store.read(identities[0]));
+            assertArrayEquals(both, store.readMany(identities));
+        }
+    }
+
+    @Test
+    void whatIsLongerThanABufferIsReadAsWell() throws GraphStoreException {
+        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+            store.defineClass(new byte[0]);
+            int[] sizes = {40_000, 8, 300_000, 65_536, 16, 70_000};
+            Entries entries = new Entries();
+            for (int size : sizes) {
+                byte[] data = new byte[size];
+                java.util.Arrays.fill(data, (byte) size);
+                entries.add(1, data);
+            }
+            for (int root = 0; root < 2_000; root++) {
+                entries.root("a name of some length, and a number " + root, NEW_OBJECT | root % sizes.length);
+            }
+            long[] identities = entries.commit(store).identities();
+            byte[][] read = store.readMany(identities);
+            for (int i = 0; i < sizes.length; i++) {
+                assertEquals(8 + sizes[i], read[i].length);
+                assertEquals((byte) sizes[i], read[i][read[i].length - 1]);
+                assertArrayEquals(read[i], store.read(identities[i]));
+            }
+            assertEquals(2_000, store.roots().size());
+        }
+    }
+
+    @Test
+    void whatIsRefusedSaysWhy() throws GraphStoreException {
+        NativeGraphStore store = NativeGraphStore.open(folder);
+        try (store) {
+            store.defineClass(new byte[0]);
+            long identity = new Entries().add(1, new byte[8]).commit(store).identities()[0];
+            GraphStoreException refused = assertThrows(GraphStoreException.class, () -> new Entries()
+                    .add(1, new byte[8])
+                    .patch(identity + 100, 8, new byte[8])
+                    .commit(store));
+            assertTrue(refused.getMessage().contains("entry 1"), refused.getMessage());
+            assertFalse(refused.isStopped());
+            assertThrows(GraphStoreException.class, () -> store.commit(new byte[] {9, 0, 0, 0, 1}, 5));
+            assertThrows(GraphStoreException.class, () -> store.read(identity + 100));
+            assertThrows(GraphStoreException.class, () -> store.readMany(new long[] {identity, identity + 100}));
+            String twice = assertThrows(GraphStoreException.class, () -> NativeGraphStore.open(folder))
+                    .getMessage();
+            assertTrue(twice.contains("CEDRAT_IN_USE"), twice);
+        }
+        GraphStoreException closed = assertThrows(GraphStoreException.class, () -> store.read(1));
+        assertTrue(closed.getMessage().contains("the store is closed: open it again"), closed.getMessage());
+        assertTrue(closed.isStopped());
+        store.close();
+    }
+
+    @Test
+    void twoStoresFitIntoAProcess() throws GraphStoreException {
+        try (NativeGraphStore one = NativeGraphStore.open(folder.resolve("one"));
+                NativeGraphStore other = NativeGraphStore.open(folder.resolve("other"))) {
+            one.defineClass(new byte[0]);
+            new Entries().add(1, new byte[8]).root("name", NEW_OBJECT).commit(one);
+            assertEquals(1, one.roots().size());
+            assertEquals(0, other.roots().size());
+            assertEquals(0, other.classes().size());
+        }
+    }
+}
