@@ -38,7 +38,8 @@ class LargerThanMemoryTest {
         command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), Large.class.getName()));
         command.addAll(List.of(what, folder.resolve("store").toString(), "" + OBJECTS));
-        Process process = new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
+        Process process =
+                new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor(), () -> "with " + megabytes + " MiB");
         return said;
