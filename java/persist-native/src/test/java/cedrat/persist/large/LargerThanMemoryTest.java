@@ -18,7 +18,7 @@ class LargerThanMemoryTest {
 
     private static final int OBJECTS_OF_A_MEGABYTE = 10_000_000 / 256;
     /// What a virtual machine with the agent needs for itself.
-    private static final int MEGABYTES_MIN = 24;
+    private static final int MEGABYTES_MIN = 64;
 
     @TempDir
     Path folder;
