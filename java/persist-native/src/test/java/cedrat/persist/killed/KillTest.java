@@ -66,6 +66,8 @@ class KillTest {
                     process.toHandle().destroyForcibly();
                 }
             }
+        } finally {
+            process.destroyForcibly();
         }
         process.waitFor();
         if (acks < wanted) {
