@@ -1,0 +1,15 @@
+package cedrat.persist.bench.bank;
+
+/// What a bank has after some transactions.
+///
+/// @param accounts the sum over all accounts
+/// @param tellers  the sum over all tellers
+/// @param branches the sum over all branches
+/// @param history  the sum over the history
+/// @param recorded lines of the history
+public record Balances(long accounts, long tellers, long branches, long history, long recorded) {
+    /// Those of a bank that has done so many transfers of this sum.
+    public static Balances of(long sum, long transfers) {
+        return new Balances(sum, sum, sum, sum, transfers);
+    }
+}

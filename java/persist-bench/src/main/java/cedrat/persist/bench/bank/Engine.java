@@ -1,0 +1,35 @@
+package cedrat.persist.bench.bank;
+
+import java.io.IOException;
+import java.nio.file.Path;
+
+/// Who keeps the bank.
+public interface Engine {
+    /// What `--only system=…` says.
+    String name();
+
+    /// Opens the bank, which is made if it is not there.
+    ///
+    /// @param directory its own, existing
+    /// @param isDurable whether a transaction that has returned survives the end of the machine's power
+    Bank open(Path directory, boolean isDurable) throws Exception;
+
+    /// An open bank.
+    ///
+    /// **Threads:** any, all at once.
+    interface Bank extends AutoCloseable {
+        /// One transaction, committed when this returns.
+        void transact(Transfer transfer) throws Exception;
+
+        /// What there is now; no transaction runs meanwhile.
+        Balances balances() throws Exception;
+
+        /// What was written to the log since it was opened, in bytes; 0 if nobody knows.
+        default long logBytes() throws Exception {
+            return 0;
+        }
+
+        @Override
+        void close() throws IOException;
+    }
+}
