@@ -41,6 +41,9 @@ final class DebitCreditFigure implements Callable<Integer> {
     @Option(names = "--peers", required = true, paramLabel = "CLASSPATH", description = "The other stores.")
     private String peers;
 
+    @Option(names = "--library", required = true, paramLabel = "FILE", description = "The file of libcedrat.")
+    private Path library;
+
     @Option(
             names = "--directory",
             defaultValue = "target",
@@ -135,6 +138,7 @@ final class DebitCreditFigure implements Callable<Integer> {
             command.add("--sun-misc-unsafe-memory-access=allow");
             if (place.system.equals("cedrat")) {
                 command.add("-javaagent:" + options.agent);
+                command.add("-Dcedrat.library=" + library);
             }
             if (place.system.equals("eclipsestore")) {
                 command.add("--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED");
