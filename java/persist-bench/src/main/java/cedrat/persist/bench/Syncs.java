@@ -14,7 +14,8 @@ import java.util.stream.Stream;
 
 /// How often a process has waited for its disk, from what `strace -f` wrote of it.
 final class Syncs {
-    /// The calls to be traced. A file that was opened with `O_SYNC` or `O_DSYNC` is synced by each write.
+    /// The calls to be traced. A file that was opened with `O_SYNC` or `O_DSYNC` is synced by each write, another one
+    /// by a write that says so itself.
     static final String CALLS =
             "openat,close,fsync,fdatasync,msync,sync_file_range,write,pwrite64,pwritev,pwritev2,io_submit";
 
@@ -63,7 +64,7 @@ final class Syncs {
             case "close" -> synced.remove(called.group(2));
             case "fsync", "fdatasync", "msync", "sync_file_range", "io_submit" -> add();
             case "write", "pwrite64", "pwritev", "pwritev2" -> {
-                if (synced.contains(called.group(2))) {
+                if (synced.contains(called.group(2)) || line.contains("RWF_DSYNC") || line.contains("RWF_SYNC")) {
                     add();
                 }
             }
