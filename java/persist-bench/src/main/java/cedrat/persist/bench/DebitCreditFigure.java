@@ -27,8 +27,8 @@ import picocli.CommandLine.Option;
 final class DebitCreditFigure implements Callable<Integer> {
     private static final int TURNS = 3;
     private static final List<String> PEERS = List.of("je", "mvstore", "eclipsestore");
-    /// Of so many bytes, where Cedrat is not measured to tell.
-    private static final int RAW_BYTES = 256;
+    /// What Cedrat's log takes for a transfer.
+    private static final int RAW_BYTES = 320;
 
     private static final double OF_RAW_MIN = 0.90;
     private static final double OF_RAW_BY_EIGHT_MIN = 0.80;
@@ -60,23 +60,16 @@ final class DebitCreditFigure implements Callable<Integer> {
         }
     }
 
-    private record Reached(double commits, double bytes) {}
-
     @Override
     public Integer call() throws IOException, InterruptedException {
         List<Place> places = places();
         Map<Place, List<Double>> commits = new LinkedHashMap<>();
-        double bytes = RAW_BYTES;
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             for (Place place : places) {
                 options.progress("debit-credit: turn " + (turn + 1) + ", " + place);
                 double best = 0;
-                for (String engine : engines(place, bytes)) {
-                    Reached reached = run(place, engine, List.of());
-                    best = Math.max(best, reached.commits);
-                    if (place.system.equals("cedrat") && place.isDurable && place.threads == 1) {
-                        bytes = reached.bytes;
-                    }
+                for (String engine : engines(place)) {
+                    best = Math.max(best, run(place, engine, List.of()));
                 }
                 commits.computeIfAbsent(place, first -> new ArrayList<>()).add(best);
             }
@@ -86,7 +79,7 @@ final class DebitCreditFigure implements Callable<Integer> {
             Place place = point.getKey();
             figures.add(place.system, place.params(), "commits_per_s", Medians.of(point.getValue()), "1/s");
             if (place.isDurable && place.threads == 1) {
-                figures.add(place.system, place.params(), "syncs_per_commit", syncsPerCommit(place, bytes), "1");
+                figures.add(place.system, place.params(), "syncs_per_commit", syncsPerCommit(place), "1");
             }
         }
         goals(figures);
@@ -119,17 +112,17 @@ final class DebitCreditFigure implements Callable<Integer> {
     }
 
     /// The raw log waits in several ways, of which the best counts.
-    private static List<String> engines(Place place, double bytes) {
+    private static List<String> engines(Place place) {
         if (!place.system.equals("raw")) {
             return List.of(place.system);
         }
-        String raw = "raw:" + Math.round(bytes);
+        String raw = "raw:" + RAW_BYTES;
         return place.threads == 1
                 ? List.of(raw + ":1:sleep")
                 : List.of(raw + ":1:sleep", raw + ":2:sleep", raw + ":1:spin", raw + ":2:spin");
     }
 
-    private Reached run(Place place, String engine, List<String> before) throws IOException, InterruptedException {
+    private double run(Place place, String engine, List<String> before) throws IOException, InterruptedException {
         Path home = Files.createTempDirectory(Files.createDirectories(directory), "debit-credit");
         try {
             List<String> command = new ArrayList<>(before);
@@ -146,7 +139,7 @@ final class DebitCreditFigure implements Callable<Integer> {
             String own = System.getProperty("java.class.path");
             command.addAll(List.of("-cp", PEERS.contains(place.system) ? peers + File.pathSeparator + own : own));
             command.addAll(List.of(Run.class.getName(), "--engine", engine, "--directory", home.toString()));
-            command.addAll(List.of("--threads", "" + place.threads, "--seconds", options.quick ? "1" : "5"));
+            command.addAll(List.of("--threads", "" + place.threads, "--seconds", "" + seconds()));
             if (place.isDurable) {
                 command.add("--durable");
             }
@@ -158,11 +151,14 @@ final class DebitCreditFigure implements Callable<Integer> {
             if (code != 0) {
                 throw new IOException(String.join(" ", command) + " has ended with exit code " + code);
             }
-            String[] numbers = said.strip().split(" ");
-            return new Reached(Double.parseDouble(numbers[0]), Double.parseDouble(numbers[1]));
+            return Double.parseDouble(said.strip());
         } finally {
             delete(home);
         }
+    }
+
+    private int seconds() {
+        return options.quick ? 1 : 5;
     }
 
     private static void delete(Path tree) throws IOException {
@@ -185,12 +181,12 @@ final class DebitCreditFigure implements Callable<Integer> {
     }
 
     /// What the operating system saw in a run of its own, which is slower for being looked at.
-    private double syncsPerCommit(Place place, double bytes) throws IOException, InterruptedException {
+    private double syncsPerCommit(Place place) throws IOException, InterruptedException {
         Path trace = Files.createTempFile("debit-credit", ".trace");
         try {
             List<String> strace = List.of("strace", "-f", "-qq", "-o", trace.toString(), "-e", "trace=" + Syncs.CALLS);
-            Reached reached = run(place, engines(place, bytes).getFirst(), strace);
-            return Syncs.count(trace) / (reached.commits * (options.quick ? 1 : 5));
+            double commits = run(place, engines(place).getFirst(), strace);
+            return Syncs.count(trace) / (commits * seconds());
         } finally {
             Files.delete(trace);
         }

@@ -24,11 +24,6 @@ public interface Engine {
         /// What there is now; no transaction runs meanwhile.
         Balances balances() throws Exception;
 
-        /// What was written to the log since it was opened, in bytes; 0 if nobody knows.
-        default long logBytes() throws Exception {
-            return 0;
-        }
-
         @Override
         void close() throws IOException;
     }

@@ -20,7 +20,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /// One point of the figure, in a process of its own: it fills a bank, warms up, measures, opens the bank again
-/// and compares. Two numbers are printed: commits per second, and bytes of log per commit.
+/// and compares. It prints commits per second.
 @Command(name = "run")
 public final class Run implements Callable<Integer> {
     /// A file of this name in the directory is made when the measurement begins, and another when it has ended:
@@ -72,8 +72,7 @@ public final class Run implements Callable<Integer> {
                 transfers += done.transfers;
                 sum += done.sum;
             }
-            long bytes = bank.logBytes();
-            System.out.println(measured / seconds + " " + (double) bytes / transfers);
+            System.out.println(measured / seconds);
         }
         try (Engine.Bank bank = found.open(home, isDurable)) {
             check("the reopened bank", Balances.of(sum, transfers), bank.balances());
