@@ -46,8 +46,7 @@ public final class MvStore implements Engine {
             fill(transaction, "accounts", Transfer.ACCOUNTS);
             fill(transaction, "tellers", Transfer.TELLERS);
             fill(transaction, "branches", Transfer.BRANCHES);
-            line = new AtomicLong(
-                    transaction.<Long, long[]>openMap("history").sizeAsLong());
+            line = new AtomicLong(transaction.<Long, long[]>openMap("history").sizeAsLong());
             transaction.commit();
             store.commit();
             store.sync();
@@ -70,11 +69,7 @@ public final class MvStore implements Engine {
             add(transaction, "tellers", transfer.teller(), transfer.amount());
             add(transaction, "branches", transfer.branch(), transfer.amount());
             long[] record = {
-                transfer.amount(),
-                System.currentTimeMillis(),
-                transfer.account(),
-                transfer.teller(),
-                transfer.branch()
+                transfer.amount(), System.currentTimeMillis(), transfer.account(), transfer.teller(), transfer.branch()
             };
             transaction.<Long, long[]>openMap("history").put(line.getAndIncrement(), record);
             transaction.commit();

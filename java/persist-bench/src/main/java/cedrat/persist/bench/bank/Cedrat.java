@@ -89,8 +89,7 @@ public final class Cedrat implements Engine {
                 add(teller, transfer.amount());
                 add(branch, transfer.amount());
                 long now = System.currentTimeMillis();
-                branch.newest =
-                        new Line(branch.newest, transfer.amount(), now, transfer.account(), transfer.teller());
+                branch.newest = new Line(branch.newest, transfer.amount(), now, transfer.account(), transfer.teller());
             });
         }
 
