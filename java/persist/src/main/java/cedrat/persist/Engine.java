@@ -4,6 +4,7 @@ import cedrat.persist.boot.Persistable;
 import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.ReentrantLock;
 
 /// One open store of persistent objects: what [Persistence] is to a program, this is to the barriers.
 ///
@@ -29,7 +30,11 @@ final class Engine implements Persistent {
 
     final Loaded loaded;
 
+    /// So many objects are looked at, or removed, before others get their turn.
+    private static final int COLLECTION_STEP = 1024;
+
     private final Loader loader = new Loader(this);
+    private final ReentrantLock collecting = new ReentrantLock();
     /// Why it loads and stores nothing any more, or null.
     private volatile String end;
 
@@ -81,7 +86,13 @@ final class Engine implements Persistent {
         if (end == null || cause != null) {
             end = "the store is closed: open it, and look objects up again";
             cause = null;
-            graph.close();
+            // A collection sees that the end has come.
+            collecting.lock();
+            try {
+                graph.close();
+            } finally {
+                collecting.unlock();
+            }
         }
     }
 
@@ -121,6 +132,35 @@ final class Engine implements Persistent {
         }
         synchronized (this) {
             durable = Math.max(durable, lsn);
+        }
+    }
+
+    // ---- collection
+
+    /// Removes from the store what nobody reaches.
+    ///
+    /// - J8   What the program has in its hands stays, reached by a name or not: the table names it at the
+    ///        beginning, and again before anything is removed, each time at a moment at which no load is under
+    ///        way. What is read in between the store marks itself.
+    ///
+    /// @return how many objects were removed
+    long collect() {
+        collecting.lock();
+        try {
+            check();
+            try (GraphStore.Collection collection = graph.collect(loader.alive())) {
+                GraphStore.Stage stage = GraphStore.Stage.MARKING;
+                while (stage != GraphStore.Stage.DONE && end == null) {
+                    stage = stage == GraphStore.Stage.MARKED
+                            ? collection.seal(loader.alive())
+                            : collection.step(COLLECTION_STEP);
+                }
+                return collection.removed();
+            } catch (GraphStoreException e) {
+                throw refused(e);
+            }
+        } finally {
+            collecting.unlock();
         }
     }
 

@@ -70,6 +70,45 @@ public interface GraphStore extends AutoCloseable {
     /// @param lsn as [#commit] has returned it
     void waitDurable(long lsn) throws GraphStoreException;
 
+    /// Begins to remove objects that neither a root nor one of `alive` reaches; one collection runs at a time.
+    /// What is reached now stays, and so does what is made or read from now on.
+    ///
+    /// @param alive identities of objects that the program holds without a root's help
+    Collection collect(long[] alive) throws GraphStoreException;
+
+    /// How far a collection is.
+    enum Stage {
+        /// Some of what is reached has not been looked at.
+        MARKING,
+        /// All of it was looked at: [Collection#seal] is next.
+        MARKED,
+        /// What is not reached is being removed.
+        SWEEPING,
+        /// All of it was removed.
+        DONE
+    }
+
+    /// A collection under way. Commits and reads of other threads go on.
+    ///
+    /// **Threads:** one at a time.
+    interface Collection extends AutoCloseable {
+        /// Looks at so many objects at most, or removes so many.
+        Stage step(int budget) throws GraphStoreException;
+
+        /// Turns from marking to sweeping, unless something has come up: then it is marking again. From then on
+        /// what is not marked is neither read nor referred to.
+        ///
+        /// @param alive as of now, what was found in between among it
+        Stage seal(long[] alive) throws GraphStoreException;
+
+        /// How many objects it has removed.
+        long removed() throws GraphStoreException;
+
+        /// Gives it up, if it is not done; what it has removed stays so.
+        @Override
+        void close();
+    }
+
     /// Closes the store. What was committed becomes durable before.
     @Override
     void close() throws GraphStoreException;

@@ -2,6 +2,7 @@ package cedrat.persist;
 
 import java.lang.ref.Reference;
 import java.lang.ref.ReferenceQueue;
+import java.util.Arrays;
 
 /// The persistent objects that are in memory: by their identities in the store, and those without a field for
 /// it, of the JDK and arrays, by themselves.
@@ -77,6 +78,28 @@ final class IdentityTable {
         synchronized (stripe) {
             return find(stripe, id);
         }
+    }
+
+    /// The identities of all objects that somebody may still have.
+    long[] identities() {
+        purge();
+        long[] all = new long[CAPACITY];
+        int count = 0;
+        for (ById stripe : byId) {
+            synchronized (stripe) {
+                if (all.length - count < stripe.size) {
+                    all = Arrays.copyOf(all, Math.max(2 * all.length, count + stripe.size));
+                }
+                for (ObjectIdentity first : stripe.buckets) {
+                    for (ObjectIdentity next = first; next != null; next = next.nextById) {
+                        if (!next.refersTo(null)) {
+                            all[count++] = next.id;
+                        }
+                    }
+                }
+            }
+        }
+        return Arrays.copyOf(all, count);
     }
 
     /// A number that is another one after [#changed]: what was read from the store before is old then.

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 
 /// Brings objects from the store into memory.
 ///
@@ -27,6 +28,8 @@ final class Loader {
 
     private final Engine engine;
     private final ReentrantLock lock = new ReentrantLock();
+    /// Shared by loads, from the reading of an object to its entry in the table.
+    private final ReentrantReadWriteLock loading = new ReentrantReadWriteLock();
     /// The innermost load that is going on, under the lock.
     private Load innermost;
 
@@ -43,14 +46,33 @@ final class Loader {
             return engine.value(word);
         }
         Object known = engine.table.find(word);
-        while (known == null) {
-            int version = engine.table.version(word);
-            ObjectBytes bytes = new ObjectBytes(word, engine.graph.read(word));
-            known = engine.schema.shape(bytes) instanceof Layout layout
-                    ? object(word, layout, bytes, version)
-                    : whole(word);
+        if (known != null) {
+            return known;
         }
-        return known;
+        loading.readLock().lock();
+        try {
+            while (known == null) {
+                int version = engine.table.version(word);
+                ObjectBytes bytes = new ObjectBytes(word, engine.graph.read(word));
+                known = engine.schema.shape(bytes) instanceof Layout layout
+                        ? object(word, layout, bytes, version)
+                        : whole(word);
+            }
+            return known;
+        } finally {
+            loading.readLock().unlock();
+        }
+    }
+
+    /// The identities of all objects that somebody may still have, at a moment at which nobody has read one that
+    /// is not in the table yet.
+    long[] alive() {
+        loading.writeLock().lock();
+        try {
+            return engine.table.identities();
+        } finally {
+            loading.writeLock().unlock();
+        }
     }
 
     /// An object of a woven class. Null if it has to be read again.

@@ -171,6 +171,17 @@ public final class Persistence implements AutoCloseable {
         return engine.isRestarted;
     }
 
+    /// Removes from the store what no name leads to any more and the program has not loaded, and gives its room
+    /// to what comes (Transactions for Java, §3.4). Transactions of other threads go on meanwhile. What becomes
+    /// unreachable while it runs is removed by the next one. A crash forgets it.
+    ///
+    /// It reads every object that is reachable, so let a thread of yours call it now and then.
+    ///
+    /// @return how many objects were removed
+    public long collect() {
+        return recorder.<Long>unrecorded(engine::collect);
+    }
+
     /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and are no
     /// longer persistent objects of an open store: what is pending cannot be read, and nothing is stored. May be
     /// called again.

@@ -3,11 +3,14 @@ package cedrat.persist;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 
 /// A store in memory that believes nothing: each commit is decoded, checked to its last byte, and applied to a
@@ -20,6 +23,8 @@ public final class MemoryGraph {
     private final Map<Long, byte[]> objects = new HashMap<>();
     private Map<String, Long> roots = new TreeMap<>();
     private final List<byte[]> classes = new ArrayList<>();
+    /// Since a collection has begun.
+    private final Set<Long> readSince = new HashSet<>();
     private long lastIdentity = 1 << 16;
     private long lsn;
     private long durable;
@@ -244,11 +249,73 @@ public final class MemoryGraph {
             }
         }
 
+        /// Marks when it begins, marks again and removes all at once when it is sealed.
+        @Override
+        public Collection collect(long[] alive) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                readSince.clear();
+                Set<Long> marked = new HashSet<>();
+                roots.values().forEach(word -> mark(word, marked));
+                Arrays.stream(alive).forEach(word -> mark(word, marked));
+                long newest = lastIdentity;
+                int before = objects.size();
+                return new Collection() {
+                    private Stage stage = Stage.MARKED;
+                    private long removed;
+
+                    @Override
+                    public Stage step(int budget) {
+                        return stage = stage == Stage.SWEEPING ? Stage.DONE : stage;
+                    }
+
+                    @Override
+                    public Stage seal(long[] alive) {
+                        synchronized (MemoryGraph.this) {
+                            Arrays.stream(alive).forEach(word -> mark(word, marked));
+                            readSince.forEach(word -> mark(word, marked));
+                            objects.keySet().stream()
+                                    .filter(word -> word > newest)
+                                    .toList()
+                                    .forEach(word -> mark(word, marked));
+                            int all = objects.size();
+                            objects.keySet().removeIf(word -> !marked.contains(word));
+                            removed = all - objects.size();
+                            check(before >= removed, "more was removed than there was");
+                        }
+                        return stage = Stage.SWEEPING;
+                    }
+
+                    @Override
+                    public long removed() {
+                        return removed;
+                    }
+
+                    @Override
+                    public void close() {}
+                };
+            }
+        }
+
+        private void mark(long first, Set<Long> marked) {
+            ArrayDeque<Long> waiting = new ArrayDeque<>(List.of(first));
+            for (Long word; (word = waiting.poll()) != null; ) {
+                if (word == 0 || word >>> 56 != 0 || !marked.add(word)) {
+                    continue;
+                }
+                ByteBuffer object = wrap(objects.get(word));
+                for (int at = 8 + object.getInt(4); at < object.limit(); at += 8) {
+                    waiting.add(object.getLong(at));
+                }
+            }
+        }
+
         @Override
         public byte[] read(long identity) throws GraphStoreException {
             synchronized (MemoryGraph.this) {
                 enter();
                 reads++;
+                readSince.add(identity);
                 byte[] bytes = objects.get(identity);
                 check(bytes != null, "an object " + identity + " is read that is not there");
                 return bytes.clone();

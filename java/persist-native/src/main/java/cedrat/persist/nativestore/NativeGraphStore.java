@@ -69,8 +69,7 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
     private static final MethodHandle GRAPH_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    private static final MethodHandle GRAPH_CLOSE =
-            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+    private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle DEFINE_CLASS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET_ROOTS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -79,6 +78,10 @@ final class NativeGraphStore implements GraphStore {
             function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
     private static final MethodHandle COMMIT =
             function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle COLLECT_BEGIN = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle COLLECT_STEP = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle COLLECT_SEAL = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle COLLECT_GET = function(JAVA_INT, ADDRESS, ADDRESS);
     private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
 
     /// Where the functions lie.
@@ -96,6 +99,11 @@ final class NativeGraphStore implements GraphStore {
         final MemorySegment read;
         final MemorySegment readMany;
         final MemorySegment commit;
+        final MemorySegment collectBegin;
+        final MemorySegment collectStep;
+        final MemorySegment collectSeal;
+        final MemorySegment collectGet;
+        final MemorySegment collectFree;
         final MemorySegment statusName;
 
         Functions(Libcedrat library) throws IOException {
@@ -112,6 +120,11 @@ final class NativeGraphStore implements GraphStore {
             read = library.function("cedrat_graph_read");
             readMany = library.function("cedrat_graph_read_many");
             commit = library.function("cedrat_graph_commit");
+            collectBegin = library.function("cedrat_graph_collect_begin");
+            collectStep = library.function("cedrat_graph_collect_step");
+            collectSeal = library.function("cedrat_graph_collect_seal");
+            collectGet = library.function("cedrat_graph_collect_get");
+            collectFree = library.function("cedrat_graph_collect_free");
             statusName = library.function("cedrat_status_name");
         }
     }
@@ -371,6 +384,97 @@ final class NativeGraphStore implements GraphStore {
     }
 
     @Override
+    public Collection collect(long[] alive) throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment to = call.allocate(ADDRESS);
+            check(
+                    (int) COLLECT_BEGIN.invokeExact(
+                            functions.collectBegin,
+                            graph,
+                            call.allocateFrom(JAVA_LONG, alive),
+                            (long) alive.length,
+                            to),
+                    "a collection does not begin");
+            return new NativeCollection(to.get(ADDRESS, 0));
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        }
+    }
+
+    /// A `cedrat_graph_collection`. Its handle belongs to an arena of its own, which closes before it is freed.
+    private final class NativeCollection implements Collection {
+        /// Of `cedrat_graph_collected`: marked, objects, and others.
+        private static final long COLLECTED_BYTES = 8 * Long.BYTES;
+
+        private final Arena own = Arena.ofShared();
+        private final MemorySegment handle;
+
+        NativeCollection(MemorySegment handle) {
+            this.handle = handle.reinterpret(own, null);
+        }
+
+        @Override
+        public Stage step(int budget) throws GraphStoreException {
+            Buffer buffer = take(0);
+            try {
+                check(
+                        (int) COLLECT_STEP.invokeExact(functions.collectStep, handle, (long) budget, buffer.result),
+                        "a collection does not go on");
+                return Stage.values()[buffer.result.get(JAVA_INT, 0)];
+            } catch (Throwable problem) {
+                throw rethrown(problem);
+            } finally {
+                give(buffer);
+            }
+        }
+
+        @Override
+        public Stage seal(long[] alive) throws GraphStoreException {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment stage = call.allocate(JAVA_INT);
+                check(
+                        (int) COLLECT_SEAL.invokeExact(
+                                functions.collectSeal,
+                                handle,
+                                call.allocateFrom(JAVA_LONG, alive),
+                                (long) alive.length,
+                                stage),
+                        "a collection does not sweep");
+                return Stage.values()[stage.get(JAVA_INT, 0)];
+            } catch (Throwable problem) {
+                throw rethrown(problem);
+            }
+        }
+
+        @Override
+        public long removed() throws GraphStoreException {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
+                check(
+                        (int) COLLECT_GET.invokeExact(functions.collectGet, handle, collected),
+                        "a collection does not say what it has done");
+                return collected.getAtIndex(JAVA_LONG, 1);
+            } catch (Throwable problem) {
+                throw rethrown(problem);
+            }
+        }
+
+        @Override
+        public void close() {
+            if (!own.scope().isAlive()) {
+                return;
+            }
+            MemorySegment freed = MemorySegment.ofAddress(handle.address());
+            own.close();
+            try {
+                FREE.invokeExact(functions.collectFree, freed);
+            } catch (Throwable problem) {
+                throw new AssertionError("freeing a collection throws nothing", problem);
+            }
+        }
+    }
+
+    @Override
     public void waitDurable(long lsn) throws GraphStoreException {
         Buffer buffer = take(0);
         try {
@@ -405,7 +509,7 @@ final class NativeGraphStore implements GraphStore {
                     false);
         }
         try {
-            GRAPH_CLOSE.invokeExact(functions.graphClose, closedGraph);
+            FREE.invokeExact(functions.graphClose, closedGraph);
             int status = (int) CLOSE.invokeExact(functions.close, closedStore);
             if (status != OK) {
                 throw failure("the store is closed, and what it says is", functions, status, "");

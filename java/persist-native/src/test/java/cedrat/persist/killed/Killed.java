@@ -8,7 +8,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 
-/// A process that changes worlds in a store until it is killed: `DIRECTORY SEED THREADS`.
+/// A process that changes worlds in a store, and collects what they have lost, until it is killed: `DIRECTORY SEED
+/// THREADS`.
 ///
 /// It first compares what it finds with what as many steps make of a new world in memory, and says
 /// `found THREAD STEPS`; then it goes on, and says `ack THREAD STEPS` of each step that is durable.
@@ -37,6 +38,7 @@ public final class Killed {
                 int number = thread;
                 running.add(Thread.ofPlatform().start(() -> run(worlds.get(number), seed, number)));
             }
+            running.add(Thread.ofPlatform().start(() -> collect(persistence)));
             for (Thread thread : running) {
                 thread.join();
             }
@@ -75,6 +77,12 @@ public final class Killed {
             if (!isRolledBack) {
                 say("ack " + thread + " " + world.steps);
             }
+        }
+    }
+
+    private static void collect(Persistence persistence) {
+        while (true) {
+            persistence.collect();
         }
     }
 
