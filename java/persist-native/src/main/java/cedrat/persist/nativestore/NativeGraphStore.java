@@ -192,7 +192,8 @@ final class NativeGraphStore implements GraphStore {
             status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, MemorySegment.NULL, to);
             if (status != OK) {
                 String told = told(functions.message, functions, store);
-                int closed = (int) CLOSE.invokeExact(functions.close, store);
+                // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
+                int ignored = (int) CLOSE.invokeExact(functions.close, store);
                 throw failure("the store in " + directory + " has no graph of objects", functions, status, told);
             }
             return new NativeGraphStore(functions, store, to.get(ADDRESS, 0));
