@@ -42,6 +42,7 @@ public final class Network implements AutoCloseable {
     private static final int SESSION_AT = 32;
 
     private final SplittableRandom random;
+    private final boolean isLossless;
     private final List<ServerSocket> listening = new ArrayList<>();
     private final Map<Long, Session> sessions = new HashMap<>();
     private final Set<Line> lines = new HashSet<>();
@@ -53,9 +54,20 @@ public final class Network implements AutoCloseable {
     private long late;
     private long doubled;
 
+    private Network(long seed, boolean isLossless) {
+        random = new SplittableRandom(seed);
+        this.isLossless = isLossless;
+    }
+
     /// One of this seed.
     public Network(long seed) {
-        random = new SplittableRandom(seed);
+        this(seed, false);
+    }
+
+    /// One that delivers each frame once, of servers that their clients have left too: these come over the
+    /// connection that the session has then, or over its next one.
+    public static Network lossless() {
+        return new Network(0, true);
     }
 
     /// Where clients find this server through the network.
@@ -242,6 +254,10 @@ public final class Network implements AutoCloseable {
             case Protocol.ANNOUNCE, Protocol.CLOSE -> {
                 line.request(frame);
                 line.isAnnounced = true;
+                if (isLossless) {
+                    line.session.replies.forEach(line::reply);
+                    line.session.replies.clear();
+                }
             }
             default -> {
                 for (int copies = copies(frame, line.session.requests); copies > 0; copies--) {
@@ -290,7 +306,7 @@ public final class Network implements AutoCloseable {
 
     /// How often a frame arrives now; perhaps it comes again later.
     private int copies(byte[] frame, List<byte[]> later) {
-        int drawn = isCalm ? 1000 : random.nextInt(1000);
+        int drawn = isCalm || isLossless ? 1000 : random.nextInt(1000);
         if (drawn < LOST) {
             lost++;
             return 0;
@@ -316,7 +332,7 @@ public final class Network implements AutoCloseable {
     }
 
     private byte[] old(List<byte[]> later) {
-        boolean comes = !isCalm && !later.isEmpty() && random.nextInt(100) < TAKES_ONE_ALONG;
+        boolean comes = !isCalm && !isLossless && !later.isEmpty() && random.nextInt(100) < TAKES_ONE_ALONG;
         return comes ? later.remove(random.nextInt(later.size())) : null;
     }
 
