@@ -1,0 +1,6 @@
+package cedrat.samples.debitcredit;
+
+/// What a customer has.
+final class Account {
+    long cents;
+}
