@@ -4,6 +4,7 @@ use front::media::{Media, RealDisk};
 use front::wal::{EntryCursor, EntryLog, EntryLogOptions, Lsn};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::border::Handle;
 use crate::options::LogChoices;
 use crate::status::{Failure, Result, Status};
 
@@ -26,8 +27,14 @@ impl OpenedLog {
         Ok(Arc::new(OpenedLog { log, message: Mutex::default() }))
     }
 
-    /// Closes the log. Whoever fails with `Misuse` still has it open.
-    pub(crate) fn close(self: Arc<OpenedLog>) -> Result<(), (Option<Arc<OpenedLog>>, Failure)> {
+    pub(crate) fn cursor(self: &Arc<OpenedLog>, after: u64) -> Result<CursorHandle> {
+        let cursor = self.log.cursor(Lsn::new(after))?;
+        Ok(CursorHandle { opened: Arc::clone(self), cursor })
+    }
+}
+
+impl Handle for OpenedLog {
+    fn close(self: Arc<OpenedLog>) -> Result<(), (Option<Arc<OpenedLog>>, Failure)> {
         let opened = Arc::try_unwrap(self).map_err(|opened| {
             let text = "a cursor or another call uses the log; close it when that is freed, or has returned";
             (Some(opened), Failure::new(Status::Misuse, text))
@@ -35,18 +42,16 @@ impl OpenedLog {
         opened.log.close().map_err(|error| (None, error.into()))
     }
 
-    pub(crate) fn cursor(self: &Arc<OpenedLog>, after: u64) -> Result<CursorHandle> {
-        let cursor = self.log.cursor(Lsn::new(after))?;
-        Ok(CursorHandle { opened: Arc::clone(self), cursor })
+    fn stop(&self, why: &str) {
+        self.log.stop(why);
     }
 
-    /// Keeps the text of a failure for who asks.
-    pub(crate) fn failed(&self, failure: Failure) -> Status {
+    fn failed(&self, failure: Failure) -> Status {
         *self.message.lock().unwrap_or_else(PoisonError::into_inner) = failure.text.into_owned();
         failure.status
     }
 
-    pub(crate) fn message(&self) -> String {
+    fn message(&self) -> String {
         self.message.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -62,34 +62,117 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
 
 pub(crate) const PANICKED: &str = "the library panicked, which is a mistake in it; it stopped, reopen it";
 
-/// Calls the library for a store, and turns whatever happens into a status.
+/// What a handle of C points at, shared by all calls that are under way.
+pub(crate) trait Handle: Sized {
+    /// Closes it. Whoever fails with itself still has it open.
+    fn close(self: Arc<Self>) -> Result<(), (Option<Arc<Self>>, Failure)>;
+
+    /// Lets nothing more be written, since nobody knows what a panic has left half done.
+    fn stop(&self, why: &str);
+
+    /// Keeps the text of a failure for who asks.
+    fn failed(&self, failure: Failure) -> Status;
+
+    /// What failed last.
+    fn message(&self) -> String;
+}
+
+/// Calls the library for what a handle points at, and turns whatever happens into a status.
 ///
 /// # Safety
 /// 2.
-pub(crate) unsafe fn with_store(store: *const Opened, work: impl FnOnce(&Arc<Opened>) -> Result<()>) -> Status {
-    if store.is_null() {
+pub(crate) unsafe fn with_opened<H: Handle>(handle: *const H, work: impl FnOnce(&Arc<H>) -> Result<()>) -> Status {
+    if handle.is_null() {
         return Status::Null;
     }
     // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
-    let store = unsafe {
-        Arc::increment_strong_count(store);
-        Arc::from_raw(store)
+    let handle = unsafe {
+        Arc::increment_strong_count(handle);
+        Arc::from_raw(handle)
     };
-    said(&store, catch_unwind(AssertUnwindSafe(|| work(&store))))
+    said(&*handle, catch_unwind(AssertUnwindSafe(|| work(&handle))))
 }
 
-fn said(store: &Opened, came_to: std::thread::Result<Result<()>>) -> Status {
+pub(crate) fn said(handle: &impl Handle, came_to: std::thread::Result<Result<()>>) -> Status {
     match came_to {
         Ok(Ok(())) => Status::Ok,
-        Ok(Err(failure)) => store.failed(failure),
+        Ok(Err(failure)) => handle.failed(failure),
         Err(_) => {
-            store.stop(PANICKED);
-            store.failed(Failure::new(Status::Panic, PANICKED))
+            handle.stop(PANICKED);
+            handle.failed(Failure::new(Status::Panic, PANICKED))
         }
     }
 }
 
-/// As `with_store`, for the store of a heap.
+/// Opens what gets a handle. There is none yet to keep the text of a failure: it goes into C's buffer.
+///
+/// # Safety
+/// 1 and 4.
+pub(crate) unsafe fn open_as<H: Handle>(
+    handle: *mut *const H,
+    (message, message_len): (*mut c_char, usize),
+    what: &'static str,
+    open: impl FnOnce() -> Result<Arc<H>>,
+) -> Status {
+    let open = || {
+        // SAFETY: 1.
+        let handle = unsafe { room(handle, what)? };
+        handle.write(std::ptr::null());
+        handle.write(Arc::into_raw(open()?));
+        Ok(())
+    };
+    let failure = match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(())) => return Status::Ok,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::new(Status::Panic, PANICKED),
+    };
+    // SAFETY: 1 and 4.
+    unsafe { put_text(&failure.text, message, message_len) };
+    failure.status
+}
+
+/// Closes what a handle points at; the handle is of no use afterwards, unless that is still open.
+///
+/// # Safety
+/// 2.
+pub(crate) unsafe fn close<H: Handle>(handle: *const H) -> Status {
+    if handle.is_null() {
+        return Status::Null;
+    }
+    // SAFETY: 2; the share of the handle comes back, and is given away again below if it stays open.
+    let opened = unsafe { Arc::from_raw(handle) };
+    match catch_unwind(AssertUnwindSafe(|| opened.close())) {
+        Ok(Ok(())) => Status::Ok,
+        Ok(Err((still_open, failure))) => match still_open {
+            Some(opened) => {
+                let status = opened.failed(failure);
+                let _ = Arc::into_raw(opened);
+                status
+            }
+            None => failure.status,
+        },
+        Err(_) => Status::Panic,
+    }
+}
+
+/// Puts what failed last into a buffer of C.
+///
+/// # Safety
+/// 1, 2 and 4.
+pub(crate) unsafe fn tell<H: Handle>(handle: *const H, message: *mut c_char, message_len: usize) -> Status {
+    let ask = |handle: &Arc<H>| {
+        // SAFETY: 1 and 4.
+        unsafe {
+            room(message, "message")?;
+            put_text(&handle.message(), message, message_len);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(handle, ask) }
+}
+
+/// As `with_opened`, for the store of a heap.
 ///
 /// # Safety
 /// 2.
@@ -97,7 +180,7 @@ unsafe fn with_heap(heap: *const HeapHandle, work: impl FnOnce(&HeapHandle, &Ope
     // SAFETY: 2; heaps live as long as their store is open.
     let Some(heap) = (unsafe { heap.as_ref() }) else { return Status::Null };
     match heap.opened() {
-        Ok(opened) => said(&opened, catch_unwind(AssertUnwindSafe(|| work(heap, &opened)))),
+        Ok(opened) => said(&*opened, catch_unwind(AssertUnwindSafe(|| work(heap, &opened)))),
         Err(failure) => failure.status,
     }
 }
@@ -137,20 +220,11 @@ pub(crate) unsafe extern "C" fn cedrat_open(
 ) -> Status {
     let open = || {
         // SAFETY: 1.
-        let (directory, options, store) =
-            unsafe { (text(directory, "directory")?, given(options), room(store, "store")?) };
-        store.write(std::ptr::null());
-        store.write(Arc::into_raw(Opened::open(directory, options)?));
-        Ok(())
-    };
-    let failure = match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(Ok(())) => return Status::Ok,
-        Ok(Err(failure)) => failure,
-        Err(_) => Failure::new(Status::Panic, PANICKED),
+        let (directory, options) = unsafe { (text(directory, "directory")?, given(options)) };
+        Opened::open(directory, options)
     };
     // SAFETY: 1 and 4.
-    unsafe { put_text(&failure.text, message, message_len) };
-    failure.status
+    unsafe { open_as(store, (message, message_len), "store", open) }
 }
 
 /// `cedrat_close`.
@@ -159,23 +233,8 @@ pub(crate) unsafe extern "C" fn cedrat_open(
 /// 2.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_close(store: *const Opened) -> Status {
-    if store.is_null() {
-        return Status::Null;
-    }
-    // SAFETY: 2; the share of the handle comes back, and is given away again below if the store stays open.
-    let store = unsafe { Arc::from_raw(store) };
-    match catch_unwind(AssertUnwindSafe(|| store.close())) {
-        Ok(Ok(())) => Status::Ok,
-        Ok(Err((still_open, failure))) => match still_open {
-            Some(store) => {
-                let status = store.failed(failure);
-                let _ = Arc::into_raw(store);
-                status
-            }
-            None => failure.status,
-        },
-        Err(_) => Status::Panic,
-    }
+    // SAFETY: 2.
+    unsafe { close(store) }
 }
 
 /// `cedrat_checkpoint`.
@@ -185,7 +244,7 @@ pub(crate) unsafe extern "C" fn cedrat_close(store: *const Opened) -> Status {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Status {
     // SAFETY: 2.
-    unsafe { with_store(store, |store| store.checkpoint()) }
+    unsafe { with_opened(store, |store| store.checkpoint()) }
 }
 
 /// `cedrat_is_stable`.
@@ -207,7 +266,7 @@ pub(crate) unsafe extern "C" fn cedrat_is_stable(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, ask) }
+    unsafe { with_opened(store, ask) }
 }
 
 /// `cedrat_get_statistics`.
@@ -222,7 +281,7 @@ pub(crate) unsafe extern "C" fn cedrat_get_statistics(store: *const Opened, stat
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, ask) }
+    unsafe { with_opened(store, ask) }
 }
 
 /// `cedrat_message`.
@@ -235,16 +294,8 @@ pub(crate) unsafe extern "C" fn cedrat_message(
     message: *mut c_char,
     message_len: usize,
 ) -> Status {
-    let ask = |store: &Arc<Opened>| {
-        // SAFETY: 1 and 4.
-        unsafe {
-            room(message, "message")?;
-            put_text(&store.message(), message, message_len);
-        }
-        Ok(())
-    };
-    // SAFETY: 2.
-    unsafe { with_store(store, ask) }
+    // SAFETY: 1, 2 and 4.
+    unsafe { tell(store, message, message_len) }
 }
 
 // ---- heaps --------------------------------------------------------------------------------------------------------
@@ -268,7 +319,7 @@ pub(crate) unsafe extern "C" fn cedrat_heap_create(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, create) }
+    unsafe { with_opened(store, create) }
 }
 
 /// `cedrat_heap_open`.
@@ -289,7 +340,7 @@ pub(crate) unsafe extern "C" fn cedrat_heap_open(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, open) }
+    unsafe { with_opened(store, open) }
 }
 
 /// `cedrat_heap_drop`.
@@ -299,7 +350,7 @@ pub(crate) unsafe extern "C" fn cedrat_heap_open(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_heap_drop(store: *const Opened, name: *const c_char) -> Status {
     // SAFETY: 1 and 2.
-    unsafe { with_store(store, |store| store.drop_heap(text(name, "name")?)) }
+    unsafe { with_opened(store, |store| store.drop_heap(text(name, "name")?)) }
 }
 
 /// `cedrat_heap_grow`.

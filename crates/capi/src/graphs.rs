@@ -9,7 +9,7 @@ use front::graph::{Collection, Graph, GraphError, Identity, Mode, Stage};
 use front::objects::ObjectError;
 use front::structures::StructureError;
 
-use crate::border::{PANICKED, put_text, room, text, with_store};
+use crate::border::{Handle, PANICKED, put_text, room, text, with_opened};
 use crate::opened::Opened;
 use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
 use crate::status::{Failure, Result, Status};
@@ -167,7 +167,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_open(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, open) }
+    unsafe { with_opened(store, open) }
 }
 
 /// `cedrat_graph_close`.

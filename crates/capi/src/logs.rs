@@ -8,36 +8,9 @@ use std::sync::Arc;
 use front::wal::Lsn;
 
 use crate::alone::{CursorHandle, OpenedLog};
-use crate::border::{PANICKED, put_text, room, text};
+use crate::border::{close, open_as, room, said, tell, text, with_opened};
 use crate::options::{LogChoices, given};
-use crate::status::{Failure, Result, Status};
-
-/// Calls the library for a log, and turns whatever happens into a status.
-///
-/// # Safety
-/// 2 of `border`.
-unsafe fn with_log(log: *const OpenedLog, work: impl FnOnce(&Arc<OpenedLog>) -> Result<()>) -> Status {
-    if log.is_null() {
-        return Status::Null;
-    }
-    // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
-    let log = unsafe {
-        Arc::increment_strong_count(log);
-        Arc::from_raw(log)
-    };
-    said(&log, catch_unwind(AssertUnwindSafe(|| work(&log))))
-}
-
-fn said(log: &OpenedLog, came_to: std::thread::Result<Result<()>>) -> Status {
-    match came_to {
-        Ok(Ok(())) => Status::Ok,
-        Ok(Err(failure)) => log.failed(failure),
-        Err(_) => {
-            log.log.stop(PANICKED);
-            log.failed(Failure::new(Status::Panic, PANICKED))
-        }
-    }
-}
+use crate::status::{Failure, Status};
 
 /// `cedrat_log_open`.
 ///
@@ -53,19 +26,11 @@ pub(crate) unsafe extern "C" fn cedrat_log_open(
 ) -> Status {
     let open = || {
         // SAFETY: 1.
-        let (directory, options, log) = unsafe { (text(directory, "directory")?, given(options), room(log, "log")?) };
-        log.write(std::ptr::null());
-        log.write(Arc::into_raw(OpenedLog::open(directory, options)?));
-        Ok(())
-    };
-    let failure = match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(Ok(())) => return Status::Ok,
-        Ok(Err(failure)) => failure,
-        Err(_) => Failure::new(Status::Panic, PANICKED),
+        let (directory, options) = unsafe { (text(directory, "directory")?, given(options)) };
+        OpenedLog::open(directory, options)
     };
     // SAFETY: 1 and 4.
-    unsafe { put_text(&failure.text, message, message_len) };
-    failure.status
+    unsafe { open_as(log, (message, message_len), "log", open) }
 }
 
 /// `cedrat_log_close`.
@@ -74,23 +39,8 @@ pub(crate) unsafe extern "C" fn cedrat_log_open(
 /// 2 of `border`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_log_close(log: *const OpenedLog) -> Status {
-    if log.is_null() {
-        return Status::Null;
-    }
-    // SAFETY: 2; the share of the handle comes back, and is given away again below if the log stays open.
-    let log = unsafe { Arc::from_raw(log) };
-    match catch_unwind(AssertUnwindSafe(|| log.close())) {
-        Ok(Ok(())) => Status::Ok,
-        Ok(Err((still_open, failure))) => match still_open {
-            Some(log) => {
-                let status = log.failed(failure);
-                let _ = Arc::into_raw(log);
-                status
-            }
-            None => failure.status,
-        },
-        Err(_) => Status::Panic,
-    }
+    // SAFETY: 2.
+    unsafe { close(log) }
 }
 
 /// `cedrat_log_message`.
@@ -103,16 +53,8 @@ pub(crate) unsafe extern "C" fn cedrat_log_message(
     message: *mut c_char,
     message_len: usize,
 ) -> Status {
-    let ask = |log: &Arc<OpenedLog>| {
-        // SAFETY: 1 and 4.
-        unsafe {
-            room(message, "message")?;
-            put_text(&log.message(), message, message_len);
-        }
-        Ok(())
-    };
-    // SAFETY: 2.
-    unsafe { with_log(log, ask) }
+    // SAFETY: 1, 2 and 4.
+    unsafe { tell(log, message, message_len) }
 }
 
 /// `cedrat_log_append`.
@@ -140,7 +82,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_append(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_log(log, append) }
+    unsafe { with_opened(log, append) }
 }
 
 /// `cedrat_log_force`.
@@ -150,7 +92,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_append(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_log_force(log: *const OpenedLog, up_to: u64) -> Status {
     // SAFETY: 2.
-    unsafe { with_log(log, |log| Ok(log.log.force(Lsn::new(up_to))?)) }
+    unsafe { with_opened(log, |log| Ok(log.log.force(Lsn::new(up_to))?)) }
 }
 
 /// `cedrat_log_durable_lsn`.
@@ -165,7 +107,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_durable_lsn(log: *const OpenedLog, ls
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_log(log, ask) }
+    unsafe { with_opened(log, ask) }
 }
 
 /// `cedrat_log_truncate`.
@@ -175,7 +117,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_durable_lsn(log: *const OpenedLog, ls
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_log_truncate(log: *const OpenedLog, up_to: u64) -> Status {
     // SAFETY: 2.
-    unsafe { with_log(log, |log| Ok(log.log.truncate(Lsn::new(up_to))?)) }
+    unsafe { with_opened(log, |log| Ok(log.log.truncate(Lsn::new(up_to))?)) }
 }
 
 /// `cedrat_log_cursor_create`.
@@ -196,7 +138,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_cursor_create(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_log(log, create) }
+    unsafe { with_opened(log, create) }
 }
 
 /// `cedrat_log_cursor_next`.
@@ -225,7 +167,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_cursor_next(
         }
         Ok(())
     };
-    said(opened, catch_unwind(AssertUnwindSafe(next)))
+    said(&**opened, catch_unwind(AssertUnwindSafe(next)))
 }
 
 /// `cedrat_log_cursor_free`.
@@ -256,9 +198,9 @@ mod tests {
         let log = Arc::into_raw(OpenedLog::open(path, choices).expect("a new log"));
         // SAFETY: 2 of `border`.
         unsafe {
-            assert_eq!(with_log(log, |log| Ok(log.log.append(b"kept").map(drop)?)), Status::Ok);
+            assert_eq!(with_opened(log, |log| Ok(log.log.append(b"kept").map(drop)?)), Status::Ok);
             assert_eq!(cedrat_log_force(log, u64::MAX), Status::Ok);
-            assert_eq!(with_log(log, |_| panic!("as planned")), Status::Panic);
+            assert_eq!(with_opened(log, |_| panic!("as planned")), Status::Panic);
             let mut lsn = 17;
             assert_eq!(cedrat_log_append(log, c"x".as_ptr().cast(), 1, &raw mut lsn), Status::Stopped);
             assert_eq!(lsn, 0);

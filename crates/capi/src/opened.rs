@@ -5,6 +5,7 @@ use front::heap::{Commit, Error, Heap, Held, Memory};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::border::Handle;
 use crate::options::{HeapChoices, Statistics, StoreChoices, Usage};
 use crate::status::{Failure, Result, Status};
 
@@ -60,45 +61,12 @@ impl Opened {
         }))
     }
 
-    /// Closes the store. Whoever fails with `Misuse` still has it open.
-    pub(crate) fn close(self: Arc<Opened>) -> Result<(), (Option<Arc<Opened>>, Failure)> {
-        if self.threads.load(Ordering::Acquire) > 0 {
-            let text = "thread descriptors of the store live still; free them first, then close it";
-            return Err((Some(self), Failure::new(Status::Misuse, text)));
-        }
-        let opened = Arc::try_unwrap(self).map_err(|opened| {
-            let text =
-                "a graph of the store is open, or another call uses it; close it when that is closed, or has returned";
-            (Some(opened), Failure::new(Status::Misuse, text))
-        })?;
-        let Opened { plain, heaps, memory, store, .. } = opened;
-        drop((plain, heaps, memory));
-        store.close().map_err(|error| (None, error.into()))
-    }
-
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
-    }
-
-    // ---- messages ---------------------------------------------------------------------------------------------
-
-    /// Keeps the text of a failure for who asks.
-    pub(crate) fn failed(&self, failure: Failure) -> Status {
-        *lock(&self.message) = failure.text.into_owned();
-        failure.status
-    }
-
-    pub(crate) fn message(&self) -> String {
-        lock(&self.message).clone()
-    }
-
-    /// After a panic nobody knows what was left half done in memory; what is on the disk is whole.
-    pub(crate) fn stop(&self, why: &str) {
-        self.store.log().stop(why);
     }
 
     // ---- heaps ------------------------------------------------------------------------------------------------
@@ -216,6 +184,36 @@ impl Opened {
             other => other.into(),
         })?;
         Ok(())
+    }
+}
+
+impl Handle for Opened {
+    fn close(self: Arc<Opened>) -> Result<(), (Option<Arc<Opened>>, Failure)> {
+        if self.threads.load(Ordering::Acquire) > 0 {
+            let text = "thread descriptors of the store live still; free them first, then close it";
+            return Err((Some(self), Failure::new(Status::Misuse, text)));
+        }
+        let opened = Arc::try_unwrap(self).map_err(|opened| {
+            let text =
+                "a graph of the store is open, or another call uses it; close it when that is closed, or has returned";
+            (Some(opened), Failure::new(Status::Misuse, text))
+        })?;
+        let Opened { plain, heaps, memory, store, .. } = opened;
+        drop((plain, heaps, memory));
+        store.close().map_err(|error| (None, error.into()))
+    }
+
+    fn stop(&self, why: &str) {
+        self.store.log().stop(why);
+    }
+
+    fn failed(&self, failure: Failure) -> Status {
+        *lock(&self.message) = failure.text.into_owned();
+        failure.status
+    }
+
+    fn message(&self) -> String {
+        lock(&self.message).clone()
     }
 }
 

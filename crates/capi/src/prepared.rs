@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use front::txn::BRANCH_ID_LEN_MAX;
 
-use crate::border::{room, with_store};
+use crate::border::{room, with_opened};
 use crate::opened::Opened;
 use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn cedrat_commit_prepared(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, commit) }
+    unsafe { with_opened(store, commit) }
 }
 
 /// `cedrat_rollback_prepared`.
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn cedrat_rollback_prepared(
         Ok(prepared.rollback()?)
     };
     // SAFETY: 2.
-    unsafe { with_store(store, roll_back) }
+    unsafe { with_opened(store, roll_back) }
 }
 
 /// `cedrat_in_doubt`.
@@ -129,5 +129,5 @@ pub(crate) unsafe extern "C" fn cedrat_in_doubt(
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { with_store(store, list) }
+    unsafe { with_opened(store, list) }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use front::heap::Commit;
 
-use crate::border::{room, text};
+use crate::border::{Handle, room, text, with_opened};
 use crate::exit::Watch;
 use crate::opened::{HeapHandle, Opened};
 use crate::status::{Failure, Result, Status};
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn cedrat_thread_create(store: *const Opened, threa
         Ok(())
     };
     // SAFETY: 2.
-    unsafe { crate::border::with_store(store, create) }
+    unsafe { with_opened(store, create) }
 }
 
 /// `cedrat_thread_free`.

@@ -1,7 +1,7 @@
 //! The page that stands for a graph: where its parts begin (docs/formats/graph.md).
 
-use cedrat_pages::layout::Layout;
-use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef, Slot};
+use cedrat_pages::layout::OpaqueLayout;
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef};
 use cedrat_sync::Arc;
 use cedrat_txn::{FormatFresh, RecordId, Registry, Result, SetRange, SmallBytes, Store, Txn};
 
@@ -45,28 +45,6 @@ impl Parts {
     }
 }
 
-/// The page as tools see it. Whether its numbers make sense, [`Graph::check`](crate::Graph::check) says.
-#[derive(Debug)]
-struct RootLayout;
-
-impl Layout for RootLayout {
-    fn kind(&self) -> LayoutKind {
-        ROOT
-    }
-
-    fn name(&self) -> &str {
-        "graph of objects, root"
-    }
-
-    fn check(&self, _: &PageRef<'_>) -> Result<(), Damaged> {
-        Ok(())
-    }
-
-    fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
-        Ok(())
-    }
-}
-
 pub(crate) fn register(registry: Registry) -> Registry {
-    registry.layout(Arc::new(RootLayout))
+    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "graph of objects, root" }))
 }

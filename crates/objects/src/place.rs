@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use cedrat_pages::layout::{Layout, Versioned, VersionedMut};
+use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
@@ -76,30 +76,8 @@ impl Operation for Purge {
     }
 }
 
-/// The root page as tools see it. Whether its numbers make sense, [`Objects::check`](crate::Objects::check) says.
-#[derive(Debug)]
-struct RootLayout;
-
-impl Layout for RootLayout {
-    fn kind(&self) -> LayoutKind {
-        ROOT
-    }
-
-    fn name(&self) -> &str {
-        "collection of objects, root"
-    }
-
-    fn check(&self, _: &PageRef<'_>) -> Result<(), Damaged> {
-        Ok(())
-    }
-
-    fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
-        Ok(())
-    }
-}
-
 pub(crate) fn register(registry: Registry) -> Registry {
-    registry.operation::<Purge>().layout(Arc::new(RootLayout))
+    registry.operation::<Purge>().layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root" }))
 }
 
 /// Slots of a page that were not given away since the collection was opened.

@@ -1,7 +1,6 @@
 //! Rust values as bytes: `postcard`, a compact encoding with a written specification.
 
 use cedrat_txn::{Result, SmallBytes};
-use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -10,7 +9,7 @@ use crate::error::StructureError;
 /// The bytes of `value`; `what` it is, for the error.
 #[inline]
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T, what: &'static str) -> Result<SmallBytes> {
-    postcard::serialize_with_flavor(value, IntoSmall(SmallBytes::new()))
+    postcard::serialize_with_flavor(value, SmallBytes::new())
         .map_err(|error| StructureError::Encoding { what, why: error.to_string() }.into())
 }
 
@@ -30,28 +29,5 @@ pub(crate) fn decode_padded<T: DeserializeOwned>(bytes: &[u8], what: &'static st
     match postcard::take_from_bytes(bytes) {
         Ok((value, _)) => Ok(value),
         Err(error) => Err(StructureError::Encoding { what, why: error.to_string() }.into()),
-    }
-}
-
-struct IntoSmall(SmallBytes);
-
-impl Flavor for IntoSmall {
-    type Output = SmallBytes;
-
-    #[inline]
-    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(data);
-        Ok(())
-    }
-
-    #[inline]
-    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
-        self.0.extend_from_slice(&[data]);
-        Ok(())
-    }
-
-    #[inline]
-    fn finalize(self) -> postcard::Result<SmallBytes> {
-        Ok(self.0)
     }
 }

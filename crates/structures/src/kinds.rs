@@ -1,7 +1,7 @@
 //! The layouts of this crate's own pages (docs/formats/structures.md). A number once used keeps its meaning.
 
-use cedrat_pages::layout::Layout;
-use cedrat_pages::{Damaged, LayoutKind, PageRef, Slot};
+use cedrat_pages::LayoutKind;
+use cedrat_pages::layout::OpaqueLayout;
 use cedrat_sync::Arc;
 use cedrat_txn::Registry;
 
@@ -20,32 +20,6 @@ pub(crate) const SEQUENCE: LayoutKind = LayoutKind(21);
 /// Root of a collection of records.
 pub(crate) const RECORDS_ROOT: LayoutKind = LayoutKind(22);
 
-/// A kind of page as tools see it. Whether its bytes make sense depends on the structure that it belongs to: the
-/// structure's own `check` says so.
-#[derive(Debug)]
-struct StructurePage {
-    kind: LayoutKind,
-    name: &'static str,
-}
-
-impl Layout for StructurePage {
-    fn kind(&self) -> LayoutKind {
-        self.kind
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn check(&self, _: &PageRef<'_>) -> Result<(), Damaged> {
-        Ok(())
-    }
-
-    fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
-        Ok(())
-    }
-}
-
 /// Makes the kinds known to [`cedrat_txn::Store::check`] and to tools.
 pub(crate) fn register(registry: Registry) -> Registry {
     let names = [
@@ -57,5 +31,5 @@ pub(crate) fn register(registry: Registry) -> Registry {
         (SEQUENCE, "page-oriented list, records"),
         (RECORDS_ROOT, "collection of records, root"),
     ];
-    names.into_iter().fold(registry, |registry, (kind, name)| registry.layout(Arc::new(StructurePage { kind, name })))
+    names.into_iter().fold(registry, |registry, (kind, name)| registry.layout(Arc::new(OpaqueLayout { kind, name })))
 }

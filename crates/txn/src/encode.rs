@@ -1,21 +1,13 @@
-//! Arguments as bytes: `postcard` into the buffers that we have.
+//! Arguments as bytes: `postcard` into buffers that are there.
 
 use serde::Serialize;
 
 use postcard::ser_flavors::Flavor;
 
-use crate::small_bytes::SmallBytes;
-
 /// Appends the serialised form of `value`.
 #[inline]
 pub(crate) fn into_vec<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> postcard::Result<()> {
     postcard::serialize_with_flavor(value, IntoVec(bytes))
-}
-
-/// The serialised form of `value`.
-#[inline]
-pub(crate) fn small<T: Serialize + ?Sized>(value: &T) -> postcard::Result<SmallBytes> {
-    postcard::serialize_with_flavor(value, IntoSmall(SmallBytes::new()))
 }
 
 struct IntoVec<'a>(&'a mut Vec<u8>);
@@ -38,29 +30,6 @@ impl Flavor for IntoVec<'_> {
     #[inline]
     fn finalize(self) -> postcard::Result<()> {
         Ok(())
-    }
-}
-
-struct IntoSmall(SmallBytes);
-
-impl Flavor for IntoSmall {
-    type Output = SmallBytes;
-
-    #[inline]
-    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(data);
-        Ok(())
-    }
-
-    #[inline]
-    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
-        self.0.extend_from_slice(&[data]);
-        Ok(())
-    }
-
-    #[inline]
-    fn finalize(self) -> postcard::Result<SmallBytes> {
-        Ok(self.0)
     }
 }
 

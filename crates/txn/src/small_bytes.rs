@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use postcard::ser_flavors::Flavor;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -47,6 +48,28 @@ impl SmallBytes {
             }
             Place::Heap(bytes) => bytes.extend_from_slice(more),
         }
+    }
+}
+
+/// What `postcard` writes is appended.
+impl Flavor for SmallBytes {
+    type Output = SmallBytes;
+
+    #[inline]
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.extend_from_slice(data);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.extend_from_slice(&[data]);
+        Ok(())
+    }
+
+    #[inline]
+    fn finalize(self) -> postcard::Result<SmallBytes> {
+        Ok(self)
     }
 }
 

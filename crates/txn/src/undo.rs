@@ -5,7 +5,6 @@ use std::any::TypeId;
 use cedrat_pages::{PageRef, Slot};
 
 use crate::builtin::SetRange;
-use crate::encode;
 use crate::operation::{Finish, LogicalUndo, Operation, Refused};
 use crate::small_bytes::SmallBytes;
 
@@ -140,6 +139,6 @@ impl Undo {
 
 #[inline]
 fn call<T: 'static, S: serde::Serialize>(name: &'static str, arguments: &S) -> Result<Call, &'static str> {
-    let arguments = encode::small(arguments).map_err(|_| name)?;
+    let arguments = postcard::serialize_with_flavor(arguments, SmallBytes::new()).map_err(|_| name)?;
     Ok(Call { of: TypeId::of::<T>(), name, arguments })
 }

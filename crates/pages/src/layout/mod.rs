@@ -26,7 +26,7 @@ mod tests;
 
 pub use fixed::{Fixed, FixedMut};
 pub use raw::{Raw, RawMut};
-pub use registry::{KindTaken, Layout, Layouts};
+pub use registry::{KindTaken, Layout, Layouts, OpaqueLayout};
 pub use slotted::{Slotted, SlottedMut};
 pub use versioned::{Versioned, VersionedMut};
 

@@ -32,6 +32,34 @@ pub trait Layout: Send + Sync {
     fn records(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged>;
 }
 
+/// A layout of pages that are parts of something, and that show no records: whether their bytes make sense, only the whole
+/// can tell, and its own check does.
+#[derive(Clone, Debug)]
+pub struct OpaqueLayout {
+    /// The number that pages of this layout carry.
+    pub kind: LayoutKind,
+    /// Its name, for people.
+    pub name: &'static str,
+}
+
+impl Layout for OpaqueLayout {
+    fn kind(&self) -> LayoutKind {
+        self.kind
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn check(&self, _: &PageRef<'_>) -> Result<(), Damaged> {
+        Ok(())
+    }
+
+    fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
+        Ok(())
+    }
+}
+
 /// The layouts that a store knows. Starts with the four of Lemon §4.2.
 #[derive(Clone)]
 pub struct Layouts {
