@@ -207,11 +207,11 @@ impl<'w> Work<'w> {
             let place = self.objects().reserve(self.txn, len).map_err(|error| in_entry(error, entry))?;
             let identity = Identity::of(place.id());
             self.identities.push(identity);
-            self.told.born.push(identity);
             places.push(place);
         }
         if self.beside != Beside::Nothing {
             // They are referred to from here on.
+            self.told.born.extend_from_slice(&self.identities);
             self.shared.collecting.told(&self.told);
         }
         Ok(places)
@@ -272,7 +272,7 @@ impl<'w> Work<'w> {
     fn put(&mut self, identity: Identity, object: &[u8]) -> Result<()> {
         let mut overwritten = Vec::new();
         let is_fed = self.beside == Beside::Marking;
-        let then = self.shared.objects.edit(self.txn, identity.place(), |old| {
+        let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
                 Stored::Short(old) if is_fed => {
@@ -312,7 +312,7 @@ impl<'w> Work<'w> {
         let new = &self.identities;
         let (mut overwritten, mut written) = (Vec::new(), Vec::new());
         let is_told = self.beside != Beside::Nothing;
-        let then = self.shared.objects.edit(self.txn, identity.place(), |old| {
+        let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             let old = match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
                 Stored::Short(old) => old,
@@ -326,7 +326,7 @@ impl<'w> Work<'w> {
             }
             if end <= old.len() || bytes.is_empty() {
                 let at = at.min(old.len());
-                return Ok((Edit::Range { at, bytes: bytes.into_owned() }, Then::Done));
+                return Ok((Edit::Range { at, bytes: bytes.as_ref().into() }, Then::Done));
             }
             let mut longer = old.to_vec();
             if end > SHORT_LEN_MAX {

@@ -342,7 +342,7 @@ impl Head {
             }
             let place = self.leaf_at(pen, index)?.place();
             let edit = if leaf_len == self.leaf_len(index) {
-                Some(Edit::Range { at: PIECE_HEADER_LEN + within.start, bytes: part.to_vec() })
+                Some(Edit::Range { at: PIECE_HEADER_LEN + within.start, bytes: part.into() })
             } else {
                 None
             };

@@ -95,13 +95,15 @@ pub struct Statistics {
 /// A record that a transaction has changed.
 struct Touched {
     at: RecordId,
+    /// Where it was then.
+    line: usize,
     /// The change was its end.
     died: bool,
 }
 
-/// Spreads the numbers of a place. Nobody chooses places to make them meet: the store gives them.
+/// Spreads the numbers of a place, or of a transaction. Nobody chooses places to make them meet: the store gives them.
 #[derive(Default)]
-struct PlaceHasher(u64);
+pub(crate) struct PlaceHasher(u64);
 
 impl Hasher for PlaceHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -132,12 +134,12 @@ struct State {
     /// The clock's hand: a line.
     hand: usize,
     used_bytes: u64,
-    touched: HashMap<TxnId, Vec<Touched>>,
+    touched: HashMap<TxnId, Vec<Touched>, BuildHasherDefault<PlaceHasher>>,
     /// Records whose end may be committed.
     died: Vec<RecordId>,
     /// Records whose insertion is not committed, though their pages have them; and whose they are.
     unborn: HashSet<RecordId, BuildHasherDefault<PlaceHasher>>,
-    born_by: HashMap<TxnId, Vec<RecordId>>,
+    born_by: HashMap<TxnId, Vec<RecordId>, BuildHasherDefault<PlaceHasher>>,
     /// A record as it was before the change that is being made.
     before: Vec<u8>,
     statistics: Statistics,
@@ -158,6 +160,10 @@ impl State {
     /// Changes a record, and keeps count of memory.
     fn with<R>(&mut self, at: RecordId, change: impl FnOnce(&mut Kept) -> R) -> Option<R> {
         let line = self.line(at)?;
+        self.with_line(line, change)
+    }
+
+    fn with_line<R>(&mut self, line: usize, change: impl FnOnce(&mut Kept) -> R) -> Option<R> {
         let kept = self.lines[line].as_mut()?;
         let before = kept.cost_bytes();
         let result = change(kept);
@@ -305,7 +311,7 @@ impl Changing<'_> {
                 let now = kept.bytes.as_ref().expect("it was there to be changed");
                 let changed = difference(before, now);
                 let (version, committed) = (kept.version, kept.committed);
-                let bytes: Box<[u8]> = before[changed.clone()].into();
+                let bytes = before[changed.clone()].into();
                 (Was::Before { at: changed.start, bytes, version, committed }, changed.len() as u64)
             }
             Back::Inverse { inverse, bytes, .. } => (Was::Inverse(inverse), bytes),
@@ -317,19 +323,21 @@ impl Changing<'_> {
     /// The log has the change, with this LSN.
     pub(crate) fn logged(mut self, change: Lsn) {
         self.is_logged = true;
-        let (txn, was) = (self.txn, self.was.take());
+        let (txn, line, was) = (self.txn, self.line, self.was.take());
         let kept = self.kept();
         kept.changes_at(change);
         kept.was_used = true;
         let (at, died) = (kept.at(), kept.bytes.as_ref().is_some_and(|record| record::is_dead(record)));
         let is_first = was.is_some() && !kept.is_pending();
         if let Some((was, cost_bytes)) = was {
+            // Many objects are changed once, and remember no more.
+            kept.pending.reserve_exact(usize::from(kept.pending.capacity() == 0));
             kept.pending.push(Pending { txn, change, was, cost_bytes });
             kept.pending_bytes += cost_bytes;
             self.state.used_bytes += cost_bytes;
         }
         if is_first || died {
-            self.state.touched.entry(txn).or_default().push(Touched { at, died });
+            self.state.touched.entry(txn).or_default().push(Touched { at, line, died });
         }
     }
 }
@@ -367,6 +375,24 @@ impl Cache {
         let image = kept.image()?;
         state.statistics.hits += 1;
         Some(image)
+    }
+
+    /// Lets `look` see a record that is here and as `wanted`, while the latch is held; with its version.
+    pub(crate) fn look<T>(
+        &self,
+        at: RecordId,
+        wanted: impl FnOnce(&[u8]) -> bool,
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> Option<(T, Lsn)> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let line = state.line(at)?;
+        state.recent = line;
+        let kept = state.lines[line].as_mut()?;
+        let bytes = kept.bytes.as_ref().filter(|bytes| wanted(bytes))?;
+        kept.was_used = true;
+        state.statistics.hits += 1;
+        Some((look(bytes), kept.version))
     }
 
     /// As [`get`](Cache::get), without being counted as a use.
@@ -604,19 +630,26 @@ impl Unflushed for Cache {
         for at in state.born_by.remove(&txn).unwrap_or_default() {
             state.unborn.remove(&at);
         }
-        for Touched { at, died } in state.touched.remove(&txn).unwrap_or_default() {
-            state.with(at, |kept| {
-                let before = kept.pending.len();
-                kept.pending.retain(|pending| pending.txn != txn);
-                if kept.pending.len() < before {
-                    kept.pending_bytes = kept.pending.iter().map(|pending| pending.cost_bytes).sum();
-                    kept.committed = kept.committed.max(committed.unwrap_or(Lsn::ZERO));
-                }
+        for Touched { at, line, died } in state.touched.remove(&txn).unwrap_or_default() {
+            let is_there = matches!(state.lines.get(line), Some(Some(kept)) if kept.at() == at);
+            let line = if is_there { Some(line) } else { state.line(at) };
+            let is_thin = line.and_then(|line| {
+                state.with_line(line, |kept| {
+                    let before = kept.pending.len();
+                    kept.pending.retain(|pending| pending.txn != txn);
+                    if kept.pending.len() < before {
+                        kept.pending_bytes = kept.pending.iter().map(|pending| pending.cost_bytes).sum();
+                        kept.committed = kept.committed.max(committed.unwrap_or(Lsn::ZERO));
+                    }
+                    kept.bytes.is_none()
+                })
             });
             if died {
                 state.died.push(at);
             }
-            state.remove_if_empty(at);
+            if is_thin == Some(true) {
+                state.remove_if_empty(at);
+            }
         }
     }
 }

@@ -100,22 +100,6 @@ impl Reserved<'_> {
     }
 }
 
-/// What [`Objects::edit`] makes of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// It stays as it is.
-    Nothing,
-    /// These bytes lie in it from `at` on, in bytes; it stays as long as it is.
-    Range {
-        /// Where they begin.
-        at: usize,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
-    /// It is this from now on.
-    Whole(Vec<u8>),
-}
-
 /// Says which state of an object was read: two that are the same are of the same state. Of one opening of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -124,18 +108,18 @@ pub struct Version {
 }
 
 /// Where an object lies.
-struct Found {
+pub(crate) struct Found {
     id: ObjectId,
     /// The record with its bytes: at its identity, or the target.
-    at: RecordId,
-    image: Image,
+    pub(crate) at: RecordId,
+    pub(crate) image: Image,
     header: Header,
     /// The record at its identity, if that is another one.
     home: Option<Image>,
 }
 
 impl Found {
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         object(&self.image.bytes, &self.header)
     }
 }
@@ -330,7 +314,7 @@ impl Objects {
         self.policy(txn)?;
         check_len(bytes.len())?;
         self.lock(txn, LockMode::IntentionExclusive)?;
-        self.insert_record(txn, &new_record(bytes, capacity_for(bytes.len()), false))
+        self.insert_record(txn, new_record(bytes, capacity_for(bytes.len()), false))
     }
 
     /// Chooses the place of an object of so many bytes, so that others can refer to it before it is written by
@@ -362,36 +346,7 @@ impl Objects {
             ));
         }
         let Shared { places, cache, keeper, .. } = &*self.shared;
-        places.keep(txn, cache, keeper, promise, &new_record(bytes, capacity, false))
-    }
-
-    /// Looks at an object, and changes it as `edit` says, which is called once. Without an answer nothing happens.
-    ///
-    /// # Errors
-    /// Those of `edit`; as [`put`](Objects::put).
-    pub fn edit<T>(&self, txn: &mut Txn, id: ObjectId, edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>) -> Result<T> {
-        self.lock_object(txn, id, LockMode::Exclusive)?;
-        let found = self.find(txn, id)?;
-        let (edit, value) = edit(found.bytes())?;
-        match edit {
-            Edit::Nothing => {}
-            Edit::Range { at, bytes } => {
-                let range = at..at.saturating_add(bytes.len());
-                let old = found.bytes().get(range);
-                let old = old.ok_or(Refused::new("the bytes do not lie within the object"))?;
-                let differ = difference(old, &bytes);
-                if !differ.is_empty() {
-                    let put = PutBytes { at: (at + differ.start) as u16, bytes: bytes[differ.clone()].into() };
-                    let back = Arc::new(PutBytes { at: put.at, bytes: old[differ].into() });
-                    self.change(txn, found.at, found.image, &put, |_, _| Arc::clone(&back))?;
-                }
-            }
-            Edit::Whole(bytes) => {
-                check_len(bytes.len())?;
-                self.put_found(txn, found, &bytes)?;
-            }
-        }
-        Ok(value)
+        places.keep(txn, cache, keeper, promise, new_record(bytes, capacity, false))
     }
 
     /// Locks an object that is about to be changed, whether it is there or not, as a change of it would.
@@ -460,7 +415,7 @@ impl Objects {
         self.put_found(txn, found, bytes)
     }
 
-    fn put_found(&self, txn: &mut Txn, found: Found, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put_found(&self, txn: &mut Txn, found: Found, bytes: &[u8]) -> Result<()> {
         if bytes.len() > found.header.capacity {
             return self.grow(txn, found, bytes);
         }
@@ -505,7 +460,7 @@ impl Objects {
         let capacity = capacity_for(bytes.len().max(found.header.capacity * 3 / 2));
         let record = new_record(bytes, capacity, true);
         txn.nested_transaction(|txn| {
-            let to = Forward::to(self.insert_record(txn, &record)?);
+            let to = Forward::to(self.insert_record(txn, record)?);
             match found.home {
                 None => self.change(txn, found.id, found.image, &to, |before, _| {
                     let bytes: [u8; PLACE_LEN] = before[HEADER_LEN..][..PLACE_LEN].try_into().expect("as many");
@@ -519,14 +474,14 @@ impl Objects {
         })
     }
 
-    fn insert_record(&self, txn: &mut Txn, record: &[u8]) -> Result<RecordId> {
+    fn insert_record(&self, txn: &mut Txn, record: Vec<u8>) -> Result<RecordId> {
         let Shared { places, cache, keeper, .. } = &*self.shared;
         places.insert(txn, cache, keeper, record)
     }
 
     /// Changes a record that is locked, and was found: in the cache, and in the log. `inverse` is told the record as it was,
     /// and the range that changes.
-    fn change<D: Delta, I: Delta>(
+    pub(crate) fn change<D: Delta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
@@ -543,7 +498,7 @@ impl Objects {
     }
 
     /// As [`change`](Objects::change), if it is as `wanted`, and in the cache or `found`; `false` if not.
-    fn try_change<D: Delta, I: Delta>(
+    pub(crate) fn try_change<D: Delta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
@@ -607,7 +562,7 @@ impl Objects {
     }
 
     /// Locks an object, which need not be there.
-    fn lock_object(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<()> {
+    pub(crate) fn lock_object(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<()> {
         let intention = match mode {
             LockMode::Exclusive => LockMode::IntentionExclusive,
             _ => LockMode::IntentionShared,
@@ -617,7 +572,7 @@ impl Objects {
     }
 
     /// Finds an object that is locked.
-    fn find(&self, txn: &Txn, id: ObjectId) -> Result<Found> {
+    pub(crate) fn find(&self, txn: &Txn, id: ObjectId) -> Result<Found> {
         let none = || ObjectError::NoSuchObject { id };
         let (image, header) = self.record(txn, id)?.ok_or_else(none)?;
         if header.is_target() || header.is_dead() {
@@ -729,7 +684,7 @@ fn lost(store: &Store, id: ObjectId) -> Error {
     said(store, Damaged::in_body(id.page, 0, "an object of this page is not where it has moved to"))
 }
 
-fn check_len(len: usize) -> Result<()> {
+pub(crate) fn check_len(len: usize) -> Result<()> {
     if len > OBJECT_LEN_MAX {
         return Err(Error::TooLarge { what: "an object", given: len as u64, limit: OBJECT_LEN_MAX as u64 });
     }

@@ -220,17 +220,47 @@ fn put(object: &mut [u8], at: u16, bytes: &[u8]) -> Result<(), Refused> {
 
 /// Where two runs of bytes of one length differ, from the first place to the last.
 pub(crate) fn difference(a: &[u8], b: &[u8]) -> Range<usize> {
-    /// Compared as a whole first: byte by byte would take longer than all else that a small change costs.
+    /// Compared as a whole first, then by words: byte by byte would take longer than all else that a small change costs.
     const PIECE: usize = 64;
     debug_assert_eq!(a.len(), b.len());
+    if a.len() <= PIECE {
+        let first = same_at_the_front(a, b);
+        return if first == a.len() { 0..0 } else { first..a.len() - same_at_the_back(a, b) };
+    }
     let differ = |(a, b): &(&[u8], &[u8])| a != b;
     let Some(piece) = a.chunks(PIECE).zip(b.chunks(PIECE)).position(|pair| differ(&pair)) else { return 0..0 };
     let from = piece * PIECE;
-    let first = from + a[from..].iter().zip(&b[from..]).take_while(|(a, b)| a == b).count();
+    let first = from + same_at_the_front(&a[from..], &b[from..]);
     let pieces = a.rchunks(PIECE).zip(b.rchunks(PIECE)).take_while(|pair| !differ(pair)).count();
     let to = a.len() - pieces * PIECE;
-    let same = a[..to].iter().rev().zip(b[..to].iter().rev()).take_while(|(a, b)| a == b).count();
-    first..to - same
+    first..to - same_at_the_back(&a[..to], &b[..to])
+}
+
+/// How many bytes are the same, from the first on.
+fn same_at_the_front(a: &[u8], b: &[u8]) -> usize {
+    let (words, others) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    for (index, (a, b)) in words.iter().zip(others).enumerate() {
+        let unlike = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if unlike != 0 {
+            return 8 * index + unlike.trailing_zeros() as usize / 8;
+        }
+    }
+    let rest = 8 * words.len();
+    rest + a[rest..].iter().zip(&b[rest..]).take_while(|(a, b)| a == b).count()
+}
+
+/// How many bytes are the same, from the last on.
+fn same_at_the_back(a: &[u8], b: &[u8]) -> usize {
+    let (words, others) = (a.as_rchunks::<8>().1, b.as_rchunks::<8>().1);
+    for (index, (a, b)) in words.iter().rev().zip(others.iter().rev()).enumerate() {
+        let unlike = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if unlike != 0 {
+            return 8 * index + unlike.leading_zeros() as usize / 8;
+        }
+    }
+    let rest = 8 * words.len();
+    let (a, b) = (&a[..a.len() - rest], &b[..b.len() - rest]);
+    rest + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 /// What makes an object that is `from` become `to`.

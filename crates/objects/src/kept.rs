@@ -2,7 +2,7 @@
 
 use cedrat_pages::{PageId, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Delta, RecordId, Refused};
+use cedrat_txn::{Delta, RecordId, Refused, SmallBytes};
 use cedrat_wal::{Lsn, TxnId};
 
 /// What a record in the cache takes beyond its bytes: its line here, its share of the index, and two allocations.
@@ -38,7 +38,7 @@ pub(crate) struct Pending {
 }
 
 pub(crate) enum Was {
-    Before { at: usize, bytes: Box<[u8]>, version: Lsn, committed: Lsn },
+    Before { at: usize, bytes: SmallBytes, version: Lsn, committed: Lsn },
     Inverse(Arc<dyn Inverse>),
 }
 

@@ -23,6 +23,7 @@ mod cache;
 mod census;
 mod collection;
 mod delta;
+mod edit;
 mod error;
 mod kept;
 mod place;
@@ -31,8 +32,9 @@ mod record;
 use cedrat_txn::Registry;
 
 pub use cache::Statistics;
-pub use collection::{Edit, ObjectId, Objects, Options, Reserved, UndoPolicy, Version};
+pub use collection::{ObjectId, Objects, Options, Reserved, UndoPolicy, Version};
 pub use delta::{ObjectDelta, register_delta};
+pub use edit::Edit;
 pub use error::ObjectError;
 pub use record::OBJECT_LEN_MAX;
 

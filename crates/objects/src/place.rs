@@ -4,6 +4,7 @@
 //! A page is added by a nested top action and stays, whatever becomes of the transaction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
@@ -15,7 +16,7 @@ use cedrat_txn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, PlaceHasher};
 use crate::record::{Header, LINK, Link, ObjectPage, said};
 
 /// Root of a collection of objects.
@@ -87,6 +88,8 @@ struct Slots {
     vacant: Vec<Slot>,
     /// The lowest that was not there then, or not given away yet.
     next: Slot,
+    /// Room that was promised to records that are not there yet, in bytes.
+    promised: usize,
 }
 
 impl Slots {
@@ -97,7 +100,7 @@ impl Slots {
                 vacant.push(slot);
             }
         }
-        Ok(Slots { vacant, next: Slot(versioned.slots().max(1)) })
+        Ok(Slots { vacant, next: Slot(versioned.slots().max(1)), promised: 0 })
     }
 
     fn peek(&self) -> Slot {
@@ -119,9 +122,7 @@ struct Known {
     /// Pages where records may be dead, or were purged.
     roomy: BTreeMap<PageId, BTreeSet<Slot>>,
     /// An identity is given away once (E19.11).
-    slots: HashMap<PageId, Slots>,
-    /// Room that was promised to records that are not there yet, in bytes.
-    promised: HashMap<PageId, usize>,
+    slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
 }
 
 /// A place for a record that is not there yet: nobody else gets it, nor its room in the page. Dropped, it gives back the
@@ -161,7 +162,7 @@ impl Places {
     /// Its page is not locked: the insertion is taken back by vacating a slot that nobody else has (E19.11), which keeps
     /// the version, and needs no room. Two that meet at one page, and have locked an object before, would otherwise be
     /// each other's victims again and again.
-    pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: &[u8]) -> Result<RecordId> {
+    pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: Vec<u8>) -> Result<RecordId> {
         let promise = self.promise(txn, cache, record.len())?;
         self.keep(txn, cache, keeper, promise, record)
     }
@@ -191,7 +192,7 @@ impl Places {
         cache: &Cache,
         keeper: &Keeper,
         promise: Promise<'_>,
-        record: &[u8],
+        record: Vec<u8>,
     ) -> Result<RecordId> {
         let at = promise.at;
         assert_eq!(record.len(), promise.len, "a record is as long as the room that it was promised");
@@ -208,11 +209,7 @@ impl Places {
 
     fn give_back(&self, page: PageId, len: usize) {
         let mut known = self.known.lock();
-        let promised = known.promised.get_mut(&page).expect("it was promised");
-        *promised -= len;
-        if *promised == 0 {
-            known.promised.remove(&page);
-        }
+        known.slots.get_mut(&page).expect("it was promised").promised -= len;
     }
 
     /// A page that may have room.
@@ -263,15 +260,14 @@ impl Places {
         let mut known = self.known.lock();
         let mut take = || -> Result<Option<Slot>, Damaged> {
             let versioned = Versioned::of(&view)?;
-            let promised = known.promised.get(&page).copied().unwrap_or(0);
             let slots = known.slots_of(page, &versioned)?;
             let slot = slots.peek();
             // Slots are given away in their order, so the room at this one is what those before it leave in the directory.
-            if versioned.room(slot)?.is_none_or(|room| room < promised + len) {
+            if versioned.room(slot)?.is_none_or(|room| room < slots.promised + len) {
                 return Ok(None);
             }
             slots.take();
-            *known.promised.entry(page).or_default() += len;
+            slots.promised += len;
             known.current.get_or_insert(page);
             Ok(Some(slot))
         };

@@ -89,19 +89,25 @@ impl PageWords {
 
     /// Copies bytes in; the caller has checked the bounds and is the page's only writer.
     #[inline]
-    pub(crate) fn store(&self, mut at: usize, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let skip = at % 8;
-            let len = bytes.len().min(8 - skip);
-            let (now, later) = bytes.split_at(len);
-            let mut word = [0; 8];
-            if len < 8 {
-                word = self.word(at / 8).to_le_bytes();
-            }
-            word[skip..skip + len].copy_from_slice(now);
-            self.set_word(at / 8, u64::from_le_bytes(word));
-            (bytes, at) = (later, at + len);
+    pub(crate) fn store(&self, at: usize, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(at.next_multiple_of(8) - at));
+        self.store_within_a_word(at, first);
+        let at = at + first.len();
+        let (words, last) = rest.as_chunks::<8>();
+        for (index, word) in (at / 8..).zip(words) {
+            self.set_word(index, u64::from_le_bytes(*word));
         }
+        self.store_within_a_word(at + size_of_val(words), last);
+    }
+
+    #[inline]
+    fn store_within_a_word(&self, at: usize, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut word = self.word(at / 8).to_le_bytes();
+        word[at % 8..][..bytes.len()].copy_from_slice(bytes);
+        self.set_word(at / 8, u64::from_le_bytes(word));
     }
 
     /// Sets `len` bytes from `at` on to `byte`; the caller has checked the bounds and is the page's only writer.

@@ -6,6 +6,8 @@ use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_wal::{Lsn, TxnId};
 
+use crate::locks::Words;
+
 /// A running transaction, as others see it.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -49,6 +51,8 @@ impl Entry {
 
 const SHARDS: usize = 16;
 
+type Entries = HashMap<TxnId, Arc<Entry>, Words>;
+
 /// All running transactions of a store.
 ///
 /// A checkpoint reads the clock, then this table. Who is not in it yet draws its first LSN after that reading
@@ -56,11 +60,11 @@ const SHARDS: usize = 16;
 /// its last record, and the checkpoint forces the log before it relies on that (E3.1 in spirit).
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    shards: [Mutex<HashMap<TxnId, Arc<Entry>>>; SHARDS],
+    shards: [Mutex<Entries>; SHARDS],
 }
 
 impl Table {
-    fn shard(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Entry>>> {
+    fn shard(&self, id: TxnId) -> &Mutex<Entries> {
         &self.shards[id.0 as usize % SHARDS]
     }
 
@@ -104,9 +108,7 @@ impl Table {
     /// The oldest change that a running transaction has deferred, or is about to.
     pub(crate) fn oldest_deferred(&self) -> Option<Lsn> {
         let since = |entry: &Arc<Entry>| entry.deferred_since.load(Ordering::SeqCst);
-        let oldest = |shard: &Mutex<HashMap<TxnId, Arc<Entry>>>| {
-            shard.lock().values().map(since).filter(|&since| since != 0).min()
-        };
+        let oldest = |shard: &Mutex<Entries>| shard.lock().values().map(since).filter(|&since| since != 0).min();
         self.shards.iter().filter_map(oldest).min().map(Lsn::new)
     }
 

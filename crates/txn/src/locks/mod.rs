@@ -16,6 +16,7 @@ use cedrat_wal::TxnId;
 pub use modes::LockMode;
 pub use none::NoLocks;
 pub use page_locks::PageLocks;
+pub(crate) use table::Words;
 
 /// What can be locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -86,7 +86,12 @@ mod tests {
             locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
             locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
             assert_eq!(locks.locked(), 1);
+            locks.lock(TxnId(3), A, LockMode::Shared).unwrap();
             locks.ended(TxnId(1));
+            for txn in [2, 3] {
+                assert_eq!(locks.held(TxnId(txn)), [(A, LockMode::Shared)], "they hold it still");
+            }
+            locks.ended(TxnId(3));
             locks.lock(TxnId(2), A, LockMode::Exclusive).unwrap();
             locks.ended(TxnId(2));
             assert_eq!(locks.locked(), 0, "nothing is left behind");

@@ -5,6 +5,7 @@
 //! and is woken whenever a lock of its shard changes, so that edges are never stale for long: each wakened waiter
 //! recomputes its own, and checks again.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
@@ -14,6 +15,9 @@ use cedrat_wal::TxnId;
 use super::{Deadlock, LockMode, Resource};
 
 const SHARDS: usize = 64;
+
+/// For so many resources memory is asked at once: most transactions lock no more.
+const RESOURCES: usize = 8;
 
 /// Who holds what, and who waits.
 #[derive(Debug, Default)]
@@ -31,9 +35,44 @@ struct Shard {
 
 #[derive(Debug, Default)]
 struct Lock {
-    holders: Vec<(TxnId, LockMode)>,
+    holders: Holders,
     /// In order of arrival; those who hold the resource and want more stand in front.
     queue: VecDeque<Waiter>,
+}
+
+/// Who holds a lock: one as a rule, for whom no memory is asked.
+#[derive(Debug, Default)]
+struct Holders {
+    first: Option<(TxnId, LockMode)>,
+    others: Vec<(TxnId, LockMode)>,
+}
+
+impl Holders {
+    fn iter(&self) -> impl Iterator<Item = &(TxnId, LockMode)> {
+        self.first.iter().chain(&self.others)
+    }
+
+    fn set(&mut self, txn: TxnId, mode: LockMode) {
+        if let Some((_, held)) = self.first.iter_mut().chain(&mut self.others).find(|(holder, _)| *holder == txn) {
+            *held = mode;
+        } else if self.first.is_none() {
+            self.first = Some((txn, mode));
+        } else {
+            self.others.push((txn, mode));
+        }
+    }
+
+    fn remove(&mut self, txn: TxnId) {
+        match self.first {
+            Some((holder, _)) if holder == txn => self.first = self.others.pop(),
+            _ => self.others.retain(|(holder, _)| *holder != txn),
+        }
+    }
+
+    /// The first is there if any is.
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -169,7 +208,8 @@ impl LockTable {
 
     fn note(&self, txn: TxnId, resource: Resource, new: bool) {
         if new {
-            self.held(txn).lock().entry(txn).or_default().push(resource);
+            let some = || Vec::with_capacity(RESOURCES);
+            self.held(txn).lock().entry(txn).or_insert_with(some).push(resource);
         }
     }
 
@@ -197,11 +237,12 @@ impl LockTable {
         let Some(resources) = self.held(txn).lock().remove(&txn) else { return };
         for resource in resources {
             let mut locks = self.shard(&resource).locks.lock();
-            let Some(lock) = locks.get_mut(&resource) else { continue };
-            lock.holders.retain(|(holder, _)| *holder != txn);
+            let Entry::Occupied(mut entry) = locks.entry(resource) else { continue };
+            let lock = entry.get_mut();
+            lock.holders.remove(txn);
             lock.ring_all();
             if lock.is_idle() {
-                locks.remove(&resource);
+                entry.remove();
             }
         }
     }
@@ -233,10 +274,7 @@ impl Lock {
     }
 
     fn give(&mut self, txn: TxnId, mode: LockMode) {
-        match self.holders.iter_mut().find(|(holder, _)| *holder == txn) {
-            Some((_, held)) => *held = mode,
-            None => self.holders.push((txn, mode)),
-        }
+        self.holders.set(txn, mode);
     }
 
     /// The holders that disagree, and everyone who stands before in the queue.
@@ -250,6 +288,7 @@ impl Lock {
         holders.chain(before).collect()
     }
 
+    #[inline]
     fn ring_all(&self) {
         for waiter in &self.queue {
             waiter.bell.ring();
@@ -261,11 +300,11 @@ impl Lock {
     }
 }
 
-/// Hashes a few words: page numbers and the hashes of keys, no strings and nobody's attack.
-type Words = BuildHasherDefault<WordHasher>;
+/// Hashes a few words: numbers of pages and transactions, and the hashes of keys; no strings and nobody's attack.
+pub(crate) type Words = BuildHasherDefault<WordHasher>;
 
 #[derive(Default)]
-struct WordHasher(u64);
+pub(crate) struct WordHasher(u64);
 
 impl Hasher for WordHasher {
     fn finish(&self) -> u64 {
