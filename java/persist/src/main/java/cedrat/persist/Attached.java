@@ -1,7 +1,5 @@
 package cedrat.persist;
 
-import java.lang.ref.ReferenceQueue;
-
 /// What is known of an object that has no field for its identity: of an array or an object of the JDK that is
 /// persistent, or a part of one that is.
 ///
@@ -12,8 +10,8 @@ abstract class Attached extends StoredIdentity {
 
     Attached nextByObject;
 
-    Attached(Object object, ReferenceQueue<Object> queue) {
-        super(object, queue);
+    Attached(Object object) {
+        super(object);
     }
 
     /// The identity of the persistent object that it is, or is a part of.

@@ -359,7 +359,7 @@ final class Commit extends ObjectWriter {
         if (number >= 0) {
             return Words.of(Words.NEW, number);
         }
-        if (!engine.forms.isConstant(value)) {
+        if (!engine.schema.of(value).isConstant()) {
             lock(value);
             known = engine.table.find(value);
             if (known instanceof ObjectIdentity identity) {
@@ -386,7 +386,7 @@ final class Commit extends ObjectWriter {
             parents = Arrays.copyOf(parents, 2 * count);
             steps = Arrays.copyOf(steps, 2 * count);
         }
-        ObjectIdentity identity = new ObjectIdentity(engine, object, engine.table.queue(), 0, shape);
+        ObjectIdentity identity = new ObjectIdentity(engine, object, 0, shape);
         identity.commit = this;
         identity.mark = count;
         fresh[count] = object;

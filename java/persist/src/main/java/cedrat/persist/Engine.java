@@ -257,11 +257,11 @@ final class Engine implements Persistent {
         }
         Attached known = table.find(part);
         if (known == null) {
-            table.attach(new Part(owner, part, table.queue()), part);
+            table.attach(new Part(owner, part), part);
         } else if (known instanceof Part same && same.owner() != owner) {
             // It was a part of something that is there no more.
             table.detach(same);
-            table.attach(new Part(owner, part, table.queue()), part);
+            table.attach(new Part(owner, part), part);
         }
     }
 

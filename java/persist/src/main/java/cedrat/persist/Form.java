@@ -10,6 +10,8 @@ abstract class Form {
     final String name;
 
     final int version = 1;
+    /// Whether its objects do not change, and lead to no others. As [Forms] was told.
+    boolean isConstant;
 
     Form(String name) {
         this.name = name;

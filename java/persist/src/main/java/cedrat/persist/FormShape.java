@@ -18,6 +18,11 @@ final class FormShape extends Shape {
     }
 
     @Override
+    boolean isConstant() {
+        return form.isConstant;
+    }
+
+    @Override
     void write(Object object, ObjectWriter out) {
         form.write(object, out);
     }

@@ -4,7 +4,6 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -59,9 +58,6 @@ final class Forms {
     private final Map<Class<?>, Form> byClass = new HashMap<>();
     private final Map<Class<?>, Choice> choices = new HashMap<>();
     private final Map<String, Form> byName = new HashMap<>();
-    /// Those of these classes do not change, and lead to nothing that does.
-    private final Set<Class<?>> constants = new HashSet<>();
-
     private final LambdaForm lambdas = new LambdaForm(this);
 
     private final Map<Object, Integer> canonicalNumbers = new IdentityHashMap<>();
@@ -110,7 +106,7 @@ final class Forms {
     /// One more class, whose objects do not change.
     void addConstant(Class<?> type, Form form) {
         add(type, form);
-        constants.add(type);
+        form.isConstant = true;
     }
 
     /// Another form, of some objects of a class.
@@ -122,10 +118,6 @@ final class Forms {
     Form find(String name, int version) {
         Form form = byName.get(name);
         return form == null || form.version != version ? null : form;
-    }
-
-    boolean isConstant(Object value) {
-        return constants.contains(value.getClass());
     }
 
     /// Whether all objects of a class have the same form.

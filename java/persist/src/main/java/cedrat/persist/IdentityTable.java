@@ -1,7 +1,6 @@
 package cedrat.persist;
 
-import java.lang.ref.Reference;
-import java.lang.ref.ReferenceQueue;
+import java.lang.ref.WeakReference;
 import java.util.Arrays;
 
 /// The persistent objects that are in memory: by their identities in the store, and those without a field for
@@ -11,26 +10,55 @@ import java.util.Arrays;
 /// `==` holds (J7). Entries are chained through the identities themselves, which are all that an object costs
 /// here; tables are divided into stripes, each with its own lock.
 ///
+/// What the virtual machine has collected is taken out when a stripe is added to for the first time after a
+/// collection: it is told of no single object, because a queue of references would cost two locks for each.
+///
 /// **Threads:** any.
 final class IdentityTable {
     private static final int STRIPE_BITS = 6;
     private static final int STRIPES = 1 << STRIPE_BITS;
     private static final int CAPACITY = 64;
 
-    private final ReferenceQueue<Object> gone = new ReferenceQueue<>();
+    /// A stripe is looked through when it has grown by one part of so many since it was the last time.
+    private static final int GROWTH = 8;
+
     private final ById[] byId = new ById[STRIPES];
     private final ByObject[] byObject = new ByObject[STRIPES];
+    /// Leads to nothing after a collection of the virtual machine.
+    private volatile WeakReference<Object> canary = new WeakReference<>(new Object());
+    /// How many collections have been noticed.
+    private volatile int collections;
 
-    private static final class ById {
-        ObjectIdentity[] buckets = new ObjectIdentity[CAPACITY];
+    /// A part of a table. Under its monitor.
+    private abstract static class Stripe {
         int size;
-        /// How often objects of this stripe were changed in the store.
-        int version;
+        /// How many entries were left when it was looked through, and after which collection that was.
+        private int left = CAPACITY;
+
+        private int collection;
+
+        /// Whether it is to be looked through before it is added to.
+        final boolean isDue(int now) {
+            if (collection == now || size < left + left / GROWTH) {
+                return false;
+            }
+            collection = now;
+            return true;
+        }
+
+        final void lookedThrough() {
+            left = Math.max(size, CAPACITY);
+        }
     }
 
-    private static final class ByObject {
+    private static final class ById extends Stripe {
+        ObjectIdentity[] buckets = new ObjectIdentity[CAPACITY];
+        /// How often objects of this stripe were changed in the store.
+        volatile int version;
+    }
+
+    private static final class ByObject extends Stripe {
         Attached[] buckets = new Attached[CAPACITY];
-        int size;
     }
 
     IdentityTable() {
@@ -40,9 +68,18 @@ final class IdentityTable {
         }
     }
 
-    /// Where identities go whose objects nobody has any more.
-    ReferenceQueue<Object> queue() {
-        return gone;
+    private int collections() {
+        if (canary.refersTo(null)) {
+            noticeCollection();
+        }
+        return collections;
+    }
+
+    private synchronized void noticeCollection() {
+        if (canary.refersTo(null)) {
+            canary = new WeakReference<>(new Object());
+            collections++;
+        }
     }
 
     private static int spread(long key) {
@@ -82,7 +119,6 @@ final class IdentityTable {
 
     /// The identities of all objects that somebody may still have.
     long[] identities() {
-        purge();
         long[] all = new long[CAPACITY];
         int count = 0;
         for (ById stripe : byId) {
@@ -104,17 +140,14 @@ final class IdentityTable {
 
     /// A number that is another one after [#changed]: what was read from the store before is old then.
     int version(long id) {
-        ById stripe = stripe(id);
-        synchronized (stripe) {
-            return stripe.version;
-        }
+        return stripe(id).version;
     }
 
     /// An object was changed in the store; whoever has changed it has it still.
     void changed(long id) {
         ById stripe = stripe(id);
         synchronized (stripe) {
-            stripe.version++;
+            stripe.version = stripe.version + 1;
         }
     }
 
@@ -124,7 +157,6 @@ final class IdentityTable {
     /// @return the object that the identity leads to from here on; null if it has to be read again, because it
     ///     was changed meanwhile
     Object add(ObjectIdentity identity, Object object, int version) {
-        purge();
         ById stripe = stripe(identity.id);
         synchronized (stripe) {
             Object other = find(stripe, identity.id);
@@ -141,27 +173,43 @@ final class IdentityTable {
 
     /// Adds an object that has just become persistent.
     void add(ObjectIdentity identity) {
-        purge();
         ById stripe = stripe(identity.id);
         synchronized (stripe) {
             link(stripe, identity);
         }
     }
 
-    private static void link(ById stripe, ObjectIdentity identity) {
+    private void link(ById stripe, ObjectIdentity identity) {
+        if (stripe.isDue(collections())) {
+            ObjectIdentity[] buckets = stripe.buckets;
+            stripe.buckets = new ObjectIdentity[buckets.length];
+            stripe.size = pushLive(stripe, buckets);
+            stripe.lookedThrough();
+        }
         if (stripe.size++ == stripe.buckets.length) {
-            ObjectIdentity[] old = stripe.buckets;
-            stripe.buckets = new ObjectIdentity[2 * old.length];
-            for (ObjectIdentity first : old) {
-                ObjectIdentity next = first;
-                while (next != null) {
-                    ObjectIdentity one = next;
-                    next = one.nextById;
+            ObjectIdentity[] buckets = stripe.buckets;
+            stripe.buckets = new ObjectIdentity[2 * buckets.length];
+            stripe.size = pushLive(stripe, buckets) + 1;
+        }
+        push(stripe, identity);
+    }
+
+    /// @return how many have an object yet
+    private static int pushLive(ById stripe, ObjectIdentity[] buckets) {
+        int live = 0;
+        for (ObjectIdentity first : buckets) {
+            ObjectIdentity next = first;
+            while (next != null) {
+                ObjectIdentity one = next;
+                next = one.nextById;
+                one.nextById = null;
+                if (!one.refersTo(null)) {
                     push(stripe, one);
+                    live++;
                 }
             }
         }
-        push(stripe, identity);
+        return live;
     }
 
     private static void push(ById stripe, ObjectIdentity identity) {
@@ -194,64 +242,43 @@ final class IdentityTable {
         attached.hash = System.identityHashCode(object);
         ByObject stripe = stripeOf(attached.hash);
         synchronized (stripe) {
+            if (stripe.isDue(collections())) {
+                Attached[] buckets = stripe.buckets;
+                stripe.buckets = new Attached[buckets.length];
+                stripe.size = pushLive(stripe, buckets);
+                stripe.lookedThrough();
+            }
             if (stripe.size++ == stripe.buckets.length) {
-                Attached[] old = stripe.buckets;
-                stripe.buckets = new Attached[2 * old.length];
-                for (Attached first : old) {
-                    Attached next = first;
-                    while (next != null) {
-                        Attached one = next;
-                        next = one.nextByObject;
-                        push(stripe, one);
-                    }
-                }
+                Attached[] buckets = stripe.buckets;
+                stripe.buckets = new Attached[2 * buckets.length];
+                stripe.size = pushLive(stripe, buckets) + 1;
             }
             push(stripe, attached);
         }
+    }
+
+    /// @return how many have an object yet
+    private static int pushLive(ByObject stripe, Attached[] buckets) {
+        int live = 0;
+        for (Attached first : buckets) {
+            Attached next = first;
+            while (next != null) {
+                Attached one = next;
+                next = one.nextByObject;
+                one.nextByObject = null;
+                if (!one.refersTo(null)) {
+                    push(stripe, one);
+                    live++;
+                }
+            }
+        }
+        return live;
     }
 
     private static void push(ByObject stripe, Attached attached) {
         int bucket = bucket(spread(attached.hash), stripe.buckets);
         attached.nextByObject = stripe.buckets[bucket];
         stripe.buckets[bucket] = attached;
-    }
-
-    // ---- what is gone
-
-    /// Takes out what nobody has any more.
-    private void purge() {
-        Reference<?> next = gone.poll();
-        while (next != null) {
-            Attached attached = (Attached) next;
-            if (attached.hash != 0) {
-                detach(attached);
-            }
-            if (attached instanceof ObjectIdentity identity) {
-                remove(identity);
-            }
-            next = gone.poll();
-        }
-    }
-
-    private void remove(ObjectIdentity identity) {
-        ById stripe = stripe(identity.id);
-        synchronized (stripe) {
-            int bucket = bucket(spread(identity.id), stripe.buckets);
-            ObjectIdentity before = null;
-            ObjectIdentity found = stripe.buckets[bucket];
-            while (found != null && found != identity) {
-                before = found;
-                found = found.nextById;
-            }
-            if (found != null) {
-                if (before == null) {
-                    stripe.buckets[bucket] = found.nextById;
-                } else {
-                    before.nextById = found.nextById;
-                }
-                stripe.size--;
-            }
-        }
     }
 
     /// Lets an object not be found by itself any more.

@@ -26,6 +26,8 @@ final class Loader {
     /// How many objects are read by one call of the store.
     private static final int BATCH = 4096;
 
+    private static final Object[] NOTHING = {};
+
     private final Engine engine;
     private final ReentrantLock lock = new ReentrantLock();
     /// Shared by loads, from the reading of an object to its entry in the table.
@@ -54,9 +56,14 @@ final class Loader {
             while (known == null) {
                 int version = engine.table.version(word);
                 ObjectBytes bytes = new ObjectBytes(word, engine.graph.read(word));
-                known = engine.schema.shape(bytes) instanceof Layout layout
-                        ? object(word, layout, bytes, version)
-                        : whole(word);
+                Shape shape = engine.schema.shape(bytes);
+                if (shape instanceof Layout layout) {
+                    known = object(word, layout, bytes, version);
+                } else if (shape.isConstant()) {
+                    known = constant(word, shape, bytes, version);
+                } else {
+                    known = whole(word);
+                }
             }
             return known;
         } finally {
@@ -78,7 +85,7 @@ final class Loader {
     /// An object of a woven class. Null if it has to be read again.
     private Object object(long id, Layout layout, ObjectBytes bytes, int version) {
         Object object = layout.create(bytes);
-        ObjectIdentity identity = new ObjectIdentity(engine, object, engine.table.queue(), id, layout);
+        ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
         identity.pending = layout.words(bytes);
         identity.bytes = bytes.length();
         ((Persistable) object).cedrat$identity(identity);
@@ -86,6 +93,22 @@ final class Loader {
         Object winner = engine.table.add(identity, object, version);
         if (winner == object) {
             engine.loaded.add(identity);
+        }
+        return winner;
+    }
+
+    /// A text, a number, or another object that does not change and leads to no other.
+    private Object constant(long id, Shape shape, ObjectBytes bytes, int version) {
+        Object object = shape.fill(shape.create(bytes), bytes, NOTHING);
+        ObjectIdentity identity = new ObjectIdentity(engine, object, id, shape);
+        identity.bytes = bytes.length();
+        // Nobody else has it yet. Whoever finds it by its identity finds its identity by it.
+        engine.table.attach(identity, object);
+        Object winner = engine.table.add(identity, object, version);
+        if (winner == object) {
+            engine.loaded.add(identity);
+        } else {
+            engine.table.detach(identity);
         }
         return winner;
     }
@@ -195,6 +218,7 @@ final class Loader {
         /// Reads what an object refers to and nobody has yet, all at once.
         private void readReferences(Node node) throws GraphStoreException {
             long[] unknown = new long[16];
+            int[] places = new int[16];
             int count = 0;
             for (int i = 0; i < node.references.length; i++) {
                 long word = node.bytes.reference(i);
@@ -206,37 +230,35 @@ final class Loader {
                 if (node.references[i] == null && find(word) == null) {
                     if (count == unknown.length) {
                         unknown = Arrays.copyOf(unknown, 2 * count);
+                        places = Arrays.copyOf(places, 2 * count);
                     }
+                    places[count] = i;
                     unknown[count++] = word;
                 }
             }
-            Map<Long, Object> read = new HashMap<>();
             for (int from = 0; from < count; from += BATCH) {
-                read(Arrays.copyOfRange(unknown, from, Math.min(count, from + BATCH)), read);
-            }
-            for (int i = 0; i < node.references.length && count != 0; i++) {
-                if (node.references[i] == null && Words.isIdentity(node.bytes.reference(i))) {
-                    node.references[i] = read.get(node.bytes.reference(i));
-                }
+                int to = Math.min(count, from + BATCH);
+                read(Arrays.copyOfRange(unknown, from, to), places, from, node.references);
             }
         }
 
-        private void read(long[] ids, Map<Long, Object> read) throws GraphStoreException {
+        /// Reads some objects. What is complete by itself stands in `references` then, at the places from
+        /// `from` on; the others are nodes.
+        private void read(long[] ids, int[] places, int from, Object[] references) throws GraphStoreException {
             int[] versions = new int[ids.length];
             for (int i = 0; i < ids.length; i++) {
                 versions[i] = engine.table.version(ids[i]);
             }
             byte[][] all = engine.graph.readMany(ids);
             for (int i = 0; i < ids.length; i++) {
-                if (read.containsKey(ids[i]) || nodes.containsKey(ids[i])) {
-                    continue;
-                }
                 ObjectBytes bytes = new ObjectBytes(ids[i], all[i]);
                 Shape shape = engine.schema.shape(bytes);
-                if (shape instanceof Layout layout) {
-                    Object object = object(ids[i], layout, bytes, versions[i]);
-                    read.put(ids[i], object == null ? resolve(ids[i]) : object);
-                } else {
+                if (shape instanceof Layout || shape.isConstant()) {
+                    Object object = shape instanceof Layout layout
+                            ? object(ids[i], layout, bytes, versions[i])
+                            : constant(ids[i], shape, bytes, versions[i]);
+                    references[places[from + i]] = object == null ? resolve(ids[i]) : object;
+                } else if (!nodes.containsKey(ids[i])) {
                     nodes.put(ids[i], new Node(ids[i], shape, bytes));
                 }
             }
@@ -267,8 +289,7 @@ final class Loader {
         /// Lets others see what was loaded.
         private void publish() {
             for (Node node : nodes.values()) {
-                ObjectIdentity identity =
-                        new ObjectIdentity(engine, node.object, engine.table.queue(), node.id, node.shape);
+                ObjectIdentity identity = new ObjectIdentity(engine, node.object, node.id, node.shape);
                 identity.bytes = node.bytes.length();
                 engine.table.add(identity);
                 engine.attach(identity, node.object);

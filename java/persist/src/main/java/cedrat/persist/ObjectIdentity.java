@@ -1,7 +1,5 @@
 package cedrat.persist;
 
-import java.lang.ref.ReferenceQueue;
-
 /// What an [Engine] knows of an object that is persistent, or that a commit is making so.
 ///
 /// ```text
@@ -34,8 +32,8 @@ final class ObjectIdentity extends Attached {
     boolean isKept;
     ObjectIdentity nextById;
 
-    ObjectIdentity(Engine engine, Object object, ReferenceQueue<Object> queue, long id, Shape shape) {
-        super(object, queue);
+    ObjectIdentity(Engine engine, Object object, long id, Shape shape) {
+        super(object);
         this.engine = engine;
         this.id = id;
         this.shape = shape;

@@ -1,15 +1,13 @@
 package cedrat.persist;
 
-import java.lang.ref.ReferenceQueue;
-
 /// An array or an object that a collection of the JDK is made of, and whose that is.
 ///
 /// **Threads:** any.
 final class Part extends Attached {
     private final ObjectIdentity owner;
 
-    Part(ObjectIdentity owner, Object object, ReferenceQueue<Object> queue) {
-        super(object, queue);
+    Part(ObjectIdentity owner, Object object) {
+        super(object);
         this.owner = owner;
     }
 

@@ -47,7 +47,9 @@ public final class Persistence implements AutoCloseable {
     /// service.
     public interface Provider {
         /// Opens the store in a folder, which is made if it is not there.
-        GraphStore open(Path folder) throws GraphStoreException;
+        ///
+        /// @param pageBytesMax how many bytes of its pages stay in memory
+        GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException;
     }
 
     /// Opens the store in a folder, which is made if it is not there.
@@ -64,7 +66,7 @@ public final class Persistence implements AutoCloseable {
         Recorder.get();
         GraphStore graph;
         try {
-            graph = provider.open(folder);
+            graph = provider.open(folder, options.pageBytesMax);
         } catch (GraphStoreException e) {
             throw new PersistenceException("the store in " + folder + " cannot be opened: " + e.getMessage(), e);
         }

@@ -22,13 +22,17 @@ public final class PersistenceOptions {
         ASYNC
     }
 
+    private static final long PAGE_BYTES_MAX = 256 << 20;
+    private static final long PAGE_BYTES_MIN = 1 << 20;
+
     final Map<String, String> classes = new HashMap<>();
     final Map<String, Map<String, String>> fields = new HashMap<>();
     Durability durability = Durability.SYNC;
     ClassLoader classLoader;
     long loadedBytesMax = defaultLoadedBytesMax();
+    long pageBytesMax = PAGE_BYTES_MAX;
 
-    /// The defaults: commits wait, classes are found as the opening thread finds them, a quarter of the heap for
+    /// The defaults: commits wait, classes are found as the opening thread finds them, an eighth of the heap for
     /// what is loaded, nothing is renamed.
     public PersistenceOptions() {}
 
@@ -38,10 +42,13 @@ public final class PersistenceOptions {
         durability = other.durability;
         classLoader = other.classLoader;
         loadedBytesMax = other.loadedBytesMax;
+        pageBytesMax = other.pageBytesMax;
     }
 
+    /// What is loaded gets old before it is let go of, so that the virtual machine collects all of the heap, and not
+    /// only what is young, whenever so much was loaded as is free: more would cost more than it saves.
     private static long defaultLoadedBytesMax() {
-        return Runtime.getRuntime().maxMemory() / 4;
+        return Runtime.getRuntime().maxMemory() / 8;
     }
 
     /// When commits return.
@@ -65,6 +72,18 @@ public final class PersistenceOptions {
             throw new IllegalArgumentException("loadedBytesMax is " + bytes + ": say a positive number of bytes");
         }
         loadedBytesMax = bytes;
+        return this;
+    }
+
+    /// How many bytes of the store's pages stay in memory, outside of the Java heap; 256 MiB. What is not there is
+    /// read from the disk, a page at a time. Only of a store that is opened by its folder.
+    ///
+    /// @throws IllegalArgumentException if it is less than 1 MiB
+    public PersistenceOptions pageBytesMax(long bytes) {
+        if (bytes < PAGE_BYTES_MIN) {
+            throw new IllegalArgumentException("pageBytesMax is " + bytes + ": say at least " + PAGE_BYTES_MIN);
+        }
+        pageBytesMax = bytes;
         return this;
     }
 

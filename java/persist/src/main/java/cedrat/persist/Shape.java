@@ -18,6 +18,11 @@ abstract class Shape {
     /// What the store is to know of the class.
     abstract StoredClass definition();
 
+    /// Whether its objects do not change, and lead to no others.
+    boolean isConstant() {
+        return false;
+    }
+
     /// Writes an object: its data, and the objects that it refers to.
     abstract void write(Object object, ObjectWriter out);
 

@@ -1,12 +1,11 @@
 package cedrat.persist;
 
 import cedrat.persist.boot.Identity;
-import java.lang.ref.ReferenceQueue;
 
 /// An identity that says which store it is of.
 abstract class StoredIdentity extends Identity {
-    StoredIdentity(Object object, ReferenceQueue<Object> queue) {
-        super(object, queue);
+    StoredIdentity(Object object) {
+        super(object);
     }
 
     /// The store. The same one for ever.

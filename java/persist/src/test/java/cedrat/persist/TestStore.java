@@ -18,7 +18,7 @@ public final class TestStore implements Persistent, AutoCloseable {
         final Map<Slot.Field, Object> pending = new HashMap<>();
 
         Known(Object object) {
-            super(object, null);
+            super(object);
         }
 
         @Override

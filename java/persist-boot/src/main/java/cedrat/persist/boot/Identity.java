@@ -1,6 +1,5 @@
 package cedrat.persist.boot;
 
-import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
 
 /// The persistent side of an object: what its store knows of it. An object that has none is not persistent.
@@ -11,7 +10,7 @@ import java.lang.ref.WeakReference;
 /// **Threads:** as the store says.
 public abstract class Identity extends WeakReference<Object> {
     /// For stores.
-    protected Identity(Object object, ReferenceQueue<Object> queue) {
-        super(object, queue);
+    protected Identity(Object object) {
+        super(object);
     }
 }

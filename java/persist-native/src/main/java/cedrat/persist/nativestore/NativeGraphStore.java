@@ -47,6 +47,10 @@ final class NativeGraphStore implements GraphStore {
     private static final int PANIC = 17;
     private static final int ASYNC = 1;
 
+    // Of `cedrat_options`: its size, and where a field lies.
+    private static final long OPTIONS_BYTES = 16 * Long.BYTES;
+    private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
+
     // Of a commit's buffer.
     private static final int NEW = 1;
     private static final int PATCH = 2;
@@ -171,7 +175,9 @@ final class NativeGraphStore implements GraphStore {
     }
 
     /// Opens the store in a directory, which is made if there is none.
-    static NativeGraphStore open(Path directory) throws GraphStoreException {
+    ///
+    /// @param pageBytesMax how many bytes of its pages stay in memory
+    static NativeGraphStore open(Path directory, long pageBytesMax) throws GraphStoreException {
         Functions functions;
         try {
             functions = new Functions(Libcedrat.load());
@@ -182,8 +188,9 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment message = call.allocate(MESSAGE_BYTES);
             MemorySegment to = call.allocate(ADDRESS);
             MemorySegment path = call.allocateFrom(directory.toString());
-            int status =
-                    (int) OPEN.invokeExact(functions.open, path, MemorySegment.NULL, to, message, (long) MESSAGE_BYTES);
+            MemorySegment options = call.allocate(OPTIONS_BYTES, Long.BYTES);
+            options.set(JAVA_LONG, PAGE_POOL_BYTES, pageBytesMax);
+            int status = (int) OPEN.invokeExact(functions.open, path, options, to, message, (long) MESSAGE_BYTES);
             if (status != OK) {
                 throw failure("the store in " + directory + " does not open", functions, status, message.getString(0));
             }
@@ -550,7 +557,9 @@ final class NativeGraphStore implements GraphStore {
     }
 
     private static byte[] copy(MemorySegment from, long at, long length) {
-        return from.asSlice(at, length).toArray(JAVA_BYTE);
+        byte[] bytes = new byte[Math.toIntExact(length)];
+        MemorySegment.copy(from, JAVA_BYTE, at, bytes, 0, bytes.length);
+        return bytes;
     }
 
     private void check(int status, String what) throws GraphStoreException {

@@ -11,7 +11,7 @@ public final class NativeProvider implements Persistence.Provider {
     public NativeProvider() {}
 
     @Override
-    public GraphStore open(Path folder) throws GraphStoreException {
-        return NativeGraphStore.open(folder);
+    public GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException {
+        return NativeGraphStore.open(folder, pageBytesMax);
     }
 }

@@ -8,13 +8,15 @@ import java.nio.file.Path;
 import java.util.SplittableRandom;
 
 /// A graph that is larger than the memory of who looks at it: a list, a tree and a map from texts, of a third
-/// of the objects each. `build DIRECTORY OBJECTS` makes it, `walk DIRECTORY OBJECTS` walks it twice and prints
-/// the seconds to the first object and the objects per second of each walk.
+/// of the objects each. `build DIRECTORY OBJECTS` makes it, `walk DIRECTORY OBJECTS BYTES` walks it twice,
+/// looks some texts up, and prints the seconds to the first object and the objects per second of each walk; it
+/// keeps so many bytes of pages in memory.
 public final class Large {
     /// So many objects become persistent by one transaction.
     private static final int BATCH = 20_000;
 
     private static final long SEED = 42;
+    private static final int LOOK_UPS = 1000;
 
     private Large() {}
 
@@ -40,20 +42,27 @@ public final class Large {
         }
     }
 
-    /// A hash table of the program's own: its buckets lie in arrays of an array, which are loaded one by one.
+    /// A hash table of the program's own, whose buckets lie in many short arrays, which are loaded one by one.
     private static final class TextMap {
-        private static final int ROW = 1024;
+        private static final int LENGTH = 64;
 
         private static final class Row {
-            final Entry[] buckets = new Entry[ROW];
+            final Entry[] buckets = new Entry[LENGTH];
         }
 
-        private final Row[] rows;
+        private static final class Block {
+            final Row[] rows = new Row[LENGTH];
+        }
+
+        private final Block[] blocks;
 
         TextMap(int capacity) {
-            rows = new Row[Math.max(1, Integer.highestOneBit(capacity) / ROW)];
-            for (int row = 0; row < rows.length; row++) {
-                rows[row] = new Row();
+            blocks = new Block[Math.max(1, Integer.highestOneBit(capacity) / (LENGTH * LENGTH))];
+            for (int block = 0; block < blocks.length; block++) {
+                blocks[block] = new Block();
+                for (int row = 0; row < LENGTH; row++) {
+                    blocks[block].rows[row] = new Row();
+                }
             }
         }
 
@@ -74,12 +83,33 @@ public final class Large {
             return -1;
         }
 
+        /// Looks at all of it, as it lies.
+        ///
+        /// @return how many entries there are
+        long walk() {
+            long count = 0;
+            for (Block block : blocks) {
+                for (Row row : block.rows) {
+                    for (Entry first : row.buckets) {
+                        for (Entry entry = first; entry != null; entry = entry.next) {
+                            if (!entry.key.equals("key " + entry.value)) {
+                                throw new AssertionError(entry.key + " has the value " + entry.value);
+                            }
+                            count++;
+                        }
+                    }
+                }
+            }
+            return count;
+        }
+
         private Row row(String key) {
-            return rows[(spread(key) >>> 10) % rows.length];
+            int row = spread(key) / LENGTH % (blocks.length * LENGTH);
+            return blocks[row / LENGTH].rows[row % LENGTH];
         }
 
         private static int bucket(String key) {
-            return spread(key) & ROW - 1;
+            return spread(key) % LENGTH;
         }
 
         private static int spread(String key) {
@@ -100,7 +130,7 @@ public final class Large {
         if (arguments[0].equals("build")) {
             build(folder, third);
         } else {
-            walk(folder, third);
+            walk(folder, third, Long.parseLong(arguments[3]));
         }
     }
 
@@ -153,27 +183,43 @@ public final class Large {
         }
     }
 
-    private static void walk(Path folder, int third) {
+    private static void walk(Path folder, int third, long pageBytes) {
         long began = System.nanoTime();
-        try (var store = Persistence.open(folder, new PersistenceOptions())) {
+        try (var store = Persistence.open(folder, new PersistenceOptions().pageBytesMax(pageBytes))) {
             Roots roots = store.lookup("roots");
             expect(third - 1, roots.list.number);
             System.out.println((System.nanoTime() - began) / 1e9);
             for (int walk = 0; walk < 2; walk++) {
-                began = System.nanoTime();
-                long links = 0;
-                for (Link link = roots.list; link != null; link = link.next) {
-                    expect(third - 1 - links, link.number);
-                    links++;
-                }
-                expect(third, links);
-                expect(third, count(roots.tree));
-                for (int i = 0; i < third; i++) {
-                    expect(i, roots.map.get("key " + i));
-                }
-                System.out.println(3.0 * third / ((System.nanoTime() - began) / 1e9));
+                walk(roots, third);
+            }
+            SplittableRandom random = new SplittableRandom(SEED);
+            for (int i = 0; i < LOOK_UPS; i++) {
+                int number = random.nextInt(third);
+                expect(number, roots.map.get("key " + number));
             }
         }
+    }
+
+    /// Prints the objects per second, of all and of each kind.
+    private static void walk(Roots roots, int third) {
+        long[] at = {System.nanoTime(), 0, 0, 0};
+        long links = 0;
+        for (Link link = roots.list; link != null; link = link.next) {
+            expect(third - 1 - links, link.number);
+            links++;
+        }
+        expect(third, links);
+        at[1] = System.nanoTime();
+        expect(third, count(roots.tree));
+        at[2] = System.nanoTime();
+        expect(third, roots.map.walk());
+        at[3] = System.nanoTime();
+        System.out.printf(
+                "%.0f (list %.0f, tree %.0f, map %.0f)%n",
+                3e9 * third / (at[3] - at[0]),
+                1e9 * third / (at[1] - at[0]),
+                1e9 * third / (at[2] - at[1]),
+                1e9 * third / (at[3] - at[2]));
     }
 
     private static long count(Branch branch) {

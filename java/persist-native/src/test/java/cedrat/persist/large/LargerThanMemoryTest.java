@@ -19,6 +19,8 @@ class LargerThanMemoryTest {
     private static final int OBJECTS_OF_A_MEGABYTE = 10_000_000 / 256;
     /// What a virtual machine with the agent needs for itself.
     private static final int MEGABYTES_MIN = 64;
+    /// `-Dcedrat.page-bytes=…`: so much of the store's pages is in memory; by default all of it, when it was read once.
+    private static final long PAGE_BYTES = Long.getLong("cedrat.page-bytes", Math.max(16 << 20, 128L * OBJECTS));
 
     @TempDir
     Path folder;
@@ -37,7 +39,7 @@ class LargerThanMemoryTest {
         command.add("--enable-native-access=ALL-UNNAMED");
         command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), Large.class.getName()));
-        command.addAll(List.of(what, folder.resolve("store").toString(), "" + OBJECTS));
+        command.addAll(List.of(what, folder.resolve("store").toString(), "" + OBJECTS, "" + PAGE_BYTES));
         Process process =
                 new ProcessBuilder(command).redirectError(Redirect.INHERIT).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

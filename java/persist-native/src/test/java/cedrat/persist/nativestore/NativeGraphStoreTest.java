@@ -21,6 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class NativeGraphStoreTest {
     private static final long NEW_OBJECT = 0xffL << 56;
+    private static final long PAGE_BYTES = 16 << 20;
 
     @TempDir
     Path folder;
@@ -79,7 +80,7 @@ class NativeGraphStoreTest {
     @Test
     void whatIsCommittedIsThereAfterReopening() throws GraphStoreException {
         long[] identities;
-        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             assertEquals(1, store.defineClass("first".getBytes(StandardCharsets.UTF_8)));
             assertEquals(2, store.defineClass(new byte[200_000]));
             Committed committed = new Entries()
@@ -95,7 +96,7 @@ class NativeGraphStoreTest {
                     .put(identities[1], 1, new byte[8], identities[0])
                     .commit(store);
         }
-        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             List<byte[]> classes = store.classes();
             assertEquals(2, classes.size());
             assertEquals("first", new String(classes.getFirst(), StandardCharsets.UTF_8));
@@ -111,7 +112,7 @@ class NativeGraphStoreTest {
 
     @Test
     void whatIsLongerThanABufferIsReadAsWell() throws GraphStoreException {
-        try (NativeGraphStore store = NativeGraphStore.open(folder)) {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             store.defineClass(new byte[0]);
             int[] sizes = {40_000, 8, 300_000, 65_536, 16, 70_000};
             Entries entries = new Entries();
@@ -136,7 +137,7 @@ class NativeGraphStoreTest {
 
     @Test
     void whatIsRefusedSaysWhy() throws GraphStoreException {
-        NativeGraphStore store = NativeGraphStore.open(folder);
+        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);
         try (store) {
             store.defineClass(new byte[0]);
             long identity = new Entries().add(1, new byte[8]).commit(store).identities()[0];
@@ -149,7 +150,7 @@ class NativeGraphStoreTest {
             assertThrows(GraphStoreException.class, () -> store.commit(new byte[] {9, 0, 0, 0, 1}, 5));
             assertThrows(GraphStoreException.class, () -> store.read(identity + 100));
             assertThrows(GraphStoreException.class, () -> store.readMany(new long[] {identity, identity + 100}));
-            String twice = assertThrows(GraphStoreException.class, () -> NativeGraphStore.open(folder))
+            String twice = assertThrows(GraphStoreException.class, () -> NativeGraphStore.open(folder, PAGE_BYTES))
                     .getMessage();
             assertTrue(twice.contains("CEDRAT_IN_USE"), twice);
         }
@@ -161,8 +162,8 @@ class NativeGraphStoreTest {
 
     @Test
     void twoStoresFitIntoAProcess() throws GraphStoreException {
-        try (NativeGraphStore one = NativeGraphStore.open(folder.resolve("one"));
-                NativeGraphStore other = NativeGraphStore.open(folder.resolve("other"))) {
+        try (NativeGraphStore one = NativeGraphStore.open(folder.resolve("one"), PAGE_BYTES);
+                NativeGraphStore other = NativeGraphStore.open(folder.resolve("other"), PAGE_BYTES)) {
             one.defineClass(new byte[0]);
             new Entries().add(1, new byte[8]).root("name", NEW_OBJECT).commit(one);
             assertEquals(1, one.roots().size());

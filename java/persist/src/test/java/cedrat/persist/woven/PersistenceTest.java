@@ -610,6 +610,44 @@ class PersistenceTest {
         }
     }
 
+    /// Each thread follows references of its own to the same texts.
+    @Test
+    void twoThreadsThatLoadATextHaveTheSame() throws Exception {
+        int length = 2_000;
+        Pair[][] pairs = new Pair[2][length];
+        for (int i = 0; i < length; i++) {
+            String text = "text " + i;
+            pairs[0][i] = new Pair(text, null);
+            pairs[1][i] = new Pair(text, null);
+        }
+        store.mark("pairs", pairs);
+        reopen();
+        Pair[][] found = store.lookup("pairs");
+        CyclicBarrier start = new CyclicBarrier(2);
+        Thread[] threads = new Thread[2];
+        for (int t = 0; t < 2; t++) {
+            Pair[] mine = found[t];
+            threads[t] = new Thread(() -> {
+                try {
+                    start.await();
+                } catch (Exception e) {
+                    throw new AssertionError(e);
+                }
+                for (Pair pair : mine) {
+                    assertNotNull(pair.left);
+                }
+            });
+            threads[t].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        for (int i = 0; i < length; i++) {
+            assertEquals("text " + i, found[0][i].left);
+            assertSame(found[0][i].left, found[1][i].left);
+        }
+    }
+
     @Test
     void aClosedStoreRefuses() {
         store.mark("node", new Node(1, new Node(2, null)));
