@@ -518,10 +518,29 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
  * CEDRAT_ASYNC.
  *
  * Errors: CEDRAT_UNKNOWN: an object to be changed is not there. CEDRAT_MISUSE: changes that make no sense. CEDRAT_LIMIT:
- * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_LOG_FULL, CEDRAT_ABORTED. Nothing has
+ * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared transaction has
+ * changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED. Nothing has
  * happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
 cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
                                   uint64_t *identities, size_t capacity, uint64_t *lsn);
+
+/* Prepares all changes in a buffer, or none, as a branch of a transaction that spans several stores: as cedrat_graph_commit and
+ * cedrat_prepare. cedrat_commit_prepared and cedrat_rollback_prepared end it; until then nobody sees what it has changed, and
+ * commits that would change the same are CEDRAT_IN_DOUBT, with its identifier in the message. read_only: gets 1 if there was
+ * nothing to change, and so nothing is prepared; null if it is not wanted.
+ *
+ * Errors: as cedrat_graph_commit; CEDRAT_EXISTS: another one is prepared under this identifier; CEDRAT_LIMIT, CEDRAT_MISUSE: a
+ * longer identifier than CEDRAT_BRANCH_ID_MAX, or an empty one. */
+cedrat_status cedrat_graph_prepare(cedrat_graph *graph, const void *changes, size_t size, const void *id, size_t id_len,
+                                   uint64_t *identities, size_t capacity, int *read_only);
+
+/* What a branch in doubt changes, also one of an earlier opening, in the form of changes: for each object that was there
+ * before a patch at 0 of no bytes, for each root its name and the word 0. *size gets how many bytes that takes.
+ *
+ * Errors: CEDRAT_UNKNOWN: no branch of the graph is in doubt under this identifier. CEDRAT_LIMIT: it takes more than capacity;
+ * call again with more. */
+cedrat_status cedrat_graph_get_branch(cedrat_graph *graph, const void *id, size_t id_len, void *changed, size_t capacity,
+                                      size_t *size);
 
 /* Counts. */
 cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_statistics *statistics);

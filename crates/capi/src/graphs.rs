@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use front::graph::{Collection, Graph, GraphError, Identity, Mode, Stage};
 use front::objects::ObjectError;
 use front::structures::StructureError;
+use front::txn::Vote;
 
 use crate::border::{Handle, PANICKED, put_text, room, text, with_opened};
 use crate::opened::Opened;
@@ -42,6 +43,7 @@ fn told(error: front::Error) -> Failure {
     let cause = GraphError::cause(&error);
     let status = match cause {
         front::Error::Deadlock(_) => Some(Status::Aborted),
+        front::Error::InDoubt { .. } => Some(Status::InDoubt),
         // All others of these cannot be, or are about the changes.
         front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
@@ -142,6 +144,13 @@ fn too_short(needed: usize, capacity: usize) -> Failure {
 fn identity(number: u64) -> Result<Identity> {
     let none = || Failure::new(Status::Unknown, format!("{number:#x} is no identity that an object can have"));
     Identity::new(number).ok_or_else(none)
+}
+
+fn put_identities(room_for: &mut Buffer, identities: &[Identity]) {
+    for (index, identity) in identities.iter().enumerate() {
+        let fits = room_for.put(8 * index, &identity.get().to_ne_bytes());
+        debug_assert!(fits, "there are at most as many as there is room for");
+    }
 }
 
 /// `cedrat_graph_open`.
@@ -410,10 +419,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_commit(
             }
         };
         let changed = graph.graph.commit_at_most(changes, mode, capacity as u64).map_err(told)?;
-        for (index, identity) in changed.identities.iter().enumerate() {
-            let fits = room_for.put(8 * index, &identity.get().to_ne_bytes());
-            debug_assert!(fits, "there are at most as many as there is room for");
-        }
+        put_identities(&mut room_for, &changed.identities);
         if let Some(lsn) = lsn {
             lsn.write(changed.lsn().get());
         }
@@ -421,6 +427,73 @@ pub(crate) unsafe extern "C" fn cedrat_graph_commit(
     };
     // SAFETY: 2.
     unsafe { with(graph, commit) }
+}
+
+/// `cedrat_graph_prepare`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments, reason = "the header's")]
+pub(crate) unsafe extern "C" fn cedrat_graph_prepare(
+    graph: *const GraphHandle,
+    changes: *const c_void,
+    size: usize,
+    id: *const c_void,
+    id_len: usize,
+    identities: *mut u64,
+    capacity: usize,
+    read_only: *mut c_int,
+) -> Status {
+    let prepare = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (changes, id, mut room_for) = unsafe {
+            (
+                bytes(changes, size, "changes")?,
+                bytes(id, id_len, "id")?,
+                Buffer::new(identities.cast(), capacity.saturating_mul(8), "identities")?,
+            )
+        };
+        let branch = graph.graph.prepare_at_most(changes, id, capacity as u64).map_err(told)?;
+        put_identities(&mut room_for, &branch.identities);
+        // SAFETY: 1; null means that it is not wanted.
+        if let Ok(read_only) = unsafe { room(read_only, "read_only") } {
+            read_only.write(c_int::from(matches!(branch.vote, Vote::ReadOnly)));
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, prepare) }
+}
+
+/// `cedrat_graph_get_branch`.
+///
+/// # Safety
+/// 1, 2 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_get_branch(
+    graph: *const GraphHandle,
+    id: *const c_void,
+    id_len: usize,
+    changed: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+) -> Status {
+    let get = |graph: &GraphHandle| {
+        // SAFETY: 1 and 4.
+        let (id, mut changed, size) =
+            unsafe { (bytes(id, id_len, "id")?, Buffer::new(changed, capacity, "changed")?, room(size, "size")?) };
+        size.write(0);
+        let none = || Failure::new(Status::Unknown, "no branch of the graph is in doubt under this identifier");
+        let (objects, roots) = graph.graph.changed_by_branch(id).ok_or_else(none)?;
+        let mut entries = front::graph::Changes::new();
+        objects.into_iter().for_each(|object| drop(entries.patch(object, 0, &[])));
+        roots.iter().for_each(|name| drop(entries.remove_root(name)));
+        size.write(entries.as_bytes().len());
+        changed.fill(entries.as_bytes())
+    };
+    // SAFETY: 2.
+    unsafe { with(graph, get) }
 }
 
 /// `cedrat_graph_get_statistics`.

@@ -116,6 +116,7 @@ impl From<front::Error> for Failure {
             front::Error::InUse { .. } | front::Error::BranchHeld { .. } => Status::InUse,
             front::Error::BranchExists { .. } => Status::Exists,
             front::Error::NoBranch { .. } => Status::Unknown,
+            front::Error::InDoubt { .. } => Status::InDoubt,
             front::Error::TooLarge { .. } => Status::Limit,
             _ => Status::Misuse,
         };

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedrat_structures::Checked;
 use cedrat_txn::{Result, Txn};
 
+use crate::branch::is_in_doubt;
 use crate::graph::Graph;
 use crate::long::{Head, Pen, Stored, leaf};
 use crate::object::{HEADER_LEN, Header, words};
@@ -39,11 +40,14 @@ impl Graph {
     /// It waits until no commit changes the graph, keeps others waiting, and flushes it.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only what keeps it from looking; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. What it finds wrong is in the answer.
     pub fn check(&self) -> Result<Checked> {
         let shared = &self.shared;
-        let mut txn = self.store.begin();
-        let ids = shared.objects.ids(&mut txn);
+        let mut txn = self.begin();
+        let ids = match shared.objects.ids(&mut txn) {
+            Err(error) if is_in_doubt(&error) => return Err(error),
+            ids => ids,
+        };
         let mut checked = shared.objects.check(&txn)?;
         checked.pages.push(shared.root);
         checked.elements = 0;

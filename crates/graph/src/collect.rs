@@ -87,6 +87,14 @@ impl Marks {
         marks.looked_at[word] |= bit;
     }
 
+    /// Of a commit that is about to end.
+    fn told(&mut self, told: &Told, is_marking: bool) {
+        told.born.iter().for_each(|&identity| self.keep(identity));
+        if is_marking {
+            told.kept.iter().for_each(|&identity| self.reach(identity));
+        }
+    }
+
     /// The next that has to be looked at; it counts as looked at from now on.
     fn next(&mut self) -> Option<Identity> {
         loop {
@@ -182,11 +190,8 @@ impl Collecting {
 
     /// Of a commit that is about to end: what it has made, has overwritten, and refers to.
     pub(crate) fn told(&self, told: &Told) {
-        if let Some(running) = self.running.lock().as_mut() {
-            told.born.iter().for_each(|&identity| running.marks.keep(identity));
-            if running.phase == Phase::Marking {
-                told.kept.iter().for_each(|&identity| running.marks.reach(identity));
-            }
+        if let Some(Running { phase, marks }) = self.running.lock().as_mut() {
+            marks.told(told, *phase == Phase::Marking);
         }
     }
 
@@ -279,10 +284,14 @@ impl Graph {
             return Err(Error::Misuse("a collection of the graph is under way; end it first"));
         }
         // No commit has an effect between these and its own beginning to tell what it overwrites.
-        let roots = self.roots()?;
+        let roots = self.roots_behind_the_gate()?;
         let mut marks = Marks::default();
         let of_roots = roots.iter().filter_map(|(_, to)| to.identity());
         alive.into_iter().chain(of_roots).for_each(|identity| marks.reach(identity));
+        for branch in self.shared.in_doubt.now(&self.store).values() {
+            // As if it were just being made (E21.9).
+            marks.told(&branch.into(), true);
+        }
         *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks });
         collecting.is_running.store(true, Ordering::Release);
         drop(closed);
@@ -388,7 +397,7 @@ impl Collection {
     /// Removes records in one transaction. Returns how many objects and pieces.
     fn sweep_some(&mut self, budget: usize, taken: &mut Vec<ObjectId>) -> Result<(u64, u64)> {
         let Graph { store, shared } = &self.graph;
-        let mut txn = store.begin();
+        let mut txn = self.graph.begin();
         let (mut objects, mut pieces) = (0, 0);
         for _ in 0..budget {
             let Some(&record) = self.records.last() else {
@@ -435,7 +444,11 @@ impl Graph {
             return Ok(Swept::Nothing);
         }
         // Who is just making it has said so when this lock is given back (E21.6).
-        objects.lock_for_change(txn, identity.place())?;
+        match objects.lock_for_change(txn, identity.place()) {
+            // Somebody in doubt has it, or another one of its lock: for the next collection.
+            Err(Error::InDoubt { .. }) => return Ok(Swept::Nothing),
+            locked => locked?,
+        }
         if is_marked() {
             return Ok(Swept::Nothing);
         }

@@ -82,32 +82,54 @@ impl Graph {
     /// # Errors
     /// As there; [`GraphError::TooManyNew`].
     pub fn commit_at_most(&self, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
-        let entries = Entries::of(changes.as_ref(), self.shared.classes.count())?;
-        if entries.new_objects > identities_max {
-            return Err(GraphError::TooManyNew { new_objects: entries.new_objects, identities_max }.into());
-        }
-        let mut attempts_left = ATTEMPTS;
-        let changed = loop {
-            match self.try_commit(&entries) {
-                Err(error) if GraphError::cause(&error).is_worth_retrying() && attempts_left > 0 => attempts_left -= 1,
-                other => break other?,
-            }
-            cedrat_sync::thread::yield_now();
-        };
+        let entries = self.entries(changes.as_ref(), identities_max)?;
+        let changed = self.again_after_deadlocks(|| self.try_commit(&entries))?;
         if mode == Mode::Sync {
             changed.wait()?;
         }
         Ok(changed)
     }
 
+    /// Takes changes apart, for a caller that has room for so many identities.
+    pub(crate) fn entries<'b>(&self, changes: &'b [u8], identities_max: u64) -> Result<Entries<'b>> {
+        let entries = Entries::of(changes, self.shared.classes.count())?;
+        if entries.new_objects > identities_max {
+            return Err(GraphError::TooManyNew { new_objects: entries.new_objects, identities_max }.into());
+        }
+        Ok(entries)
+    }
+
+    pub(crate) fn again_after_deadlocks<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
+        let mut attempts_left = ATTEMPTS;
+        loop {
+            match attempt() {
+                Err(error) if GraphError::cause(&error).is_worth_retrying() && attempts_left > 0 => attempts_left -= 1,
+                other => return other,
+            }
+            cedrat_sync::thread::yield_now();
+        }
+    }
+
     fn try_commit(&self, entries: &Entries<'_>) -> Result<Changed> {
-        let collecting = &self.shared.collecting;
         // To the end: a collection begins before this commit has changed anything, or after its end (E21.5).
-        let _open = collecting.gate.read();
-        let mut txn = self.store.begin();
+        let _open = self.shared.collecting.gate.read();
+        let mut txn = self.begin();
+        let (identities, _) = self.change_in(&mut txn, entries, false)?;
+        Ok(Changed { identities, ticket: txn.commit(Commit::Async)? })
+    }
+
+    /// Makes changes, with the gate held shared. `is_branch`: what they refer to, and overwrite, is told as if a collection were
+    /// marking.
+    pub(crate) fn change_in(
+        &self,
+        txn: &mut Txn,
+        entries: &Entries<'_>,
+        is_branch: bool,
+    ) -> Result<(Vec<Identity>, Told)> {
+        let collecting = &self.shared.collecting;
         let beside = collecting.beside();
-        let mut work =
-            Work { shared: &self.shared, txn: &mut txn, identities: Vec::new(), beside, told: Told::default() };
+        let shared = &*self.shared;
+        let mut work = Work { shared, txn, identities: Vec::new(), beside, is_branch, told: Told::default() };
         work.lock(entries)?;
         let places = work.choose_places(entries)?;
         let mut places = places.into_iter();
@@ -118,16 +140,14 @@ impl Graph {
             // Before its locks go, for which a sweep waits, and before anybody can come to what it makes (E21.6).
             collecting.told(&work.told);
         }
-        let identities = work.identities;
-        drop(places);
-        Ok(Changed { identities, ticket: txn.commit(Commit::Async)? })
+        Ok((work.identities, work.told))
     }
 }
 
 fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
     match error {
         // About the store, or the whole commit, and to be told as such.
-        error @ (Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_)) => error,
+        error @ (Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_) | Error::InDoubt { .. }) => error,
         error => GraphError::Entry { entry: entry.number, offset: entry.offset, source: Box::new(error) }.into(),
     }
 }
@@ -139,6 +159,7 @@ struct Work<'w> {
     /// Of the new objects.
     identities: Vec<Identity>,
     beside: Beside,
+    is_branch: bool,
     told: Told,
 }
 
@@ -160,9 +181,13 @@ impl<'w> Work<'w> {
         Pen { objects: &self.shared.objects, txn: self.txn, born: &mut self.told.born }
     }
 
+    fn keeps(&self) -> bool {
+        self.beside == Beside::Marking || self.is_branch
+    }
+
     /// What these words refer to stays, for a collection under way: they are about to be written, or to be overwritten.
     fn keep(&mut self, bytes: &[u8]) {
-        if self.beside == Beside::Marking {
+        if self.keeps() {
             self.told.kept.extend(words(bytes).filter_map(Reference::identity));
         }
     }
@@ -186,13 +211,14 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
+    /// Whether anybody is to hear what is changed.
+    fn tells(&self) -> bool {
+        self.beside != Beside::Nothing || self.is_branch
+    }
+
     /// Locks all objects that are there, in one order for all commits.
     fn lock(&mut self, entries: &Entries<'_>) -> Result<()> {
-        let identity = |entry: &Entry<'_>| match entry.what {
-            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
-            What::New { .. } | What::Root { .. } => None,
-        };
-        let mut all: Vec<Identity> = entries.all.iter().filter_map(identity).collect();
+        let mut all: Vec<Identity> = entries.changed().collect();
         all.sort_unstable();
         all.dedup();
         all.into_iter().try_for_each(|identity| self.objects().lock_for_change(self.txn, identity.place()))
@@ -246,7 +272,7 @@ impl<'w> Work<'w> {
     /// An object with identities where it refers to new ones.
     fn resolved<'b>(&mut self, object: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         let references = Header::of(object).expect("it was checked").references_at() as usize;
-        if references == object.len() || self.identities.is_empty() && self.beside == Beside::Nothing {
+        if references == object.len() || self.identities.is_empty() && !self.tells() {
             return Ok(Cow::Borrowed(object));
         }
         let mut object = object.to_vec();
@@ -271,7 +297,7 @@ impl<'w> Work<'w> {
 
     fn put(&mut self, identity: Identity, object: &[u8]) -> Result<()> {
         let mut overwritten = Vec::new();
-        let is_fed = self.beside == Beside::Marking;
+        let is_fed = self.keeps();
         let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
@@ -311,7 +337,7 @@ impl<'w> Work<'w> {
     fn patch(&mut self, identity: Identity, offset: u64, bytes: &[u8]) -> Result<()> {
         let new = &self.identities;
         let (mut overwritten, mut written) = (Vec::new(), Vec::new());
-        let is_told = self.beside != Beside::Nothing;
+        let is_told = self.tells();
         let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             let old = match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
@@ -350,7 +376,7 @@ impl<'w> Work<'w> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if self.beside == Beside::Marking {
+        if self.keeps() {
             let (from, to) = (offset + references_from as u64, (offset + bytes.len() as u64).min(head.len));
             let overwritten = head.read_range(&mut self.pen(), from, to.max(from))?;
             self.keep(&overwritten);

@@ -109,6 +109,22 @@ impl<'b> Entries<'b> {
         Ok(entries)
     }
 
+    /// The roots that are changed.
+    pub(crate) fn root_names(&self) -> impl Iterator<Item = &'b str> {
+        self.all.iter().filter_map(|entry| match entry.what {
+            What::Root { name, .. } => Some(name),
+            What::New { .. } | What::Patch { .. } | What::Put { .. } => None,
+        })
+    }
+
+    /// The objects that were there before, and are changed.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = Identity> {
+        self.all.iter().filter_map(|entry| match entry.what {
+            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
+            What::New { .. } | What::Root { .. } => None,
+        })
+    }
+
     fn check(&self, what: &What<'_>, classes: u32) -> Result<(), String> {
         match *what {
             What::New { object } | What::Put { object, .. } => {

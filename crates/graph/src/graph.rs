@@ -4,8 +4,9 @@ use cedrat_objects::{Objects, Statistics, UndoPolicy};
 use cedrat_pages::PageId;
 use cedrat_structures::{Catalogue, Kind, RawHashTable, StructureError};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Result, Store, Txn};
+use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
+use crate::branch::{InDoubts, is_in_doubt};
 use crate::classes::Classes;
 use crate::collect::Collecting;
 use crate::root::Parts;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) roots: RawHashTable,
     pub(crate) classes: Classes,
     pub(crate) collecting: Collecting,
+    pub(crate) in_doubt: InDoubts,
 }
 
 /// A named graph of objects that refer to each other.
@@ -109,7 +111,8 @@ impl Graph {
         let shared = store.resident(root, || {
             let roots = RawHashTable::open(store, parts.roots)?;
             let classes = Classes::load(store, RawHashTable::open(store, parts.classes)?)?;
-            Ok(Shared { root, objects, roots, classes, collecting: Collecting::default() })
+            let in_doubt = InDoubts::load(store, root)?;
+            Ok(Shared { root, objects, roots, classes, collecting: Collecting::default(), in_doubt })
         })?;
         Ok(Graph { store: store.clone(), shared })
     }
@@ -117,6 +120,11 @@ impl Graph {
     /// The store that it lies in.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// A transaction that does not wait for those that are in doubt.
+    pub(crate) fn begin(&self) -> Txn {
+        self.store.begin_with(TxnOptions::default().without_waiting_for_prepared())
     }
 
     /// The page that stands for the graph.
@@ -156,23 +164,47 @@ impl Graph {
 
     /// What a root leads to; `None` if there is no such name.
     ///
-    /// It waits for a commit that is just changing it.
+    /// It waits for a commit that is just changing it, not for a branch in doubt, without which it is as it was.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn root(&self, name: &str) -> Result<Option<Reference>> {
-        let found = self.shared.roots.get_with(&mut self.store.begin(), name.as_bytes(), |word| self.root_word(word));
-        found?.transpose()
+        match self.root_in(&mut self.begin(), name) {
+            Err(error) if is_in_doubt(&error) => {
+                let _closed = self.shared.collecting.gate.write();
+                let roots = self.roots_beside_branches()?;
+                Ok(roots.into_iter().find(|(other, _)| other == name).map(|(_, to)| to))
+            }
+            found => found,
+        }
+    }
+
+    pub(crate) fn root_in(&self, txn: &mut Txn, name: &str) -> Result<Option<Reference>> {
+        self.shared.roots.get_with(txn, name.as_bytes(), |word| self.root_word(word))?.transpose()
     }
 
     /// All roots, in the order of their names.
     ///
-    /// It waits for commits that are just changing some.
+    /// It waits for commits that are just changing some, not for branches in doubt, without which they are as they were.
     ///
     /// # Errors
     /// If they cannot be read.
     pub fn roots(&self) -> Result<Vec<(String, Reference)>> {
-        self.roots_in(&mut self.store.begin())
+        match self.roots_in(&mut self.begin()) {
+            Err(error) if is_in_doubt(&error) => {
+                let _closed = self.shared.collecting.gate.write();
+                self.roots_beside_branches()
+            }
+            roots => roots,
+        }
+    }
+
+    /// As [`roots`](Graph::roots), with the gate closed.
+    pub(crate) fn roots_behind_the_gate(&self) -> Result<Vec<(String, Reference)>> {
+        match self.roots_in(&mut self.begin()) {
+            Err(error) if is_in_doubt(&error) => self.roots_beside_branches(),
+            roots => roots,
+        }
     }
 
     pub(crate) fn roots_in(&self, txn: &mut Txn) -> Result<Vec<(String, Reference)>> {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | keep a graph under a name | [`Graph::create`], [`Graph::open`] |
 //! | change many objects at once, and have all of it or nothing | [`Changes`], [`Graph::commit`] |
+//! | do that together with other stores, in two phases | [`Graph::prepare`] |
 //! | look at an object, beside whoever changes it | [`Graph::read`], [`Graph::object`] |
 //! | begin somewhere | [`Graph::root`], [`Graph::roots`] |
 //! | keep what describes objects | [`Graph::define_class`] |
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod branch;
 mod changes;
 mod check;
 mod classes;
@@ -36,6 +38,7 @@ mod word;
 
 use cedrat_txn::Registry;
 
+pub use branch::Branch;
 pub use changes::Changes;
 pub use collect::{Collected, Collection, Stage};
 pub use commit::{Changed, Mode};
@@ -44,7 +47,7 @@ pub use graph::{Graph, Options, ROOT_NAME_LEN_MAX};
 pub use object::{OBJECT_LEN_MAX, Object};
 pub use word::{Identity, Reference};
 
-/// Adds this crate's pages to a registry. Needed by every program that opens a store in which there is a graph.
+/// Adds this crate's pages and records to a registry. Needed by every program that opens a store in which there is a graph.
 pub fn register(registry: Registry) -> Registry {
-    registry.with(root::register)
+    registry.with(root::register).record_kind(branch::NOTE)
 }

@@ -99,23 +99,25 @@ impl Graph {
         long: &dyn Fn(&Head, &mut Committed<'_>) -> Result<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS {
-            if let Some(seen) = self.try_look(identity, short, long)? {
+            if let Some(seen) = self.try_look(identity, short, long, false)? {
                 return Ok(seen);
             }
         }
         // Its changes wait until it was read.
-        let mut txn = self.store.begin();
+        let mut txn = self.begin();
         self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| told(error, identity))?;
         let lost = "a piece of an object of this page changes, though that is locked";
-        self.try_look(identity, short, long)?.ok_or_else(|| self.damaged_at(identity, lost))
+        self.try_look(identity, short, long, true)?.ok_or_else(|| self.damaged_at(identity, lost))
     }
 
-    /// `None`: it has changed meanwhile.
+    /// `None`: it has changed meanwhile, or may have, for others were just making their changes in pages (E9.7). Not so of an
+    /// object that is locked.
     fn try_look<T>(
         &self,
         identity: Identity,
         short: &dyn Fn(&[u8]) -> T,
         long: &dyn Fn(&Head, &mut Committed<'_>) -> Result<T>,
+        is_locked: bool,
     ) -> Result<Option<T>> {
         let mut committed = Committed { objects: &self.shared.objects, store: &self.store };
         let look = |bytes: &[u8]| match Stored::of(bytes) {
@@ -124,6 +126,7 @@ impl Graph {
             Ok(_) => Found::Piece,
             Err(what) => Found::Nonsense(what),
         };
+        let late = self.store.late_commits();
         let found = committed.objects.read_committed(&self.store, identity.place(), look);
         let (found, version) = found.map_err(|error| told(error, identity))?;
         let head = match found {
@@ -135,7 +138,8 @@ impl Graph {
         let seen = long(&head, &mut committed);
         let again = committed.objects.read_committed(&self.store, identity.place(), |_| ());
         let ((), now) = again.map_err(|error| told(error, identity))?;
-        if now != version {
+        let is_late = late.is_none() || self.store.late_commits() != late;
+        if now != version || is_late && !is_locked {
             return Ok(None);
         }
         match seen {

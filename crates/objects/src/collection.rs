@@ -278,6 +278,10 @@ impl Objects {
             Committed::Image(image) => image,
             Committed::Unborn => return Ok(None),
             Committed::InItsPage => {
+                // Of an earlier opening (E9.11). Before the page is read: who rolls it back takes it out of there first.
+                if store.is_in_doubt(at) {
+                    return Ok(None);
+                }
                 let Some(found) = self.in_page(store, at, |page| store.read(page))? else { return Ok(None) };
                 // It may have been inserted between the two looks.
                 if matches!(cache.committed(at), Committed::Unborn) {

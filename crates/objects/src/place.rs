@@ -11,7 +11,7 @@ use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
-    FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
+    Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
     VersionedDelete, VersionedInsert, VersionedUpdate,
 };
 use serde::{Deserialize, Serialize};
@@ -180,8 +180,12 @@ impl Places {
                 continue;
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
-            txn.lock(key(self.root, promise.at), LockMode::Exclusive)?;
-            return Ok(promise);
+            match txn.lock(key(self.root, promise.at), LockMode::Exclusive) {
+                Ok(()) => return Ok(promise),
+                // Another object's, which has the same lock (keys are folded): the next place has another one.
+                Err(Error::InDoubt { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -121,6 +121,16 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
+    /// What is needed a prepared transaction holds, and this one does not wait for it
+    /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End that one, then run this one again.
+    #[error(
+        "what is needed is held by the transaction that is prepared under the identifier {id}, which was not told its outcome: \
+         commit it or roll it back (see who is in doubt), then try again"
+    )]
+    InDoubt {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
     /// Somebody else has the prepared transaction in hand. Let it be ended there, or be dropped.
     #[error("the transaction that is prepared under the identifier {id} is being ended by somebody else")]
     BranchHeld {

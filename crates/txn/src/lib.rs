@@ -26,6 +26,7 @@ mod deferred;
 mod encode;
 mod error;
 mod explain;
+mod in_doubt;
 pub mod locks;
 mod mixed;
 mod nested;
@@ -53,7 +54,7 @@ pub use builtin::{
 pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};
-pub use locks::{Deadlock, LockManager, LockMode, NoLocks, PageLocks, Resource};
+pub use locks::{Deadlock, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

@@ -25,6 +25,7 @@ use crate::builtin::SetSpace;
 use crate::deferred::{Deferred, has_change};
 use crate::error::{Error, Result};
 use crate::explain::hexadecimal;
+use crate::in_doubt::Left;
 use crate::operation::RecordId;
 use crate::recovery::Loser;
 use crate::registry::Misfit;
@@ -85,6 +86,8 @@ pub(crate) struct Branches(Mutex<BTreeMap<Vec<u8>, Known>>);
 struct Known {
     txn: TxnId,
     state: State,
+    /// Of one that prepared in an earlier opening.
+    left: Option<Arc<Left>>,
 }
 
 #[derive(Debug)]
@@ -94,6 +97,8 @@ enum State {
     /// By whoever has its [`Prepared`].
     Held(Lsn),
     Parked(Lsn, Box<Parked>),
+    /// Its outcome is certain, and nobody asks for it under its identifier any more.
+    Ending,
 }
 
 /// What a prepared transaction has, without the store, which it would keep open.
@@ -153,7 +158,7 @@ impl Branches {
         if known.contains_key(id) {
             return Err(Error::BranchExists { id: hexadecimal(id) });
         }
-        known.insert(id.to_vec(), Known { txn, state: State::Preparing });
+        known.insert(id.to_vec(), Known { txn, state: State::Preparing, left: None });
         Ok(())
     }
 
@@ -169,28 +174,68 @@ impl Branches {
 
     fn take_up(&self, id: &[u8]) -> Result<(Lsn, Parked)> {
         let mut branches = self.0.lock();
-        let known = branches.get_mut(id).filter(|known| !matches!(known.state, State::Preparing));
+        let known = branches.get_mut(id).filter(|known| known.since().is_some());
         let known = known.ok_or_else(|| Error::NoBranch { id: hexadecimal(id) })?;
         match known.state {
             State::Parked(since, _) => match std::mem::replace(&mut known.state, State::Held(since)) {
                 State::Parked(since, parked) => Ok((since, *parked)),
-                State::Preparing | State::Held(_) => unreachable!("it was just looked at"),
+                State::Preparing | State::Held(_) | State::Ending => unreachable!("it was just looked at"),
             },
-            State::Preparing | State::Held(_) => Err(Error::BranchHeld { id: hexadecimal(id) }),
+            State::Preparing | State::Held(_) | State::Ending => Err(Error::BranchHeld { id: hexadecimal(id) }),
         }
     }
 
     fn in_doubt(&self) -> Vec<InDoubt> {
         let branches = self.0.lock();
-        let since = |known: &Known| match known.state {
-            State::Preparing => None,
-            State::Held(since) | State::Parked(since, _) => Some(since),
-        };
-        let listed =
-            |(id, known): (&Vec<u8>, &Known)| Some(InDoubt { id: id.clone(), txn: known.txn, since: since(known)? });
-        let mut all: Vec<InDoubt> = branches.iter().filter_map(listed).collect();
+        let mut all: Vec<InDoubt> = branches.iter().filter_map(|(id, known)| known.listed(id)).collect();
         all.sort_unstable_by_key(|branch| branch.since);
         all
+    }
+
+    /// What those of earlier openings have noted that are in doubt.
+    pub(crate) fn noted(&self, kind: u32) -> Vec<(InDoubt, Vec<Vec<u8>>)> {
+        let branches = self.0.lock();
+        let noted = |(id, known): (&Vec<u8>, &Known)| Some((known.listed(id)?, known.left.as_ref()?.noted(kind)));
+        let mut all: Vec<_> = branches.iter().filter_map(noted).collect();
+        all.sort_unstable_by_key(|(branch, _)| branch.since);
+        all
+    }
+
+    /// Whether this one is prepared, and its outcome is open.
+    pub(crate) fn is_held(&self, txn: TxnId) -> bool {
+        self.0.lock().values().any(|known| known.txn == txn && known.since().is_some())
+    }
+
+    /// Whether this one is prepared, and has not ended to the last step.
+    pub(crate) fn is_there(&self, txn: TxnId) -> bool {
+        self.0.lock().values().any(|known| known.txn == txn && !matches!(known.state, State::Preparing))
+    }
+
+    /// Under which identifier it is prepared, in hexadecimal digits; nothing, if it has just ended.
+    pub(crate) fn id_of(&self, txn: TxnId) -> String {
+        let branches = self.0.lock();
+        branches.iter().find(|(_, known)| known.txn == txn).map_or_else(String::new, |(id, _)| hexadecimal(id))
+    }
+
+    fn restored(&self, id: &[u8], since: Lsn, parked: Box<Parked>, left: Arc<Left>) {
+        if let Some(known) = self.0.lock().get_mut(id) {
+            known.state = State::Parked(since, parked);
+            known.left = Some(left);
+        }
+    }
+}
+
+impl Known {
+    /// Since when it is in doubt, if it is.
+    fn since(&self) -> Option<Lsn> {
+        match self.state {
+            State::Preparing | State::Ending => None,
+            State::Held(since) | State::Parked(since, _) => Some(since),
+        }
+    }
+
+    fn listed(&self, id: &[u8]) -> Option<InDoubt> {
+        Some(InDoubt { id: id.to_vec(), txn: self.txn, since: self.since()? })
     }
 }
 
@@ -261,6 +306,7 @@ impl Txn {
             return Err(stopped);
         }
         inner.branches.is(id, State::Held(since));
+        inner.locks.prepared(self.id);
         Ok(Vote::Prepared(Prepared { txn: Some(Box::new(self)), id: id.to_vec(), since, was_restored: false }))
     }
 
@@ -363,12 +409,15 @@ impl Prepared {
         let late = if self.was_restored { self.held().late_changes()? } else { Vec::new() };
         let lsn = self.held_mut().log_outcome()?;
         let mut txn = self.ends();
-        let made = txn.make_late(&late, lsn);
+        let inner = Arc::clone(&txn.store.inner);
+        // Before anything that refers to it (E9.11).
+        inner.hidden.reveal(txn.id);
+        let made = inner.hidden.over_late(late.is_empty(), || txn.make_late(&late, lsn));
         // Also after a failure: the store has stopped, and those who wait for the locks must hear it.
         txn.leave(Some(lsn));
+        inner.branches.leave(&self.id);
         txn.report_bytes();
         made?;
-        let inner = &txn.store.inner;
         if mode == Commit::Sync && !inner.no_flush && txn.options.durability {
             inner.log.force(lsn)?;
         }
@@ -399,8 +448,10 @@ impl Prepared {
             }
             Ok(())
         });
+        txn.inner().hidden.reveal(txn.id);
         drop(txn.heap.take());
         txn.leave(None);
+        txn.inner().branches.leave(&self.id);
         txn.report_bytes();
         undone
     }
@@ -408,7 +459,7 @@ impl Prepared {
     /// The outcome is certain: nobody asks for it under its identifier any more.
     fn ends(&mut self) -> Box<Txn> {
         let txn = self.txn.take().expect("it has its transaction until it ends");
-        txn.inner().branches.leave(&self.id);
+        txn.inner().branches.is(&self.id, State::Ending);
         txn
     }
 }
@@ -467,7 +518,7 @@ impl Txn {
     }
 
     /// Follows the chain from the newest record to the oldest, without what was taken back.
-    fn along_what_counts(&self, mut look: impl FnMut(&Body<'_>, Lsn) -> Result<()>) -> Result<()> {
+    pub(crate) fn along_what_counts(&self, mut look: impl FnMut(&Body<'_>, Lsn) -> Result<()>) -> Result<()> {
         let mut chain = self.chain();
         let mut more = chain.advance(self.last)?;
         while let Some(lsn) = more {
@@ -569,8 +620,9 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
             branch.restore_locks(txn.id, &*inner.locks);
         }
         inner.branches.enter(&branch.id, chain.id)?;
-        let parked = Box::new(Parked::of(Box::new(txn), true));
-        inner.branches.is(&branch.id, State::Parked(since, parked));
+        let left = Arc::new(txn.what_it_left()?);
+        inner.hidden.hide(txn.id, &left);
+        inner.branches.restored(&branch.id, since, Box::new(Parked::of(Box::new(txn), true)), left);
     }
     Ok(())
 }

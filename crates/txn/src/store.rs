@@ -15,6 +15,7 @@ use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, Lsn, PartitionId, TxnI
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
 use crate::error::{Error, Result};
+use crate::in_doubt::Hidden;
 use crate::locks::LockManager;
 use crate::options::Options;
 use crate::prepared::Branches;
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
+    pub(crate) hidden: Hidden,
     pub(crate) next_txn: Arc<AtomicU64>,
     /// The newest commit record appended; it may not be durable yet.
     pub(crate) newest_commit: AtomicU64,
@@ -333,6 +335,7 @@ impl Inner {
             checkpoints: Checkpoints::default(),
             keepers: Keepers::default(),
             branches: Branches::default(),
+            hidden: Hidden::default(),
             next_txn,
             newest_commit: AtomicU64::new(0),
             log_limit_bytes: options.log_limit_bytes,

@@ -25,7 +25,7 @@ use cedrat_wal::{
 use crate::body::{Head, room_for};
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
-use crate::locks::{LockMode, Resource};
+use crate::locks::{LockMode, NotGiven, Resource};
 use crate::operation::{Operation, RecordId};
 use crate::recovery::Loser;
 use crate::space::Extent;
@@ -66,11 +66,15 @@ pub struct TxnOptions {
     pub isolation: bool,
     /// Whether a commit in mode `Sync` waits until it is durable. Without, it is as [`Commit::NoFlush`].
     pub durability: bool,
+    /// Whether it waits for locks of prepared transactions, whose outcome may take days. Without, it is told
+    /// [`Error::InDoubt`] instead, if the lock manager knows how (as [`PageLocks`](crate::PageLocks) does for what
+    /// [`Txn::lock`] asks for).
+    pub waits_for_prepared: bool,
 }
 
 impl Default for TxnOptions {
     fn default() -> TxnOptions {
-        TxnOptions { atomicity: true, isolation: true, durability: true }
+        TxnOptions { atomicity: true, isolation: true, durability: true, waits_for_prepared: true }
     }
 }
 
@@ -88,6 +92,11 @@ impl TxnOptions {
     /// Without [`durability`](TxnOptions::durability).
     pub const fn without_durability(self) -> TxnOptions {
         TxnOptions { durability: false, ..self }
+    }
+
+    /// Without [waiting for prepared transactions](TxnOptions::waits_for_prepared).
+    pub const fn without_waiting_for_prepared(self) -> TxnOptions {
+        TxnOptions { waits_for_prepared: false, ..self }
     }
 }
 
@@ -346,7 +355,8 @@ impl Txn {
     /// Within a nested top action there are latches only: ask before (E15.3). In undo nothing is asked (E15.1).
     ///
     /// # Errors
-    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action.
+    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
+    /// transactions.
     pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
         if self.undoing || !self.options.isolation {
             return Ok(());
@@ -365,11 +375,25 @@ impl Txn {
         {
             return Ok(());
         }
-        self.inner().locks.lock(self.id, resource, mode)?;
+        if self.options.waits_for_prepared {
+            self.inner().locks.lock(self.id, resource, mode)?;
+        } else {
+            self.lock_unless_prepared(resource, mode)?;
+        }
         if let Some(root) = structure {
             self.locked_structure.set(Some((root, mode)));
         }
         self.heap_keeps_up()
+    }
+
+    fn lock_unless_prepared(&self, resource: Resource, mode: LockMode) -> Result<()> {
+        let inner = self.inner();
+        let is_prepared = |txn| inner.branches.is_held(txn);
+        let given = inner.locks.lock_unless_prepared(self.id, resource, mode, &is_prepared);
+        given.map_err(|not_given| match not_given {
+            NotGiven::Deadlock(deadlock) => deadlock.into(),
+            NotGiven::Prepared(txn) => Error::InDoubt { id: inner.branches.id_of(txn) },
+        })
     }
 
     /// Asks for the page, where changes of it are isolated by its lock.

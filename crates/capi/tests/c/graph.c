@@ -321,12 +321,75 @@ static void threads(const char *directory) {
   OK(cedrat_close(store));
 }
 
+static const char BRANCH[] = "branch of a graph";
+
+/* Of an object that is there, one that is new, and a root. */
+static void prepares_and_is_killed(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store);
+  uint64_t identities[2];
+  int read_only = 7;
+  changes_size = 0;
+  add(1, 0);
+  set_root("in a branch", NEW_OBJECT(0));
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, identities, 1, NULL));
+  changes_size = 0;
+  patch(identities[0], 8, "\x02", 1);
+  add(3, identities[0]);
+  set_root("in a branch", NEW_OBJECT(0));
+  IS(CEDRAT_LIMIT, cedrat_graph_prepare(graph, changes, changes_size, BRANCH, 6, identities, 0, &read_only));
+  IS(CEDRAT_MISUSE, cedrat_graph_prepare(graph, changes, changes_size, BRANCH, 0, identities, 1, &read_only));
+  IS(CEDRAT_NULL, cedrat_graph_prepare(graph, changes, changes_size, NULL, 6, identities, 1, &read_only));
+  OK(cedrat_graph_prepare(graph, NULL, 0, BRANCH, 6, NULL, 0, &read_only));
+  CHECK(read_only == 1);
+  OK(cedrat_graph_prepare(graph, changes, changes_size, BRANCH, 6, identities + 1, 1, &read_only));
+  CHECK(read_only == 0);
+  kill(getpid(), SIGKILL);
+}
+
+static void ends_what_is_prepared(const char *directory) {
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = open_graph(store);
+  unsigned char bytes[100], changed[64];
+  uint64_t root, now;
+  size_t size, count;
+  cedrat_branch branch;
+  char text[300];
+  OK(cedrat_in_doubt(store, &branch, 1, &count));
+  CHECK(count == 1 && branch.id_len == 6 && memcmp(branch.id, BRANCH, 6) == 0);
+  OK(cedrat_graph_get_root(graph, "in a branch", &root));
+  OK(cedrat_graph_read(graph, root, bytes, sizeof bytes, &size));
+  CHECK(word_at(bytes, 8) == 1);
+  IS(CEDRAT_LIMIT, cedrat_graph_get_branch(graph, BRANCH, 6, changed, 8, &size));
+  CHECK(size == 24 + 32);
+  OK(cedrat_graph_get_branch(graph, BRANCH, 6, changed, sizeof changed, &size));
+  CHECK(size == 24 + 32 && changed[0] == 2 && word_at(changed, 8) == root && changed[24] == 4);
+  CHECK(memcmp(changed + 24 + 16, "in a branch", 11) == 0);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_branch(graph, BRANCH, 5, changed, sizeof changed, &size));
+  changes_size = 0;
+  patch(root, 8, "\x09", 1);
+  IS(CEDRAT_IN_DOUBT, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, NULL, 0, NULL));
+  OK(cedrat_graph_message(graph, text, sizeof text));
+  CHECK(strstr(text, "6272616e6368") != NULL);
+  OK(cedrat_commit_prepared(store, BRANCH, 6, CEDRAT_SYNC));
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_branch(graph, BRANCH, 6, changed, sizeof changed, &size));
+  OK(cedrat_graph_read(graph, root, bytes, sizeof bytes, &size));
+  CHECK(word_at(bytes, 8) == 2);
+  OK(cedrat_graph_get_root(graph, "in a branch", &now));
+  OK(cedrat_graph_read(graph, now, bytes, sizeof bytes, &size));
+  CHECK(word_at(bytes, 8) == 3 && word_at(bytes, 16) == root);
+  cedrat_graph_close(graph);
+  OK(cedrat_close(store));
+}
+
 int main(int arguments_count, char **arguments) {
   CHECK(arguments_count == 2);
   CHECK(in_a_child(commits_and_is_killed, arguments[1]));
   reads_again(arguments[1]);
   errors(arguments[1]);
   collects(arguments[1]);
+  CHECK(in_a_child(prepares_and_is_killed, arguments[1]));
+  ends_what_is_prepared(arguments[1]);
   threads(arguments[1]);
   return 0;
 }

@@ -56,6 +56,17 @@ pub struct Deadlock {
     pub resource: Resource,
 }
 
+/// Why a lock was not given to a transaction that does not wait for prepared ones.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotGiven {
+    /// Waiting would never end.
+    #[error(transparent)]
+    Deadlock(#[from] Deadlock),
+    /// This one is prepared, and holds it.
+    #[error("transaction {0} is prepared, and holds it")]
+    Prepared(TxnId),
+}
+
 /// Decides which transactions may see and change what (Lemon §4.1; LLADD "modular lock managers").
 ///
 /// The store calls it on the transaction's thread, never while that thread holds a page latch. A transaction that
@@ -67,6 +78,29 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Deadlock`] if waiting would never end.
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock>;
+
+    /// As [`lock`](LockManager::lock), but for who does not wait for prepared transactions, which `is_prepared` knows: the outcome
+    /// of one may take days. It is asked with latches held, and may be asked of any transaction.
+    ///
+    /// The default waits for them.
+    ///
+    /// # Errors
+    /// [`NotGiven`]; also once it waits, when who holds the resource [prepares](LockManager::prepared).
+    fn lock_unless_prepared(
+        &self,
+        txn: TxnId,
+        resource: Resource,
+        mode: LockMode,
+        is_prepared: &dyn Fn(TxnId) -> bool,
+    ) -> Result<(), NotGiven> {
+        let _ = is_prepared;
+        Ok(self.lock(txn, resource, mode)?)
+    }
+
+    /// Called when `txn` has prepared: those who do not wait for such a one are to be told.
+    fn prepared(&self, txn: TxnId) {
+        let _ = txn;
+    }
 
     /// Called before `txn` reads a page under its own name ([`crate::Txn::read`]).
     ///

@@ -3,7 +3,7 @@
 use cedrat_wal::TxnId;
 
 use super::table::LockTable;
-use super::{Deadlock, LockManager, LockMode, Resource};
+use super::{Deadlock, LockManager, LockMode, NotGiven, Resource};
 
 /// Two-phase locking of pages, and of whatever else is asked for by name: keys, structures in intention modes.
 ///
@@ -49,7 +49,24 @@ impl PageLocks {
 
 impl LockManager for PageLocks {
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
-        self.table.lock(txn, self.folded(resource), mode)
+        self.table.lock(txn, self.folded(resource), mode, None).map_err(|not_given| match not_given {
+            NotGiven::Deadlock(deadlock) => deadlock,
+            NotGiven::Prepared(_) => unreachable!("nobody has asked for that"),
+        })
+    }
+
+    fn lock_unless_prepared(
+        &self,
+        txn: TxnId,
+        resource: Resource,
+        mode: LockMode,
+        is_prepared: &dyn Fn(TxnId) -> bool,
+    ) -> Result<(), NotGiven> {
+        self.table.lock(txn, self.folded(resource), mode, Some(is_prepared))
+    }
+
+    fn prepared(&self, txn: TxnId) {
+        self.table.ring_for(txn);
     }
 
     fn ended(&self, txn: TxnId) {
@@ -140,6 +157,30 @@ mod tests {
             let threads = [upgrade(1), upgrade(2)];
             let through = threads.map(|thread| thread.join().unwrap());
             assert_eq!(through.iter().filter(|ok| **ok).count(), 1, "{through:?}");
+        });
+    }
+
+    /// E9.12: whoever waits when the holder prepares is told so; its lock is never given.
+    #[test]
+    fn who_does_not_wait_for_the_prepared_is_told() {
+        use cedrat_sync::atomic::{AtomicBool, Ordering};
+        cedrat_sync::explore(6, 200, || {
+            let (locks, prepared) = (Arc::new(PageLocks::default()), Arc::new(AtomicBool::new(false)));
+            locks.lock(TxnId(1), A, LockMode::Exclusive).unwrap();
+            let asks = {
+                let (locks, prepared) = (Arc::clone(&locks), Arc::clone(&prepared));
+                thread::spawn(move || {
+                    let is_prepared = |txn: TxnId| txn == TxnId(1) && prepared.load(Ordering::SeqCst);
+                    locks.lock_unless_prepared(TxnId(2), A, LockMode::Shared, &is_prepared)
+                })
+            };
+            prepared.store(true, Ordering::SeqCst);
+            locks.prepared(TxnId(1));
+            assert_eq!(asks.join().unwrap(), Err(NotGiven::Prepared(TxnId(1))));
+            locks.lock_unless_prepared(TxnId(2), B, LockMode::Exclusive, &|_| true).unwrap();
+            locks.ended(TxnId(1));
+            locks.ended(TxnId(2));
+            assert_eq!(locks.locked(), 0);
         });
     }
 

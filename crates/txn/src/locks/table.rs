@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::TxnId;
 
-use super::{Deadlock, LockMode, Resource};
+use super::{Deadlock, LockMode, NotGiven, Resource};
 
 const SHARDS: usize = 64;
 
@@ -146,8 +146,14 @@ impl LockTable {
         &self.held[txn.0 as usize % SHARDS]
     }
 
-    /// Locks, waiting if need be.
-    pub(super) fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
+    /// Locks, waiting if need be; not for one of whom `is_prepared` says so.
+    pub(super) fn lock(
+        &self,
+        txn: TxnId,
+        resource: Resource,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<(), NotGiven> {
         let shard = self.shard(&resource);
         let mut locks = shard.locks.lock();
         let lock = locks.entry(resource).or_default();
@@ -186,9 +192,10 @@ impl LockTable {
                 return Ok(());
             }
             let others = lock.in_the_way(txn, wanted);
+            let prepared = is_prepared.and_then(|is| others.iter().copied().find(|&other| is(other)));
             {
                 let mut waits = self.waits.lock();
-                if waits.closes_a_circle(txn, &others) {
+                if prepared.is_some() || waits.closes_a_circle(txn, &others) {
                     waits.edges.remove(&txn);
                     drop(waits);
                     lock.queue.retain(|waiter| waiter.txn != txn);
@@ -196,7 +203,7 @@ impl LockTable {
                     if lock.is_idle() {
                         locks.remove(&resource);
                     }
-                    return Err(Deadlock { txn, resource });
+                    return Err(prepared.map_or_else(|| Deadlock { txn, resource }.into(), NotGiven::Prepared));
                 }
                 waits.edges.insert(txn, others);
             }
@@ -223,6 +230,15 @@ impl LockTable {
         lock.ring_all();
         drop(locks);
         self.note(txn, resource, held.is_none());
+    }
+
+    /// Wakes those who wait for what a transaction holds: they have a new reason not to.
+    pub(super) fn ring_for(&self, txn: TxnId) {
+        for (resource, _) in self.held_by(txn) {
+            if let Some(lock) = self.shard(&resource).locks.lock().get(&resource) {
+                lock.ring_all();
+            }
+        }
     }
 
     /// What a transaction holds.

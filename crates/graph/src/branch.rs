@@ -1,0 +1,222 @@
+//! Commits in two phases: changes that are prepared, and what is kept for as long as they are in doubt (E21.8, E21.9).
+//!
+//! What a branch has made, what it leads to, and what the roots were that it changes, stands in the log, in records of the
+//! graph's own within its transaction (docs/formats/graph.md). So it is the same in the opening in which it prepared, and in
+//! all others.
+
+use std::collections::BTreeMap;
+
+use cedrat_pages::PageId;
+use cedrat_sync::Mutex;
+use cedrat_txn::{Error, Result, Store, Txn, Vote};
+use cedrat_wal::TxnId;
+
+use crate::collect::Told;
+use crate::entries::Entries;
+use crate::error::GraphError;
+use crate::graph::{Graph, ROOT_NAME_LEN_MAX};
+use crate::word::{Identity, Reference};
+
+/// The kind of the records in which a branch notes what is to be kept.
+pub(crate) const NOTE: &str = "cedrat.graph.branch.v1";
+
+const MADE: u8 = 1;
+const KEPT: u8 = 2;
+const ROOT: u8 = 3;
+const CHANGED: u8 = 4;
+
+/// Identities of one record.
+const IDENTITIES_MAX: usize = 256;
+
+/// What changes came to that were to be prepared.
+#[derive(Debug)]
+#[must_use = "a prepared transaction waits for its outcome"]
+pub struct Branch {
+    /// Of the new objects, in their order.
+    pub identities: Vec<Identity>,
+    /// Whether it is prepared. Dropped, it stays in doubt.
+    pub vote: Vote,
+}
+
+/// A branch in doubt, as a graph remembers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InDoubt {
+    /// New objects and pieces.
+    pub(crate) made: Vec<Identity>,
+    /// What it refers to, and what it has overwritten.
+    pub(crate) kept: Vec<Identity>,
+    /// The objects that it changes.
+    pub(crate) changed: Vec<Identity>,
+    /// The roots that it changes, as they were before.
+    pub(crate) roots: BTreeMap<String, Reference>,
+}
+
+/// All branches of a graph that may be in doubt.
+#[derive(Debug, Default)]
+pub(crate) struct InDoubts(Mutex<BTreeMap<TxnId, InDoubt>>);
+
+impl InDoubts {
+    /// Those of earlier openings.
+    pub(crate) fn load(store: &Store, root: PageId) -> Result<InDoubts> {
+        let mut all = BTreeMap::new();
+        for (branch, notes) in store.noted_in_doubt(NOTE) {
+            let mut found = InDoubt::default();
+            let mut is_of_this = false;
+            for note in notes {
+                let bad =
+                    || Error::user(format!("what transaction {} has noted for a graph makes no sense", branch.txn));
+                is_of_this |= found.read(&note, root).ok_or_else(bad)?;
+            }
+            if is_of_this {
+                all.insert(branch.txn, found);
+            }
+        }
+        Ok(InDoubts(Mutex::new(all)))
+    }
+
+    fn enter(&self, txn: TxnId, branch: InDoubt) {
+        self.0.lock().insert(txn, branch);
+    }
+
+    /// Those that are in doubt still.
+    pub(crate) fn now(&self, store: &Store) -> BTreeMap<TxnId, InDoubt> {
+        let mut all = self.0.lock();
+        all.retain(|&txn, _| store.is_prepared(txn));
+        all.clone()
+    }
+}
+
+impl InDoubt {
+    /// Takes up a note; says whether it is of the graph with this root page. `None` if it makes no sense.
+    fn read(&mut self, note: &[u8], root: PageId) -> Option<bool> {
+        let (of, rest) = note.split_first_chunk()?;
+        let (&what, rest) = rest.split_first()?;
+        if u64::from_le_bytes(*of) != root.get() {
+            return Some(false);
+        }
+        match what {
+            MADE | KEPT | CHANGED => {
+                let (words, more) = rest.as_chunks();
+                let identities = words.iter().map(|&word| Identity::new(u64::from_le_bytes(word)));
+                let identities = identities.collect::<Option<Vec<_>>>().filter(|_| more.is_empty())?;
+                match what {
+                    MADE => self.made.extend(identities),
+                    KEPT => self.kept.extend(identities),
+                    _ => self.changed.extend(identities),
+                }
+            }
+            ROOT => {
+                let (word, name) = rest.split_first_chunk()?;
+                let name = str::from_utf8(name).ok().filter(|name| name.len() <= ROOT_NAME_LEN_MAX)?;
+                self.roots.insert(name.into(), Reference::from_word(u64::from_le_bytes(*word)));
+            }
+            _ => return None,
+        }
+        Some(true)
+    }
+
+    fn note(&self, txn: &mut Txn, root: PageId) -> Result<()> {
+        for (what, identities) in [(MADE, &self.made), (KEPT, &self.kept), (CHANGED, &self.changed)] {
+            for some in identities.chunks(IDENTITIES_MAX) {
+                let words: Vec<u8> = some.iter().flat_map(|identity| identity.get().to_le_bytes()).collect();
+                txn.log_record(NOTE, &note(root, what, &words))?;
+            }
+        }
+        for (name, was) in &self.roots {
+            let bytes = [&was.word().to_le_bytes()[..], name.as_bytes()].concat();
+            txn.log_record(NOTE, &note(root, ROOT, &bytes))?;
+        }
+        Ok(())
+    }
+}
+
+fn note(root: PageId, what: u8, bytes: &[u8]) -> Vec<u8> {
+    [&root.get().to_le_bytes()[..], &[what], bytes].concat()
+}
+
+impl Graph {
+    /// Prepares changes (as [`commit`](Graph::commit) takes them) as a branch of a transaction that spans several stores: when
+    /// this returns, they can be made and given up, whatever happens, and everything that they rest on is durable. `id` is how
+    /// the branch is found again, also in later openings of the store: see [`cedrat_txn::Txn::prepare`].
+    ///
+    /// Until its outcome nobody sees what it has changed: objects and roots are read as they were. Commits that would change
+    /// the same objects or roots are refused with [`Error::InDoubt`], and collections keep all that it has made or refers to.
+    ///
+    /// # Errors
+    /// As [`commit`](Graph::commit), and those of [`cedrat_txn::Txn::prepare`]. Nothing has happened then.
+    pub fn prepare(&self, changes: impl AsRef<[u8]>, id: &[u8]) -> Result<Branch> {
+        self.prepare_at_most(changes, id, u64::MAX)
+    }
+
+    /// As [`prepare`](Graph::prepare), for a caller that has room for so many identities.
+    ///
+    /// # Errors
+    /// As there; [`GraphError::TooManyNew`].
+    pub fn prepare_at_most(&self, changes: impl AsRef<[u8]>, id: &[u8], identities_max: u64) -> Result<Branch> {
+        let entries = self.entries(changes.as_ref(), identities_max)?;
+        self.again_after_deadlocks(|| self.try_prepare(&entries, id))
+    }
+
+    /// What a branch in doubt changes, also one of an earlier opening: objects that were there before, and names of roots.
+    /// Programs that keep objects in memory know by it which of these may be others soon. `None` if no branch of this graph is
+    /// in doubt under this identifier.
+    pub fn changed_by_branch(&self, id: &[u8]) -> Option<(Vec<Identity>, Vec<String>)> {
+        let branch = self.store.in_doubt().into_iter().find(|branch| branch.id == id)?;
+        let branch = self.shared.in_doubt.now(&self.store).remove(&branch.txn)?;
+        Some((branch.changed, branch.roots.into_keys().collect()))
+    }
+
+    fn try_prepare(&self, entries: &Entries<'_>, id: &[u8]) -> Result<Branch> {
+        // Until it is entered below: a collection that begins then knows it (E21.9).
+        let _open = self.shared.collecting.gate.read();
+        let mut txn = self.begin();
+        let mut roots = BTreeMap::new();
+        for name in entries.root_names() {
+            roots.insert(name.to_owned(), self.root_in(&mut txn, name)?.unwrap_or_default());
+        }
+        let (identities, Told { born, kept }) = self.change_in(&mut txn, entries, true)?;
+        let [kept, changed] = [kept, entries.changed().collect()].map(|mut identities| {
+            identities.sort_unstable();
+            identities.dedup();
+            identities
+        });
+        let branch = InDoubt { made: born, kept, changed, roots };
+        branch.note(&mut txn, self.shared.root)?;
+        let number = txn.id();
+        let vote = txn.prepare(id)?;
+        if matches!(vote, Vote::Prepared(_)) {
+            self.shared.in_doubt.enter(number, branch);
+        }
+        Ok(Branch { identities, vote })
+    }
+
+    /// All roots as they were committed last, where a branch in doubt has changed some. The gate is closed: nobody else
+    /// changes roots.
+    pub(crate) fn roots_beside_branches(&self) -> Result<Vec<(String, Reference)>> {
+        loop {
+            let before = self.shared.in_doubt.now(&self.store);
+            let options = cedrat_txn::TxnOptions::default().without_isolation();
+            let found = self.roots_in(&mut self.store.begin_with(options))?;
+            let after = self.shared.in_doubt.now(&self.store);
+            // One that has ended meanwhile was perhaps just being rolled back.
+            if before != after {
+                continue;
+            }
+            let mut roots: BTreeMap<String, Reference> = found.into_iter().collect();
+            roots.extend(after.into_values().flat_map(|branch| branch.roots));
+            roots.retain(|_, to| *to != Reference::NULL);
+            return Ok(roots.into_iter().collect());
+        }
+    }
+}
+
+impl From<&InDoubt> for Told {
+    fn from(branch: &InDoubt) -> Told {
+        Told { born: branch.made.clone(), kept: [&branch.kept[..], &branch.changed].concat() }
+    }
+}
+
+/// Whether a transaction in doubt was in the way.
+pub(crate) fn is_in_doubt(error: &Error) -> bool {
+    matches!(GraphError::cause(error), Error::InDoubt { .. })
+}

@@ -1,0 +1,259 @@
+//! Changes that are prepared: unseen, in nobody's hands and kept until their outcome, in every opening (E21.8, E21.9). Every
+//! crash: `crash_graph.rs`.
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs
+
+mod common;
+
+use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Reference, Stage};
+use cedrat_txn::{Commit, Error, Vote};
+use common::{Place, is_absent, pattern, place};
+
+const BRANCH: &[u8] = b"global-17/branch-1";
+const BRANCH_IN_HEX: &str = "676c6f62616c2d31372f6272616e63682d31";
+const LONG: usize = 20_000;
+
+/// Objects that a branch changes: one short, one in pieces, one that grows into pieces.
+struct Web {
+    place: Place,
+    short: Identity,
+    long: Identity,
+    grows: Identity,
+    /// Which nothing but the branch refers to.
+    lonely: Identity,
+    /// What the branch makes: a short one, and one in pieces.
+    made: Vec<Identity>,
+}
+
+fn prepared() -> Web {
+    let place = place();
+    let mut changes = Changes::new();
+    let short = changes.add(1, b"as it was", &[Reference::NULL]);
+    let long = changes.add(1, &pattern(LONG, 1), &[short]);
+    let grows = changes.add(1, b"small", &[long]);
+    changes.add(1, b"lonely", &[]);
+    changes.set_root("changed", short).set_root("removed", long).set_root("other", grows);
+    let ids = place.commit(&changes);
+    let [short, long, grows, lonely] = ids[..] else { panic!("four were added") };
+
+    let mut changes = Changes::new();
+    let second = changes.next(1);
+    let first = changes.add(1, b"first", &[second, short.into()]);
+    changes.add(1, &pattern(LONG, 2), &[first]);
+    changes.patch(short, 8, b"is now").patch_reference(short, 24, lonely);
+    changes.patch(long, 8, &pattern(LONG, 3));
+    changes.patch_reference(grows, 16 + 8 * 1000, second);
+    changes.set_root("changed", second).remove_root("removed").set_root("added", first);
+    let branch = place.graph.prepare(&changes, BRANCH).unwrap();
+    assert!(matches!(branch.vote, Vote::Prepared(_)));
+    Web { place, short, long, grows, lonely, made: branch.identities }
+}
+
+fn names_the_branch(error: &Error) -> bool {
+    matches!(error, Error::InDoubt { id } if id == BRANCH_IN_HEX) && error.to_string().contains(BRANCH_IN_HEX)
+}
+
+impl Web {
+    /// The same in the next opening.
+    fn crashed(&self) -> Web {
+        Web { place: self.place.crashed(), made: self.made.clone(), ..*self }
+    }
+
+    fn graph(&self) -> &Graph {
+        &self.place.graph
+    }
+
+    fn roots(&self) -> Vec<String> {
+        self.graph().roots().unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[track_caller]
+    fn is_as_it_was(&self) {
+        let graph = self.graph();
+        assert_eq!(&graph.object(self.short).unwrap().data[..9], b"as it was");
+        assert_eq!(graph.object(self.short).unwrap().references, [Reference::NULL]);
+        assert_eq!(graph.object(self.long).unwrap().data, pattern(LONG, 1));
+        assert_eq!(graph.object(self.grows).unwrap().references, [self.long.into()]);
+        for made in &self.made {
+            assert!(is_absent(&graph.read(*made).unwrap_err()));
+        }
+        assert_eq!(self.roots(), ["changed", "other", "removed"]);
+        assert_eq!(graph.root("changed").unwrap(), Some(self.short.into()));
+        assert_eq!(graph.root("removed").unwrap(), Some(self.long.into()));
+        assert_eq!(graph.root("added").unwrap(), None);
+        assert_eq!(graph.root("other").unwrap(), Some(self.grows.into()));
+    }
+
+    #[track_caller]
+    fn is_as_prepared(&self) {
+        let graph = self.graph();
+        assert_eq!(&graph.object(self.short).unwrap().data[..9], b"is nowwas");
+        assert_eq!(graph.object(self.short).unwrap().references, [self.lonely.into()]);
+        assert_eq!(graph.object(self.lonely).unwrap().data, b"lonely\0\0");
+        assert_eq!(graph.object(self.long).unwrap().data, pattern(LONG, 3));
+        assert_eq!(graph.object(self.grows).unwrap().references[1000], self.made[1].into());
+        assert_eq!(graph.object(self.made[1]).unwrap().data, pattern(LONG, 2));
+        assert_eq!(graph.object(self.made[0]).unwrap().references, [self.made[1].into(), self.short.into()]);
+        assert_eq!(self.roots(), ["added", "changed", "other"]);
+        self.place.check();
+    }
+
+    /// E21.8.
+    #[track_caller]
+    fn is_in_doubt(&self) {
+        self.is_as_it_was();
+        let (objects, roots) = self.graph().changed_by_branch(BRANCH).unwrap();
+        assert_eq!(objects, [self.short, self.long, self.grows]);
+        assert_eq!(roots, ["added", "changed", "removed"]);
+        assert_eq!(self.graph().changed_by_branch(b"another"), None);
+        let refused = |changes: &Changes| {
+            let error = self.graph().commit(changes, Mode::Sync).expect_err("somebody has changed what is in doubt");
+            assert!(names_the_branch(&error), "{error}");
+        };
+        for object in [self.short, self.long, self.grows, self.made[0]] {
+            refused(Changes::new().patch(object, 8, b"x"));
+        }
+        for root in ["changed", "removed", "added"] {
+            refused(Changes::new().set_root(root, self.grows));
+        }
+        assert!(names_the_branch(&self.graph().check().unwrap_err()));
+        let mut others = Changes::new();
+        let new = others.add(1, &pattern(LONG, 4), &[]);
+        others.set_root("of others", new);
+        let added = self.place.commit(&others);
+        assert_eq!(self.graph().object(added[0]).unwrap().data, pattern(LONG, 4));
+        self.place.commit(Changes::new().remove_root("of others"));
+        let in_doubt = self.graph().store().in_doubt();
+        assert_eq!(in_doubt.iter().map(|branch| &branch.id[..]).collect::<Vec<_>>(), [BRANCH]);
+    }
+}
+
+fn collect(graph: &Graph) {
+    let mut collection = graph.collect([]).unwrap();
+    let step = |collection: &mut Collection| match collection.stage() {
+        Stage::Marked => collection.seal([]).unwrap(),
+        _ => collection.step(1000).unwrap(),
+    };
+    while step(&mut collection) != Stage::Done {}
+}
+
+/// Each of the openings in which a branch can be ended.
+fn openings() -> [Web; 3] {
+    let here = prepared();
+    let (next, over_next) = (here.crashed(), here.crashed().crashed());
+    [here, next, over_next]
+}
+
+/// E21.8: in the opening in which it prepared, and in later ones.
+#[test]
+fn a_branch_in_doubt_is_unseen_and_in_nobodys_hands() {
+    for web in openings() {
+        web.is_in_doubt();
+    }
+}
+
+#[test]
+fn a_branch_that_commits_is_seen_at_once() {
+    for web in openings() {
+        web.graph().store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+        web.is_as_prepared();
+        web.crashed().is_as_prepared();
+        web.place.commit(Changes::new().patch(web.made[0], 8, b"other"));
+        assert_eq!(web.place.object(web.made[0]).data, b"other\0\0\0");
+    }
+}
+
+#[test]
+fn of_a_branch_that_rolls_back_nothing_remains() {
+    for web in openings() {
+        web.graph().store().prepared(BRANCH).unwrap().rollback().unwrap();
+        for web in [&web, &web.crashed()] {
+            web.is_as_it_was();
+            web.place.check();
+            web.place.commit(Changes::new().patch(web.short, 8, b"other").set_root("added", web.short));
+            assert_eq!(&web.place.object(web.short).data[..5], b"other");
+        }
+    }
+}
+
+/// E21.9: what the branch has made, what it refers to, and what it changes although nobody else reaches it any more.
+#[test]
+fn a_collection_leaves_to_a_branch_what_it_may_need() {
+    for web in openings() {
+        web.place.commit(Changes::new().set_root("other", web.short));
+        collect(web.graph());
+        web.is_in_doubt_after_collection();
+        let next = web.crashed();
+        collect(next.graph());
+        for web in [web, next] {
+            web.graph().store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+            collect(web.graph());
+            let graph = web.graph();
+            assert_eq!(graph.object(web.lonely).unwrap().data, b"lonely\0\0");
+            assert_eq!(graph.object(web.made[1]).unwrap().data, pattern(LONG, 2));
+            assert_eq!(&graph.object(web.short).unwrap().data[..9], b"is nowwas");
+            web.place.check();
+        }
+    }
+}
+
+impl Web {
+    fn is_in_doubt_after_collection(&self) {
+        assert_eq!(&self.graph().object(self.short).unwrap().data[..9], b"as it was");
+        assert!(is_absent(&self.graph().read(self.made[0]).unwrap_err()));
+    }
+}
+
+/// A collection that had begun when the branch prepared, and goes on beside it.
+#[test]
+fn a_branch_may_prepare_while_a_collection_marks() {
+    let place = place();
+    let held = place.add(b"held", &[]);
+    let lonely = place.add(b"lonely", &[]);
+    let mut changes = Changes::new();
+    changes.set_root("held", held);
+    place.commit(&changes);
+    let mut collection = place.graph.collect([lonely]).unwrap();
+    let mut changes = Changes::new();
+    let new = changes.add(1, b"new", &[lonely.into()]);
+    changes.set_root("held", new);
+    let made = place.graph.prepare(&changes, BRANCH).unwrap().identities[0];
+    loop {
+        match collection.stage() {
+            Stage::Marked => drop(collection.seal([]).unwrap()),
+            Stage::Done => break,
+            _ => drop(collection.step(1).unwrap()),
+        }
+    }
+    drop(collection);
+    place.graph.store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
+    assert_eq!(place.object(made).references, [lonely.into()]);
+    assert_eq!(place.object(lonely).data, b"lonely\0\0");
+    place.check();
+}
+
+#[test]
+fn who_changes_nothing_votes_so() {
+    let place = place();
+    let branch = place.graph.prepare(Changes::new(), BRANCH).unwrap();
+    assert!(matches!(branch.vote, Vote::ReadOnly));
+    assert!(place.graph.store().in_doubt().is_empty());
+}
+
+/// Nothing has happened, and nobody is in doubt.
+#[test]
+fn what_is_refused_is_not_prepared() {
+    let place = place();
+    let id = place.add(b"there", &[]);
+    let mut changes = Changes::new();
+    changes.patch(id, 8, b"x").patch(id, 1 << 20, b"behind the end");
+    assert!(place.graph.prepare(&changes, BRANCH).is_err());
+    assert!(place.graph.prepare(Changes::new().patch(id, 8, b"x"), b"").is_err());
+    assert!(place.graph.prepare(Changes::new().patch(id, 8, b"x"), &[7; 141]).is_err());
+    assert!(place.graph.store().in_doubt().is_empty());
+    assert_eq!(place.object(id).data, b"there\0\0\0");
+    let _in_doubt = place.graph.prepare(Changes::new().patch(id, 8, b"x"), &[7; 140]).unwrap();
+    let other = place.add(b"other", &[]);
+    let again = place.graph.prepare(Changes::new().patch(other, 8, b"x"), &[7; 140]);
+    assert!(matches!(again, Err(Error::BranchExists { .. })));
+    assert_eq!(place.graph.store().in_doubt().len(), 1);
+}
