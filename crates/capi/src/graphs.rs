@@ -487,8 +487,12 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_branch(
         let none = || Failure::new(Status::Unknown, "no branch of the graph is in doubt under this identifier");
         let (objects, roots) = graph.graph.changed_by_branch(id).ok_or_else(none)?;
         let mut entries = front::graph::Changes::new();
-        objects.into_iter().for_each(|object| drop(entries.patch(object, 0, &[])));
-        roots.iter().for_each(|name| drop(entries.remove_root(name)));
+        for object in objects {
+            entries.patch(object, 0, &[]);
+        }
+        for name in &roots {
+            entries.remove_root(name);
+        }
         size.write(entries.as_bytes().len());
         changed.fill(entries.as_bytes())
     };
