@@ -235,7 +235,7 @@ impl<'w> Work<'w> {
             self.identities.push(identity);
             places.push(place);
         }
-        if self.beside != Beside::Nothing {
+        if self.tells() {
             // They are referred to from here on.
             self.told.born.extend_from_slice(&self.identities);
             self.shared.collecting.told(&self.told);
