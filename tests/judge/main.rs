@@ -1,5 +1,5 @@
-//! The black-box judge of the status oracle: histories that clients have recorded are judged by Elle's method, which knows
-//! nothing of timestamps, logs or locks.
+//! The black-box judge of the status oracle, and of transactions over Java objects: histories that clients and threads have
+//! recorded are judged by Elle's method, which knows nothing of timestamps, logs or locks.
 //!
 //! `judge FOLDER…`: each folder holds folders that are named by what is expected of the histories in them: a consistency
 //! model, such as `strict-serializable`, or with `not-` in front one that a history must not satisfy. That a planted fault

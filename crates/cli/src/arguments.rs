@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Verify(Verify),
     Log(Log),
     Resolve(Resolve),
+    Objects(Objects),
     #[command(name = crate::tour::WORKER, hide = true)]
     TourWorker(TourWorker),
 }
@@ -304,6 +305,71 @@ pub(crate) enum ToldOutcome {
     Commit,
     /// Nothing of it remains.
     Rollback,
+}
+
+/// Say which Java objects a store has, without changing it: roots, classes, and what is in them.
+///
+/// Without a subcommand: the roots, and for each class how many objects there are, and how many bytes they have, with those that no
+/// root reaches. A store whose log still needs recovery is looked at as recovery would leave it. Memory: 50 bytes or so for each page
+/// with objects, and the largest object; 16 bytes for each object are written to a temporary file.
+///
+/// Exit code 0 if all could be read; 1 with what could not, object and byte: the rest is shown nevertheless.
+#[derive(Debug, Args)]
+pub(crate) struct Objects {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The graph that they lie in [default: the only one, or that of Java, `objects`]
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) graph: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) what: Option<ObjectsWhat>,
+}
+
+/// What of the objects is looked at.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ObjectsWhat {
+    Show(ObjectsShow),
+    Why(ObjectsWhy),
+    /// List the classes as they are stored: kind, superclass, fields with their types, constants of enums.
+    ///
+    /// Compare it with the program's, before it opens the store: a class that has changed has several definitions, of which the
+    /// newest is what its objects are stored by from now on.
+    Classes,
+}
+
+/// Show an object, and what it leads to, as a tree.
+///
+/// What was shown already, above or in another branch, is named by its identity, PAGE:SLOT.
+#[derive(Debug, Args)]
+pub(crate) struct ObjectsShow {
+    /// The name of a root, or an object's identity, PAGE:SLOT
+    #[arg(value_name = "ROOT|IDENTITY")]
+    pub(crate) object: String,
+
+    /// How many references are followed, one after the other
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) depth: u32,
+
+    /// How many elements or entries of an object are shown, and characters of a string in hundreds
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) width: u32,
+}
+
+/// Say why an object is there: a shortest way from a root to it.
+///
+/// Exit code 0 also if there is none: then the next collection takes the object. 1 if there is no such object.
+#[derive(Debug, Args)]
+pub(crate) struct ObjectsWhy {
+    /// The object's identity, PAGE:SLOT
+    #[arg(value_name = "IDENTITY")]
+    pub(crate) identity: String,
 }
 
 /// The working process of a tour.

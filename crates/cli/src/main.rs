@@ -5,8 +5,10 @@ mod arguments;
 mod bank;
 mod heap;
 mod info;
+mod java;
 mod log;
 mod look;
+mod objects;
 mod output;
 mod overlay;
 mod resolve;
@@ -46,6 +48,7 @@ fn run(command: Command) -> Outcome {
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
+        Command::Objects(arguments) => objects::objects(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),
     }
 }

@@ -70,7 +70,7 @@ pub(crate) struct Recovered {
     _scratch: TempDir,
 }
 
-/// Recovers the store in `directory` without changing it.
+/// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
 pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
     let below = Arc::new(RealDisk::new(directory));
@@ -86,6 +86,10 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     };
     let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
+    for branch in store.in_doubt() {
+        // Here only, where nothing is changed: who walks a structure would wait for its locks.
+        store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+    }
     Ok(Recovered { store, _scratch: scratch })
 }
 
@@ -98,10 +102,6 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     verdict.redone = recovery.redone;
     verdict.undone_transactions = recovery.losers;
     verdict.in_doubt = recovery.in_doubt;
-    for branch in store.in_doubt() {
-        // Here only, where nothing is changed: who walks a structure would wait for its locks.
-        store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
-    }
 
     verdict.heaps = heap::examine(store, &mut verdict.problems);
     verdict.pages = store.check()?.pages_allocated;

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use common::{cedrat, command, errors, files, json, printed, text};
 use serde_json::Value;
 
-const SUBCOMMANDS: [&[&str]; 12] = [
+const SUBCOMMANDS: [&[&str]; 16] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -23,6 +23,10 @@ const SUBCOMMANDS: [&[&str]; 12] = [
     &["verify"],
     &["log"],
     &["resolve"],
+    &["objects"],
+    &["objects", "store", "show"],
+    &["objects", "store", "why"],
+    &["objects", "store", "classes"],
 ];
 
 #[test]
@@ -40,7 +44,7 @@ fn every_subcommand_explains_itself() {
 #[test]
 fn what_is_no_store_is_named_on_stderr() {
     let folder = tempfile::tempdir().expect("a folder");
-    for subcommand in [&["info"][..], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"]] {
+    for subcommand in [&["info"][..], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"]] {
         let output = cedrat(&[subcommand, &[text(folder.path())]].concat());
         assert_eq!(output.status.code(), Some(1), "{subcommand:?}");
         assert!(output.stdout.is_empty(), "{subcommand:?}");

@@ -13,6 +13,7 @@
 //! | begin somewhere | [`Graph::root`], [`Graph::roots`] |
 //! | keep what describes objects | [`Graph::define_class`] |
 //! | remove what nobody reaches | [`Graph::collect`] |
+//! | look at all there is | [`Graph::object_pages`], [`Graph::objects_of_page`] |
 //!
 //! `docs/use/graph.md` leads through an example; the bytes are drawn in `docs/formats/graph.md`.
 //!
@@ -34,6 +35,7 @@ mod long;
 mod object;
 mod reading;
 mod root;
+mod survey;
 mod word;
 
 use cedrat_txn::Registry;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
+use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference, Stage};
 use cedrat_objects::ObjectError;
 use cedrat_structures::{Checked, StructureError};
 use cedrat_txn::Error;
@@ -94,6 +94,35 @@ fn classes_are_numbered_and_read_back() {
     assert_eq!(crashed.graph.define_class(b"next").unwrap(), 4);
     let too_long = vec![0; (1 << 24) + 1];
     assert!(matches!(place.graph.define_class(&too_long), Err(Error::TooLarge { .. })));
+}
+
+/// Whether a root reaches them or not; pieces are none.
+#[test]
+fn all_objects_are_listed_page_by_page() {
+    let place = place();
+    let mut ids: Vec<Identity> =
+        [8, 10_000, 3000, 3000, 2_000_000, 0].map(|len| place.add(&pattern(len, 0), &[])).to_vec();
+    let removed = ids.remove(2);
+    place.commit(Changes::new().set_root("root", ids[1]));
+    ids.sort_unstable();
+    let all = |place: &common::Place| {
+        let pages = place.graph.object_pages().unwrap();
+        let of_page = |page| place.graph.objects_of_page(page).unwrap();
+        let mut all: Vec<Identity> = pages.into_iter().flat_map(of_page).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(all(&place).len(), ids.len() + 1);
+    let mut collection = place.graph.collect(ids.clone()).unwrap();
+    while collection.step(100).unwrap() != Stage::Done {
+        if collection.stage() == Stage::Marked {
+            collection.seal([]).unwrap();
+        }
+    }
+    drop(collection);
+    assert!(is_absent(&place.graph.read(removed).unwrap_err()));
+    assert_eq!(all(&place), ids);
+    assert_eq!(all(&place.crashed()).len(), ids.len() + 1, "what was removed was not durable");
 }
 
 /// An object may become long, short, longer, and everything in between.

@@ -1,0 +1,13 @@
+//! What Java keeps in a graph: definitions of classes, references that are values, and the bytes of objects
+//! (docs/formats/java-objects.md). Only reading, and only of single objects: no store, no people.
+
+mod bytes;
+mod classes;
+mod forms;
+mod object;
+mod words;
+
+pub(crate) use classes::{Classes, Definition, Kind, Member, readable, readable_type};
+pub(crate) use forms::Meaning;
+pub(crate) use object::{Content, Members, content, step};
+pub(crate) use words::{Value, value};
