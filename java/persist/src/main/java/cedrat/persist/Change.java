@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import java.util.Arrays;
+import java.util.function.IntFunction;
 
 /// What a transaction has changed of a persistent object: some of its places, or the whole of it.
 ///
@@ -13,6 +14,11 @@ final class Change {
 
     final ObjectIdentity identity;
     final Object object;
+    /// What is left to do when a change of few entries was stored, or null: the whole was.
+    Runnable written;
+    /// How one gets to what it leads to, by the number of a reference, or null: as its shape says.
+    IntFunction<String> steps;
+
     private boolean isWhole;
     private long[] ranges = new long[2];
     private int count;
@@ -22,6 +28,11 @@ final class Change {
     Change(ObjectIdentity identity, Object object) {
         this.identity = identity;
         this.object = object;
+    }
+
+    /// How one gets to a reference of it.
+    String step(int reference) {
+        return steps == null ? identity.shape.step(object, reference) : steps.apply(reference);
     }
 
     void addWhole() {

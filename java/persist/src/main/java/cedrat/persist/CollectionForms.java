@@ -5,26 +5,18 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.EnumMap;
 import java.util.EnumSet;
-import java.util.HashMap;
-import java.util.HashSet;
-import java.util.Hashtable;
 import java.util.IdentityHashMap;
-import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
-import java.util.LinkedList;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Objects;
 import java.util.PriorityQueue;
 import java.util.Stack;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.Vector;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
-/// Forms of the collections of `java.util` that change: as data `| flags u32 | 0 u32 |` and what else belongs to
-/// the class, as references what else it has, a comparator for one, and then its elements, or keys and values.
+/// Forms of the collections of `java.util` that change and are not made of nodes ([NodeForms]): as references their
+/// elements, or keys and values.
 final class CollectionForms {
     private final Forms forms;
 
@@ -36,7 +28,6 @@ final class CollectionForms {
         CollectionForms collections = new CollectionForms(forms);
         collections.addLists();
         collections.addMaps();
-        collections.addSets();
         collections.addOfEnums();
     }
 
@@ -85,23 +76,141 @@ final class CollectionForms {
         }
     }
 
-    /// A list in an array, whose elements change one by one: its size as data; there may be more references than
-    /// that, which are null.
+    /// A queue in a ring, whose elements change one by one: the first one's place and their number as data, all
+    /// places as references.
+    private static final class Ring extends Form {
+        private static final int BEGINNING = CommitBuffer.OBJECT_HEADER;
+        private static final int FIRST = CommitBuffer.OBJECT_HEADER + 8;
+
+        private final long elements = Memory.offset(ArrayDeque.class, "elements");
+        private final long head = Memory.offset(ArrayDeque.class, "head");
+        private final long tail = Memory.offset(ArrayDeque.class, "tail");
+
+        Ring() {
+            super("java.util.ArrayDeque");
+        }
+
+        private Object[] ring(Object queue) {
+            return (Object[]) Memory.getReference(queue, elements);
+        }
+
+        private int first(Object queue) {
+            return (int) Memory.getBits(queue, head, 'I');
+        }
+
+        @Override
+        void write(Object object, ObjectWriter out) {
+            out.buffer.putInt(first(object));
+            out.buffer.putInt(((ArrayDeque<?>) object).size());
+            out.endData();
+            for (Object element : ring(object)) {
+                out.reference(element);
+            }
+        }
+
+        @Override
+        Object create(ObjectBytes in) {
+            // It has room for one more, in this version of the JDK.
+            return new ArrayDeque<>(Math.max(0, in.referenceCount() - 1));
+        }
+
+        @Override
+        @SuppressWarnings("unchecked")
+        Object fill(Object created, ObjectBytes in, Object[] references) {
+            int first = in.getCount();
+            int size = in.getCount();
+            if (first > references.length || size > references.length) {
+                throw in.damaged("it has " + references.length + " elements of " + size);
+            }
+            Object[] ring = ring(created);
+            if (ring.length == references.length && first < ring.length && size < ring.length) {
+                System.arraycopy(references, 0, ring, 0, ring.length);
+                Memory.putBits(created, head, 'I', first);
+                Memory.putBits(created, tail, 'I', (first + size) % ring.length);
+                return created;
+            }
+            for (int i = 0; i < size; i++) {
+                ((ArrayDeque<Object>) created).add(references[(first + i) % references.length]);
+            }
+            return created;
+        }
+
+        @Override
+        Object stored(Object object) {
+            return new Cells(0);
+        }
+
+        @Override
+        Object loaded(Object object, ObjectBytes in, Object[] references) {
+            return ring(object).length == references.length ? new Cells(0) : null;
+        }
+
+        @Override
+        boolean writeChange(Change change, UndoLog log, Commit out) {
+            Object[] ring = ring(change.object);
+            boolean isStored = change.identity.stored instanceof Cells cells
+                    && out.partOf(ring) instanceof Part part
+                    && part.cells == cells;
+            if (!isStored) {
+                return false;
+            }
+            for (int entry : change.entries()) {
+                if (log.base(entry) == ring) {
+                    int length = log.slot(entry) == Slot.ELEMENT ? 1 : (int) log.bits(entry);
+                    change.add(log.index(entry), log.index(entry) + length);
+                }
+            }
+            if (change.size() >= ring.length) {
+                return false;
+            }
+            out.patchInts(change, BEGINNING, first(change.object), ((ArrayDeque<?>) change.object).size());
+            out.patchReferences(change, FIRST, 0, ring, ring.length);
+            // Its ring is the same.
+            change.written = () -> {};
+            return true;
+        }
+
+        @Override
+        void parts(Object object, PartVisitor parts) {
+            parts.addWithCells(ring(object));
+        }
+
+        @Override
+        String step(Object object, int reference) {
+            int length = ring(object).length;
+            return "[" + (reference - first(object) + length) % length + "]";
+        }
+    }
+
+    /// A list or a heap in an array, whose elements change one by one: its size as data; as references the
+    /// comparator, if the class has one, and the elements; there may be more than that, which are null.
     private static final class Listing extends Elements {
         private static final int SIZE = CommitBuffer.OBJECT_HEADER;
         private static final int FIRST = CommitBuffer.OBJECT_HEADER + 8;
 
         private final long array;
+        private final long comparator;
+        /// How many references stand before the elements.
+        private final int head;
 
-        Listing(String name, Supplier<? extends Collection<Object>> maker, long array) {
+        /// @param comparator the offset of the comparator in the collection, or -1: the class has none
+        Listing(String name, Supplier<? extends Collection<Object>> maker, long array, long comparator) {
             super(name, maker, (list, parts) -> parts.add(Memory.getReference(list, array)));
             this.array = array;
+            this.comparator = comparator;
+            head = comparator < 0 ? 0 : 1;
         }
 
         @Override
         void write(Object object, ObjectWriter out) {
             out.buffer.putInt(((Collection<?>) object).size());
-            super.write(object, out);
+            out.endData();
+            if (head != 0) {
+                out.reference(Memory.getReference(object, comparator));
+            }
+            for (Object element : (Collection<?>) object) {
+                out.reference(element);
+            }
         }
 
         @Override
@@ -109,25 +218,43 @@ final class CollectionForms {
         Object fill(Object created, ObjectBytes in, Object[] references) {
             Collection<Object> list = (Collection<Object>) created;
             int size = in.getCount();
-            if (size > references.length) {
+            if (size > references.length - head) {
                 throw in.damaged("it has " + references.length + " elements of " + size);
             }
-            for (int i = 0; i < size; i++) {
+            if (head != 0) {
+                setComparator(created, comparator, references, in);
+            }
+            for (int i = head; i < head + size; i++) {
                 list.add(references[i]);
             }
             return created;
         }
 
         @Override
-        int size(Object object) {
+        Object stored(Object object) {
             return ((Collection<?>) object).size();
         }
 
         @Override
+        Object loaded(Object object, ObjectBytes in, Object[] references) {
+            Object[] now = (Object[]) Memory.getReference(object, array);
+            int size = ((Collection<?>) object).size();
+            for (int i = 0; i < size; i++) {
+                if (now[i] != references[head + i]) {
+                    // Its elements compare otherwise by now.
+                    return null;
+                }
+            }
+            return size;
+        }
+
+        @Override
         boolean writeChange(Change change, UndoLog log, Commit out) {
+            if (!(change.identity.stored instanceof Integer stored)) {
+                return false;
+            }
             Object[] now = (Object[]) Memory.getReference(change.object, array);
-            int size = size(change.object);
-            int stored = change.identity.stored;
+            int size = ((Collection<?>) change.object).size();
             for (int entry : change.entries()) {
                 Object base = log.base(entry);
                 if (base instanceof Object[]) {
@@ -144,8 +271,13 @@ final class CollectionForms {
             if (size != stored) {
                 out.patchInt(change, SIZE, size);
             }
-            out.patchReferences(change, FIRST, now, size);
+            out.patchReferences(change, FIRST, head, now, size);
             return true;
+        }
+
+        @Override
+        String step(Object object, int reference) {
+            return reference < head ? "comparator()" : "[" + (reference - head) + "]";
         }
 
         /// What was stored to an array that was made in the transaction, when the list outgrew its own, stands in
@@ -174,53 +306,7 @@ final class CollectionForms {
         }
     }
 
-    /// A collection with a comparator, which may be null, before its elements.
-    private static class Sorted extends Elements {
-        private final Function<Object, Object> comparator;
-        private final long inner;
-        private final long place;
-
-        /// @param inner the offset of the object that has the comparator, or -1: the collection itself has it
-        Sorted(
-                String name,
-                Supplier<? extends Collection<Object>> maker,
-                PartFinder finder,
-                Function<Object, Object> comparator,
-                long inner,
-                long place) {
-            super(name, maker, finder);
-            this.comparator = comparator;
-            this.inner = inner;
-            this.place = place;
-        }
-
-        @Override
-        void write(Object object, ObjectWriter out) {
-            out.endData();
-            out.reference(comparator.apply(object));
-            for (Object element : (Collection<?>) object) {
-                out.reference(element);
-            }
-        }
-
-        @Override
-        @SuppressWarnings("unchecked")
-        Object fill(Object created, ObjectBytes in, Object[] references) {
-            setComparator(inner < 0 ? created : Memory.getReference(created, inner), place, references, in);
-            Collection<Object> collection = (Collection<Object>) created;
-            for (int i = 1; i < references.length; i++) {
-                collection.add(references[i]);
-            }
-            return created;
-        }
-
-        @Override
-        String step(Object object, int reference) {
-            return reference == 0 ? "comparator()" : "[" + (reference - 1) + "]";
-        }
-    }
-
-    private static void setComparator(Object sorted, long place, Object[] references, ObjectBytes in) {
+    static void setComparator(Object sorted, long place, Object[] references, ObjectBytes in) {
         if (references.length == 0 || references[0] != null && !(references[0] instanceof java.util.Comparator)) {
             throw in.damaged("it has no comparator where one should be");
         }
@@ -242,11 +328,6 @@ final class CollectionForms {
             out.endData();
         }
 
-        /// @return how many references belong to it
-        int fillHead(Object created, ObjectBytes in, Object[] references) {
-            return 0;
-        }
-
         @Override
         void write(Object object, ObjectWriter out) {
             writeHead(object, out);
@@ -265,11 +346,10 @@ final class CollectionForms {
         @SuppressWarnings("unchecked")
         Object fill(Object created, ObjectBytes in, Object[] references) {
             Map<Object, Object> map = (Map<Object, Object>) created;
-            int from = fillHead(created, in, references);
-            if ((references.length - from) % 2 != 0) {
+            if (references.length % 2 != 0) {
                 throw in.damaged("it has a key without a value");
             }
-            for (int i = from; i < references.length; i += 2) {
+            for (int i = 0; i < references.length; i += 2) {
                 map.put(references[i], references[i + 1]);
             }
             return created;
@@ -296,44 +376,30 @@ final class CollectionForms {
             }
             at += 2;
         }
-        boolean isShown = key instanceof String || key instanceof Number || key instanceof Enum;
-        String shown = isShown
-                ? key.toString()
-                : key == null ? "null" : "an object of " + key.getClass().getName();
-        return reference % 2 == 0 ? "a key" : "[" + shown + "]";
+        return reference % 2 == 0 ? "a key" : "[" + show(key) + "]";
+    }
+
+    /// A key, as a program would write it.
+    static String show(Object key) {
+        boolean isShown = key == null || key instanceof String || key instanceof Number || key instanceof Enum;
+        return isShown ? "" + key : "an object of " + key.getClass().getName();
     }
 
     // ---- lists and queues
 
     private void addLists() {
         long elementData = Memory.offset(ArrayList.class, "elementData");
-        forms.add(ArrayList.class, new Listing("java.util.ArrayList", ArrayList::new, elementData));
+        forms.add(ArrayList.class, new Listing("java.util.ArrayList", ArrayList::new, elementData, -1));
         long ofVector = Memory.offset(Vector.class, "elementData");
-        forms.add(Vector.class, new Listing("java.util.Vector", Vector::new, ofVector));
-        forms.add(Stack.class, new Listing("java.util.Stack", Stack::new, ofVector));
-        long elements = Memory.offset(ArrayDeque.class, "elements");
-        forms.add(
-                ArrayDeque.class,
-                new Elements(
-                        "java.util.ArrayDeque",
-                        ArrayDeque::new,
-                        (queue, parts) -> parts.add(Memory.getReference(queue, elements))));
-        long first = Memory.offset(LinkedList.class, "first");
-        long next = Memory.offset(nested(LinkedList.class, "Node"), "next");
-        forms.add(LinkedList.class, new Elements("java.util.LinkedList", LinkedList::new, (list, parts) -> {
-            for (Object node = Memory.getReference(list, first); node != null; node = Memory.getReference(node, next)) {
-                parts.add(node);
-            }
-        }));
-        long queue = Memory.offset(PriorityQueue.class, "queue");
+        forms.add(Vector.class, new Listing("java.util.Vector", Vector::new, ofVector, -1));
+        forms.add(Stack.class, new Listing("java.util.Stack", Stack::new, ofVector, -1));
+        forms.add(ArrayDeque.class, new Ring());
         forms.add(
                 PriorityQueue.class,
-                new Sorted(
+                new Listing(
                         "java.util.PriorityQueue",
                         PriorityQueue::new,
-                        (heap, parts) -> parts.add(Memory.getReference(heap, queue)),
-                        heap -> ((PriorityQueue<?>) heap).comparator(),
-                        -1,
+                        Memory.offset(PriorityQueue.class, "queue"),
                         Memory.offset(PriorityQueue.class, "comparator")));
     }
 
@@ -359,41 +425,7 @@ final class CollectionForms {
         }
     }
 
-    /// The table of a hash table, and its entries, which are what iterators return.
-    private static PartFinder table(Class<?> type) {
-        long table = Memory.offset(type, "table");
-        return (map, parts) -> {
-            makeViews((Map<?, ?>) map);
-            parts.add(Memory.getReference(map, table));
-            for (Map.Entry<?, ?> entry : ((Map<?, ?>) map).entrySet()) {
-                parts.add(entry);
-            }
-        };
-    }
-
-    private static void entries(Object map, Form.PartVisitor parts) {
-        makeViews((Map<?, ?>) map);
-        for (Map.Entry<?, ?> entry : ((Map<?, ?>) map).entrySet()) {
-            parts.add(entry);
-        }
-    }
-
     private void addMaps() {
-        forms.add(HashMap.class, new Entries("java.util.HashMap", in -> new HashMap<>(), table(HashMap.class)));
-        long accessOrder = Memory.offset(LinkedHashMap.class, "accessOrder");
-        forms.add(
-                LinkedHashMap.class,
-                new Entries(
-                        "java.util.LinkedHashMap",
-                        in -> new LinkedHashMap<>(16, 0.75f, in.getInt() != 0),
-                        table(HashMap.class)) {
-                    @Override
-                    void writeHead(Object map, ObjectWriter out) {
-                        out.buffer.putInt((int) Memory.getBits(map, accessOrder, 'Z'));
-                        out.endData();
-                    }
-                });
-        forms.add(Hashtable.class, new Entries("java.util.Hashtable", in -> new Hashtable<>(), table(Hashtable.class)));
         long table = Memory.offset(IdentityHashMap.class, "table");
         forms.add(
                 IdentityHashMap.class,
@@ -401,62 +433,6 @@ final class CollectionForms {
                     makeViews((Map<?, ?>) map);
                     parts.add(Memory.getReference(map, table));
                 }));
-        long comparator = Memory.offset(TreeMap.class, "comparator");
-        forms.add(TreeMap.class, new Entries("java.util.TreeMap", in -> new TreeMap<>(), CollectionForms::entries) {
-            @Override
-            void writeHead(Object map, ObjectWriter out) {
-                out.endData();
-                out.reference(((TreeMap<?, ?>) map).comparator());
-            }
-
-            @Override
-            int fillHead(Object created, ObjectBytes in, Object[] references) {
-                setComparator(created, comparator, references, in);
-                return 1;
-            }
-
-            @Override
-            String step(Object map, int reference) {
-                return reference == 0 ? "comparator()" : super.step(map, reference - 1);
-            }
-        });
-    }
-
-    // ---- sets
-
-    private void addSets() {
-        long map = Memory.offset(HashSet.class, "map");
-        PartFinder table = table(HashMap.class);
-        PartFinder ofSet = (set, parts) -> {
-            Object inner = Memory.getReference(set, map);
-            parts.add(inner);
-            table.find(inner, parts);
-        };
-        forms.add(HashSet.class, new Elements("java.util.HashSet", HashSet::new, ofSet));
-        forms.add(LinkedHashSet.class, new Elements("java.util.LinkedHashSet", LinkedHashSet::new, ofSet));
-        long m = Memory.offset(TreeSet.class, "m");
-        forms.add(
-                TreeSet.class,
-                new Sorted(
-                        "java.util.TreeSet",
-                        TreeSet::new,
-                        (set, parts) -> {
-                            Object inner = Memory.getReference(set, m);
-                            parts.add(inner);
-                            entries(inner, parts);
-                        },
-                        set -> ((TreeSet<?>) set).comparator(),
-                        m,
-                        Memory.offset(TreeMap.class, "comparator")) {
-                    @Override
-                    void write(Object set, ObjectWriter out) {
-                        // Of a set that is a view of another one the map has no entries of its own.
-                        if (Memory.getReference(set, m).getClass() != TreeMap.class) {
-                            throw out.refuse("it shows a part of another set: copy it");
-                        }
-                        super.write(set, out);
-                    }
-                });
     }
 
     // ---- of constants of enums

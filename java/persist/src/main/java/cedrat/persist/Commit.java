@@ -240,17 +240,36 @@ final class Commit extends ObjectWriter {
     /// Patches references of an object: those from a place on, counted from its first reference.
     ///
     /// @param at        the offset of the first reference in the object
-    /// @param elements  where the references come from
+    /// @param head      how many references of the object do not come from there
+    /// @param elements  where the others come from
     /// @param size      how many count; those behind are null
-    void patchReferences(Change change, int at, Object[] elements, int size) {
+    void patchReferences(Change change, int at, int head, Object[] elements, int size) {
         change.forEach(GAP / Long.BYTES, (from, to) -> {
-            buffer.beginPatch(change.identity.id, at + (long) from * Long.BYTES);
-            step = from;
+            buffer.beginPatch(change.identity.id, at + (long) (head + from) * Long.BYTES);
+            step = head + from;
             for (int i = from; i < to; i++) {
                 reference(i < size ? elements[i] : null);
             }
             buffer.end();
         });
+    }
+
+    /// What knows an object without a field for its identity, or null.
+    Attached partOf(Object object) {
+        return engine.table.find(object);
+    }
+
+    /// Lets a new part of a collection be found.
+    void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
+        engine.attachPart(owner, part, cells, cell);
+    }
+
+    /// Patches eight bytes of an object.
+    void patchInts(Change change, int at, int one, int other) {
+        buffer.beginPatch(change.identity.id, at);
+        buffer.putInt(one);
+        buffer.putInt(other);
+        buffer.end();
     }
 
     /// Patches four bytes of an object.
@@ -463,7 +482,7 @@ final class Commit extends ObjectWriter {
             path.addFirst(roots.get(at - ROOTS).name);
         } else {
             Change change = changes.get(~at);
-            path.addFirst(change.identity.shape.step(change.object, reference));
+            path.addFirst(change.step(reference));
             path.addFirst("an object of " + change.object.getClass().getName() + " (" + Engine.show(change.identity.id)
                     + ")");
         }
@@ -489,7 +508,11 @@ final class Commit extends ObjectWriter {
                 change.identity.shape = layout.current();
             }
             engine.table.changed(change.identity.id);
-            engine.attachParts(change.identity, change.object);
+            if (change.written != null) {
+                change.written.run();
+            } else {
+                engine.attachParts(change.identity, change.object);
+            }
         }
         for (Root changed : roots) {
             Object object = changed.object();

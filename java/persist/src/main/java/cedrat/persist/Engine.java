@@ -242,27 +242,69 @@ final class Engine implements Persistent {
         attachParts(identity, object);
     }
 
-    /// Lets parts be found that are not yet.
+    /// Lets parts be found of what was stored as a whole.
     void attachParts(ObjectIdentity identity, Object object) {
         if (identity.shape instanceof FormShape shape) {
-            identity.stored = shape.form.size(object);
-            shape.form.parts(object, part -> attachPart(identity, part));
+            attachParts(identity, object, shape.form.stored(object));
         }
     }
 
-    private void attachPart(ObjectIdentity owner, Object part) {
+    /// Lets an object, and its parts, be found that was loaded.
+    void attachLoaded(ObjectIdentity identity, Object object, Object stored) {
+        table.attach(identity, object);
+        if (identity.shape instanceof FormShape) {
+            attachParts(identity, object, stored);
+        }
+    }
+
+    private void attachParts(ObjectIdentity identity, Object object, Object stored) {
+        int[] places = stored instanceof NodeForm.Placed placed ? placed.places() : null;
+        identity.stored = stored instanceof NodeForm.Placed placed ? placed.cells() : stored;
+        Cells cells = identity.stored instanceof Cells its ? its : null;
+        ((FormShape) identity.shape).form.parts(object, new Form.PartVisitor() {
+            private int entry;
+
+            @Override
+            public void add(Object part) {
+                attachPart(identity, part, null, -1);
+            }
+
+            @Override
+            public void addWithCells(Object part) {
+                attachPart(identity, part, cells, -1);
+            }
+
+            @Override
+            public void addEntry(Object part) {
+                int place = places == null ? entry : places[entry];
+                attachPart(identity, part, cells, place);
+                entry++;
+            }
+        });
+    }
+
+    /// Lets a part be found.
+    void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
         // Empty arrays are shared.
         if (part == null || part.getClass().isArray() && Array.getLength(part) == 0) {
             return;
         }
         Attached known = table.find(part);
-        if (known == null) {
-            table.attach(new Part(owner, part), part);
-        } else if (known instanceof Part same && same.owner() != owner) {
-            // It was a part of something that is there no more.
-            table.detach(same);
-            table.attach(new Part(owner, part), part);
+        if (known instanceof Part same && same.owner() == owner) {
+            same.cells = cells;
+            same.cell = cell;
+            return;
         }
+        if (known instanceof Part other) {
+            // It was a part of something that is there no more.
+            table.detach(other);
+        } else if (known != null) {
+            return;
+        }
+        Part added = new Part(owner, part);
+        added.cells = cells;
+        added.cell = cell;
+        table.attach(added, part);
     }
 
     // ---- stores

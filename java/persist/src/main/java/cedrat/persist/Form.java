@@ -28,9 +28,16 @@ abstract class Form {
         return false;
     }
 
-    /// How many elements an object has that was stored just now, or -1: nobody will ask.
-    int size(Object object) {
-        return -1;
+    /// What is to be remembered of an object that was stored as a whole just now, or null.
+    Object stored(Object object) {
+        return null;
+    }
+
+    /// As [#stored], of an object that was loaded just now. Null: it is to be stored as a whole next time.
+    ///
+    /// @param references as they were given to [#fill]
+    Object loaded(Object object, ObjectBytes in, Object[] references) {
+        return stored(object);
     }
 
     /// The object, empty, before what it refers to is there. Null if it cannot be without that.
@@ -54,5 +61,11 @@ abstract class Form {
     interface PartVisitor {
         /// A part, which may be null.
         void add(Object part);
+
+        /// A part that is another one whenever the whole is stored anew, or null.
+        void addWithCells(Object part);
+
+        /// The part that is the next entry.
+        void addEntry(Object part);
     }
 }

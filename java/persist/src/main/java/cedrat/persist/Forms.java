@@ -93,6 +93,7 @@ final class Forms {
         }
         ValueForms.addTo(this);
         CollectionForms.addTo(this);
+        NodeForms.addTo(this, slots);
         WrapperForms.addTo(this);
         byName.put(lambdas.name, lambdas);
     }

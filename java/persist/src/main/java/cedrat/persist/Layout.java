@@ -193,7 +193,7 @@ final class Layout extends Shape {
             }
         }
         if (word != 0) {
-            out.pending(word);
+            out.word(word);
         } else {
             out.reference(value);
         }

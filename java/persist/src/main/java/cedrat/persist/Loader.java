@@ -147,6 +147,8 @@ final class Loader {
         Object object;
 
         Object[] references;
+        /// What its form remembers of it.
+        Object stored;
         /// The references up to here are there.
         int next;
 
@@ -201,7 +203,11 @@ final class Loader {
         private Object fill(Node node) {
             boolean wasFilling = engine.recorder.filling(true);
             try {
-                return node.shape.fill(node.object, node.bytes, node.references);
+                Object object = node.shape.fill(node.object, node.bytes, node.references);
+                if (node.shape instanceof FormShape shape) {
+                    node.stored = shape.form.loaded(object, node.bytes, node.references);
+                }
+                return object;
             } finally {
                 engine.recorder.filling(wasFilling);
             }
@@ -292,7 +298,7 @@ final class Loader {
                 ObjectIdentity identity = new ObjectIdentity(engine, node.object, node.id, node.shape);
                 identity.bytes = node.bytes.length();
                 engine.table.add(identity);
-                engine.attach(identity, node.object);
+                engine.attachLoaded(identity, node.object, node.stored);
                 engine.loaded.add(identity);
             }
         }

@@ -22,8 +22,8 @@ final class ObjectIdentity extends Attached {
     Commit commit;
 
     int mark;
-    /// How many elements or entries the stored form of a collection has.
-    int stored;
+    /// What its form remembers of what was stored: of a list how many elements, of others their [Cells].
+    Object stored;
     /// How many bytes the object has in the store.
     int bytes;
     /// Its bytes are counted among those that are loaded. Guarded by [Loaded].

@@ -18,8 +18,8 @@ abstract class ObjectWriter {
     /// The next reference.
     abstract void reference(Object value);
 
-    /// The next reference, of a field that is not loaded.
-    void pending(long word) {
+    /// The next reference, of which the word is known.
+    void word(long word) {
         buffer.putLong(word);
         step++;
     }

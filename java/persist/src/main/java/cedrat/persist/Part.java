@@ -5,6 +5,10 @@ package cedrat.persist;
 /// **Threads:** any.
 final class Part extends Attached {
     private final ObjectIdentity owner;
+    /// Of an entry, the cells that hold it in the store, if it is still in the collection; and which of them.
+    Cells cells;
+
+    int cell = -1;
 
     Part(ObjectIdentity owner, Object object) {
         super(object);

@@ -76,6 +76,16 @@ abstract class Slot {
             this.fields = fields;
         }
 
+        /// Where a field is among them, or -1: it does not change.
+        int place(String name) {
+            for (int i = 0; i < fields.length; i++) {
+                if (fields[i].reflected.getName().equals(name)) {
+                    return i;
+                }
+            }
+            return -1;
+        }
+
         /// Their values, boxed.
         Object[] read(Object base) {
             Object[] values = new Object[fields.length];

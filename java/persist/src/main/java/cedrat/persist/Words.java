@@ -19,8 +19,13 @@ final class Words {
     static final int CONSTANT = 0x09;
     /// One of the objects that each virtual machine has once.
     static final int CANONICAL = 0x0a;
+    /// A place of a collection where nothing is.
+    static final int NO_ENTRY = 0x0b;
     /// A new object of the commit.
     static final int NEW = 0xff;
+
+    /// What a place is read as where nothing is.
+    static final Object NOTHING = new Object();
 
     private static final int TAG_SHIFT = 56;
     private static final long PAYLOAD = (1L << TAG_SHIFT) - 1;
@@ -92,6 +97,7 @@ final class Words {
             case LONG -> word << 8 >> 8;
             case FLOAT -> Float.intBitsToFloat((int) payload);
             case DOUBLE -> Double.longBitsToDouble(word << 8);
+            case NO_ENTRY -> NOTHING;
             default ->
                 throw new PersistenceException("the reference 0x" + Long.toHexString(word)
                         + " has a tag that this version does not know: use the version that has written it");

@@ -7,13 +7,14 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
 /// A graph as text: equal for graphs of the same form, in which the same objects are shared.
 ///
-/// Objects are numbered as they are met. Hash tables are written in the order of their keys.
+/// Objects are numbered as they are met. Hash tables without an order are written in that of their keys.
 final class Canonical {
     private final IdentityHashMap<Object, Integer> numbers = new IdentityHashMap<>();
     private final ArrayDeque<Object> waiting = new ArrayDeque<>();
@@ -65,8 +66,8 @@ final class Canonical {
         text.append(object.getClass().getName()).append(": ");
         switch (object) {
             case Map<?, ?> map -> {
-                Map<Object, Object> sorted = new TreeMap<>(map);
-                sorted.forEach((key, value) -> {
+                Map<?, ?> ordered = map instanceof LinkedHashMap ? map : new TreeMap<>(map);
+                ordered.forEach((key, value) -> {
                     text.append(key).append("->");
                     refer(value);
                 });

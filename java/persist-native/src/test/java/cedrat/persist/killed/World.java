@@ -5,8 +5,11 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Map;
+import java.util.PriorityQueue;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 
@@ -26,6 +29,9 @@ final class World {
     private final TreeMap<Integer, List<Thing>> groups = new TreeMap<>();
     private final ArrayDeque<Object> queue = new ArrayDeque<>();
     private final Map<Long, String> notes = new LinkedHashMap<>();
+    private final LinkedList<Object> visits = new LinkedList<>();
+    private final LinkedHashSet<Integer> recent = new LinkedHashSet<>();
+    private final PriorityQueue<Integer> ranks = new PriorityQueue<>();
     private long[] numbers = new long[4];
     private String text = "";
     private byte[] bytes = {};
@@ -69,7 +75,7 @@ final class World {
     }
 
     private void change(SplittableRandom random) {
-        switch (random.nextInt(18)) {
+        switch (random.nextInt(24)) {
             case 0, 1, 2 -> slots[random.nextInt(SLOTS)] = make(random);
             case 3 -> slots[random.nextInt(SLOTS)] = null;
             case 4 -> named.put("name " + random.nextInt(40), any(random));
@@ -89,6 +95,27 @@ final class World {
             case 13 -> bytes(random);
             case 14 -> color = Color.values()[random.nextInt(3)];
             case 15 -> unlink(random);
+            case 16 -> notes.remove(random.nextLong(30));
+            case 17 -> visits.add(random.nextInt(visits.size() + 1), any(random));
+            case 18 -> {
+                if (!visits.isEmpty()) {
+                    visits.remove(random.nextInt(visits.size()));
+                }
+            }
+            case 19 -> recent.addFirst(random.nextInt(50));
+            case 20 -> {
+                if (recent.size() > 20) {
+                    recent.removeLast();
+                } else {
+                    recent.addLast(random.nextInt(50));
+                }
+            }
+            case 21 -> {
+                ranks.add(random.nextInt(1000));
+                if (ranks.size() > 100) {
+                    ranks.poll();
+                }
+            }
             default -> touch(random);
         }
     }

@@ -1,0 +1,181 @@
+package cedrat.persist;
+
+import java.lang.reflect.Field;
+import java.util.Hashtable;
+import java.util.LinkedHashMap;
+import java.util.LinkedList;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+
+/// How a class of collections of the JDK is made of nodes, one for each entry.
+///
+/// **Threads:** any; what it looks at is locked by the caller.
+abstract class Nodes {
+    private final Class<?> type;
+    /// What a node calls its key or element, its value, and the node behind it in the collection's order.
+    final String keyName;
+
+    final String valueName;
+    final String nextName;
+    private final long key;
+    private final long value;
+    private final long next;
+
+    /// @param valueName or null, if there are none
+    /// @param nextName  or null, if the collection has no order that has to be stored
+    Nodes(Class<?> type, String keyName, String valueName, String nextName) {
+        this.type = type;
+        this.keyName = keyName;
+        this.valueName = valueName;
+        this.nextName = nextName;
+        key = offset(type, keyName);
+        value = valueName == null ? -1 : offset(type, valueName);
+        next = nextName == null ? -1 : offset(type, nextName);
+    }
+
+    /// The offset of a field that a class has or inherits.
+    private static long offset(Class<?> type, String name) {
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (field.getName().equals(name)) {
+                    return Memory.offset(field);
+                }
+            }
+        }
+        throw new AssertionError("this JDK has no " + type.getName() + "." + name);
+    }
+
+    boolean isNode(Object object) {
+        return type.isInstance(object);
+    }
+
+    Object key(Object node) {
+        return Memory.getReference(node, key);
+    }
+
+    Object value(Object node) {
+        return Memory.getReference(node, value);
+    }
+
+    /// The node behind one, in the collection's order.
+    Object next(Object node) {
+        return Memory.getReference(node, next);
+    }
+
+    /// The array by which nodes are found, or null.
+    Object[] table(Object collection) {
+        return null;
+    }
+
+    /// The first node of a collection with an order of its own, or null.
+    Object first(Object collection) {
+        throw new AssertionError("it has no order of its own");
+    }
+
+    /// All nodes, in their order.
+    abstract void forEach(Object collection, Consumer<Object> visitor);
+
+    /// Whether a node is one of a collection's, and not of another's or none any more.
+    abstract boolean contains(Object collection, Object node);
+
+    /// Nodes that are entries of a map.
+    private abstract static class OfMap extends Nodes {
+        OfMap(Class<?> type, String valueName, String nextName) {
+            super(type, "key", valueName, nextName);
+        }
+
+        @Override
+        void forEach(Object map, Consumer<Object> visitor) {
+            for (Map.Entry<?, ?> entry : ((Map<?, ?>) map).entrySet()) {
+                visitor.accept(entry);
+            }
+        }
+    }
+
+    /// Nodes of a `HashMap`, a `LinkedHashMap` or a `Hashtable`.
+    ///
+    /// @param map     its class
+    /// @param type    that of its nodes
+    static Nodes hashed(Class<?> map, Class<?> type, String valueName, String nextName) {
+        long table = Memory.offset(map, "table");
+        long hash = offset(type, "hash");
+        long chain = offset(type, "next");
+        boolean isModulo = map == Hashtable.class;
+        long first = nextName == null ? -1 : Memory.offset(LinkedHashMap.class, "head");
+        return new OfMap(type, valueName, nextName) {
+            @Override
+            Object[] table(Object collection) {
+                return (Object[]) Memory.getReference(collection, table);
+            }
+
+            @Override
+            Object first(Object collection) {
+                return Memory.getReference(collection, first);
+            }
+
+            @Override
+            boolean contains(Object collection, Object node) {
+                Object[] buckets = table(collection);
+                if (buckets == null || buckets.length == 0) {
+                    return false;
+                }
+                int bits = (int) Memory.getBits(node, hash, 'I');
+                int bucket = isModulo ? (bits & Integer.MAX_VALUE) % buckets.length : bits & buckets.length - 1;
+                Object at = buckets[bucket];
+                while (at != null && at != node) {
+                    at = Memory.getReference(at, chain);
+                }
+                return at != null;
+            }
+        };
+    }
+
+    /// Nodes of a `TreeMap`.
+    static Nodes sorted(Class<?> type, String valueName) {
+        long root = Memory.offset(TreeMap.class, "root");
+        long parent = Memory.offset(type, "parent");
+        long left = Memory.offset(type, "left");
+        long right = Memory.offset(type, "right");
+        return new OfMap(type, valueName, null) {
+            @Override
+            boolean contains(Object collection, Object node) {
+                Object at = node;
+                Object above = Memory.getReference(at, parent);
+                while (above != null) {
+                    if (Memory.getReference(above, left) != at && Memory.getReference(above, right) != at) {
+                        return false;
+                    }
+                    at = above;
+                    above = Memory.getReference(at, parent);
+                }
+                return Memory.getReference(collection, root) == at;
+            }
+        };
+    }
+
+    /// Nodes of a `LinkedList`.
+    static Nodes linked(Class<?> type) {
+        long first = Memory.offset(LinkedList.class, "first");
+        long before = Memory.offset(type, "prev");
+        return new Nodes(type, "item", null, "next") {
+            @Override
+            Object first(Object list) {
+                return Memory.getReference(list, first);
+            }
+
+            @Override
+            void forEach(Object list, Consumer<Object> visitor) {
+                for (Object node = Memory.getReference(list, first); node != null; node = next(node)) {
+                    visitor.accept(node);
+                }
+            }
+
+            @Override
+            boolean contains(Object list, Object node) {
+                Object previous = Memory.getReference(node, before);
+                return previous == null ? Memory.getReference(list, first) == node : next(previous) == node;
+            }
+        };
+    }
+}
