@@ -231,7 +231,7 @@ public final class Agent {
                 return null;
             }
             // The thread may be in a transaction, of which weaving is no part.
-            recorder.suspend();
+            recorder.suspendLoading();
             // If reads are woven, no class of the application has been loaded without, and what it has got
             // more it gets again.
             boolean isLoaded = redefined != null && !weaver.weavesReads();
@@ -250,7 +250,7 @@ public final class Agent {
                 recorder.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
                 return withoutBarriers(kind, loader, original);
             } finally {
-                recorder.resume();
+                recorder.resumeLoading();
             }
         }
 

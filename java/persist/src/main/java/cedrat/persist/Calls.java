@@ -110,11 +110,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "arraycopy", COPY);
     }
 
-    static void suspend(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "suspend", NOTHING);
+    static void suspend(CodeBuilder builder, boolean isLoading) {
+        builder.invokestatic(BARRIER, isLoading ? "suspendLoading" : "suspend", NOTHING);
     }
 
-    static void resume(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "resume", NOTHING);
+    static void resume(CodeBuilder builder, boolean isLoading) {
+        builder.invokestatic(BARRIER, isLoading ? "resumeLoading" : "resume", NOTHING);
     }
 }

@@ -8,6 +8,8 @@ final class Context {
     Transaction innermost;
     /// How many classes it initialises, loads or links just now, one within the other.
     int suspended;
+    /// How many of these it loads or links, or initialises of the JDK.
+    int loading;
     /// It is in the recorder's own code, which uses classes that are woven.
     boolean isRecording;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.

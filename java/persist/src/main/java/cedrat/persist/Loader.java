@@ -125,6 +125,11 @@ final class Loader {
             Node node = outer == null ? null : outer.find(id);
             if (node != null && node.isBegun) {
                 // It is being filled by who asks for it: it is what it is.
+                if (node.object == null) {
+                    throw new PersistenceException("the object " + Engine.show(id) + " is needed to make what it "
+                            + "consists of: a `hashCode`, `equals` or `compareTo` of an element leads to a wrapper or "
+                            + "an unmodifiable collection of the element. Let these methods use other fields");
+                }
                 return node.object;
             }
             innermost = new Load(outer);

@@ -474,8 +474,9 @@ final class Recorder implements Handler {
             return null;
         }
         if (context.suspended != 0) {
-            // What class loaders store to arrays and collections is no store's business.
-            if (base instanceof Persistable) {
+            // What class loaders store to arrays and collections is no store's business: a store that is asked
+            // whether these are persistent may wait for who waits for the class.
+            if (base instanceof Persistable || context.loading == 0) {
                 refuseIfPersistent(context, base);
             }
             return null;
@@ -651,7 +652,7 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        if (context.isRecording || context.suspended != 0) {
+        if (context.isRecording || context.loading != 0) {
             return;
         }
         context.isRecording = true;
@@ -667,7 +668,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeCall(Object receiver, String method) {
         Context context = contexts.get();
-        if (receiver == null || context.isRecording || context.suspended != 0) {
+        if (receiver == null || context.isRecording || context.loading != 0) {
             return;
         }
         if (receiver instanceof ThreadLocal<?> local && method.startsWith("get(")) {
@@ -693,7 +694,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeInherited(Object receiver, String method, Object argument) {
         Context context = contexts.get();
-        if (receiver != null && !context.isRecording && context.suspended == 0 && isOfJdk(context, receiver, method)) {
+        if (receiver != null && !context.isRecording && context.loading == 0 && isOfJdk(context, receiver, method)) {
             beforeArgument(argument);
         }
     }
@@ -841,7 +842,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeInvoke(Object method, Object receiver, Object arguments) {
         Context context = contexts.get();
-        if (!(method instanceof Method called) || context.isRecording || context.suspended != 0) {
+        if (!(method instanceof Method called) || context.isRecording || context.loading != 0) {
             return;
         }
         ReflectiveCall call;
@@ -903,5 +904,19 @@ final class Recorder implements Handler {
     @Override
     public void resume() {
         contexts.get().suspended--;
+    }
+
+    @Override
+    public void suspendLoading() {
+        Context context = contexts.get();
+        context.suspended++;
+        context.loading++;
+    }
+
+    @Override
+    public void resumeLoading() {
+        Context context = contexts.get();
+        context.suspended--;
+        context.loading--;
     }
 }

@@ -16,6 +16,8 @@ final class TopLevel {
     /// transaction that begins in a class initialiser is one as any other.
     private int suspendedBefore;
 
+    private int loadingBefore;
+
     TopLevel(Locks.Owner owner, Context context) {
         this.owner = owner;
         enter(context);
@@ -24,13 +26,16 @@ final class TopLevel {
     /// It is on a thread.
     void enter(Context context) {
         suspendedBefore = context.suspended;
+        loadingBefore = context.loading;
         context.suspended = 0;
+        context.loading = 0;
         this.context = context;
     }
 
     /// It is on none, or has ended.
     void leave() {
         context.suspended = suspendedBefore;
+        context.loading = loadingBefore;
         context = null;
     }
 }

@@ -31,6 +31,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Predicate;
 
 /// Puts write and read barriers into classes.
 ///
@@ -98,17 +99,29 @@ final class Weaver {
             type = withScopes(type, loader);
         }
         byte[] woven = CLASS_FILE.transformClass(type, transform(original, type, kind, loader));
-        return kind == Kind.APPLICATION && type.methods().stream().anyMatch(Weaver::isInitializer)
-                ? withSuspendedInitializer(CLASS_FILE.parse(woven))
+        Predicate<MethodModel> suspending = suspending(type, kind, loader);
+        return type.methods().stream().anyMatch(suspending)
+                ? withSuspensions(CLASS_FILE.parse(woven), suspending, kind)
                 : woven;
     }
 
-    private static byte[] withSuspendedInitializer(ClassModel type) {
+    /// Methods that are suspensions as well as woven.
+    private static Predicate<MethodModel> suspending(ClassModel type, Kind kind, ClassLoader loader) {
+        boolean isLoader = kind == Kind.APPLICATION && Suspensions.isLoader(type, loader);
+        return method -> switch (kind) {
+            case APPLICATION -> isInitializer(method) || isLoader && Suspensions.isOfLoader(method);
+            case COLLECTION -> isInitializer(method);
+            default -> false;
+        };
+    }
+
+    private static byte[] withSuspensions(ClassModel type, Predicate<MethodModel> suspending, Kind kind) {
         return CLASS_FILE.transformClass(type, (builder, element) -> {
-            if (element instanceof MethodModel method && isInitializer(method)) {
+            if (element instanceof MethodModel method && suspending.test(method)) {
+                boolean isLoading = kind != Kind.APPLICATION || !isInitializer(method);
                 builder.transformMethod(method, (methodBuilder, part) -> {
                     if (part instanceof CodeModel code) {
-                        methodBuilder.transformCode(code, suspended(code));
+                        methodBuilder.transformCode(code, suspended(code, isLoading));
                     } else {
                         methodBuilder.with(part);
                     }
@@ -233,7 +246,7 @@ final class Weaver {
         switch (kind) {
             case SUSPENDING -> {
                 if (Suspensions.contains(type, method)) {
-                    builder.transformCode(code, suspended(code));
+                    builder.transformCode(code, suspended(code, true));
                 } else {
                     builder.with((MethodElement) code);
                 }
@@ -270,8 +283,9 @@ final class Weaver {
         };
     }
 
-    /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume].
-    private static CodeTransform suspended(CodeModel code) {
+    /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume], or those
+    /// of loading.
+    private static CodeTransform suspended(CodeModel code, boolean isLoading) {
         return CodeTransform.ofStateful(() -> new CodeTransform() {
             private Label start;
             private Label end;
@@ -279,7 +293,7 @@ final class Weaver {
 
             @Override
             public void atStart(CodeBuilder builder) {
-                Calls.suspend(builder);
+                Calls.suspend(builder, isLoading);
                 start = builder.newBoundLabel();
                 end = builder.newLabel();
                 handler = builder.newLabel();
@@ -288,7 +302,7 @@ final class Weaver {
             @Override
             public void accept(CodeBuilder builder, CodeElement element) {
                 if (element instanceof ReturnInstruction) {
-                    Calls.resume(builder);
+                    Calls.resume(builder, isLoading);
                 }
                 builder.with(element);
             }
@@ -297,7 +311,7 @@ final class Weaver {
             public void atEnd(CodeBuilder builder) {
                 // Behind those of the method itself, so that it comes last in their table.
                 builder.labelBinding(end).labelBinding(handler);
-                Calls.resume(builder);
+                Calls.resume(builder, isLoading);
                 builder.athrow();
                 builder.exceptionCatchAll(start, end, handler);
                 builder.with(withHandler(code, handler));

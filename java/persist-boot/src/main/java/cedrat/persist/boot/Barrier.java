@@ -188,14 +188,24 @@ public final class Barrier {
         }
     }
 
-    /// Before a class is initialised, loaded or linked. Whether a transaction lives is not asked: one that
+    /// Before a class of the application is initialised. Whether a transaction lives is not asked: one that
     /// begins meanwhile must not make [#resume] resume what was not suspended.
     public static void suspend() {
         handler.suspend();
     }
 
-    /// After a class was initialised, loaded or linked.
+    /// After a class of the application was initialised.
     public static void resume() {
         handler.resume();
+    }
+
+    /// Before a class is loaded or linked, or one of the JDK is initialised.
+    public static void suspendLoading() {
+        handler.suspendLoading();
+    }
+
+    /// After a class was loaded or linked, or one of the JDK was initialised.
+    public static void resumeLoading() {
+        handler.resumeLoading();
     }
 }

@@ -82,10 +82,17 @@ public interface Handler {
     /// The object was made just now: nothing has to be remembered of it.
     void made(Object object);
 
-    /// What this thread does from here on to [#resume] belongs to no transaction: it initialises, loads or
-    /// links a class, which is not done again after a rollback.
+    /// What this thread does from here on to [#resume] belongs to no transaction: it initialises a class, which
+    /// is not done again after a rollback. Stores to what is persistent throw.
     void suspend();
 
     /// The end of what [#suspend] began.
     void resume();
+
+    /// As [#suspend], for what loads and links classes. Of arrays and collections it is not even asked whether
+    /// they are persistent: who asks may have to wait for a class.
+    void suspendLoading();
+
+    /// The end of what [#suspendLoading] began.
+    void resumeLoading();
 }
