@@ -39,6 +39,8 @@ final class Engine implements Persistent {
     private volatile String end;
 
     private volatile Throwable cause;
+    /// The store below is closed. Under the lock of collections.
+    private boolean isClosed;
     /// Up to here commits have their place in the log, and up to there they are durable.
     private long appended;
 
@@ -83,16 +85,17 @@ final class Engine implements Persistent {
     }
 
     void close() throws GraphStoreException {
-        if (end == null || cause != null) {
-            end = "the store is closed: open it, and look objects up again";
-            cause = null;
-            // A collection sees that the end has come.
-            collecting.lock();
-            try {
+        end = "the store is closed: open it, and look objects up again";
+        cause = null;
+        // A collection sees that the end has come.
+        collecting.lock();
+        try {
+            if (!isClosed) {
                 graph.close();
-            } finally {
-                collecting.unlock();
+                isClosed = true;
             }
+        } finally {
+            collecting.unlock();
         }
     }
 
@@ -327,8 +330,7 @@ final class Engine implements Persistent {
     @Override
     public Object owner(Object part) {
         Attached known = table.find(part);
-        Object owner = known == null ? null : known.owner().get();
-        return owner == null ? part : owner;
+        return known == null ? null : known.owner().get();
     }
 
     @Override

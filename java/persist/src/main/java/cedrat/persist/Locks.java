@@ -23,6 +23,8 @@ final class Locks {
 
     private final ReentrantLock mutex = new ReentrantLock();
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
+    /// How many searches for circles there were.
+    private long searches;
     /// How many locks there are: where none is, no object has to be given a hash.
     private volatile int count;
     /// How many locks there are by the end of their hash, for those who only ask whether there is any.
@@ -38,8 +40,12 @@ final class Locks {
         private int heldCount;
         /// What it waits for.
         private Waiter waiting;
-        /// Seen by the search that is going on.
-        private boolean isVisited;
+        /// The last search that has come by.
+        private long search;
+        /// How many of those that it waits for that search has seen, and through whom it has come here.
+        private int edge;
+
+        private Owner cameFrom;
 
         Owner(long birth) {
             this.birth = birth;
@@ -69,8 +75,10 @@ final class Locks {
         Owner[] readers = NOBODY;
 
         int readerCount;
-        /// Who is granted it next.
+        /// Who is granted it next, and who last.
         Waiter first;
+
+        Waiter last;
 
         ObjectLock(Object object, int hash) {
             this.object = object;
@@ -103,15 +111,17 @@ final class Locks {
         }
 
         void grant(Owner owner, boolean toWrite) {
+            // Memory may run out before anything has changed, and not afterwards.
+            boolean isOneMore = !toWrite && writer != owner && !isReader(owner);
+            if (isOneMore && readerCount == readers.length) {
+                readers = java.util.Arrays.copyOf(readers, Math.max(2, 2 * readerCount));
+            }
             if (!isHeldBy(owner)) {
                 owner.add(this);
             }
             if (toWrite) {
                 writer = owner;
-            } else if (writer != owner && !isReader(owner)) {
-                if (readerCount == readers.length) {
-                    readers = java.util.Arrays.copyOf(readers, Math.max(2, 2 * readerCount));
-                }
+            } else if (isOneMore) {
                 readers[readerCount++] = owner;
             }
         }
@@ -145,6 +155,7 @@ final class Locks {
         final ObjectLock lock;
         final boolean toWrite;
         final Thread thread = Thread.currentThread();
+        Waiter previous;
         Waiter next;
         volatile Turn turn = Turn.QUEUED;
 
@@ -169,13 +180,13 @@ final class Locks {
         mutex.lock();
         try {
             ObjectLock lock = findOrAdd(object);
-            if (lock.isHeldBy(owner) && !toWrite) {
+            boolean isHeld = lock.isHeldBy(owner);
+            if (isHeld && !toWrite) {
                 return true;
             }
             // Readers that come later do not overtake a writer that waits; who holds the lock already may.
-            boolean mayPass = lock.first == null || lock.isHeldBy(owner);
-            if (mayPass && lock.isOpenTo(owner, toWrite)) {
-                lock.grant(owner, toWrite);
+            if ((isHeld || lock.first == null) && lock.isOpenTo(owner, toWrite)) {
+                grantOrRemove(lock, owner, toWrite);
                 return true;
             }
             waiter = new Waiter(owner, lock, toWrite);
@@ -185,6 +196,17 @@ final class Locks {
             mutex.unlock();
         }
         return await(waiter);
+    }
+
+    /// Memory may run out, and nobody else would take the lock out of the table.
+    private void grantOrRemove(ObjectLock lock, Owner owner, boolean toWrite) {
+        try {
+            lock.grant(owner, toWrite);
+        } finally {
+            if (lock.isFree()) {
+                remove(lock);
+            }
+        }
     }
 
     private static boolean await(Waiter waiter) {
@@ -241,25 +263,41 @@ final class Locks {
         }
     }
 
-    private void enqueue(Waiter waiter) {
+    private static void enqueue(Waiter waiter) {
         ObjectLock lock = waiter.lock;
         waiter.owner.waiting = waiter;
-        if (lock.first == null || lock.isHeldBy(waiter.owner)) {
-            waiter.next = lock.first;
+        if (lock.first == null) {
             lock.first = waiter;
-            return;
+            lock.last = waiter;
+        } else if (lock.isHeldBy(waiter.owner)) {
+            waiter.next = lock.first;
+            lock.first.previous = waiter;
+            lock.first = waiter;
+        } else {
+            waiter.previous = lock.last;
+            lock.last.next = waiter;
+            lock.last = waiter;
         }
-        Waiter last = lock.first;
-        while (last.next != null) {
-            last = last.next;
+    }
+
+    private static void dequeue(Waiter waiter) {
+        ObjectLock lock = waiter.lock;
+        if (waiter.previous == null) {
+            lock.first = waiter.next;
+        } else {
+            waiter.previous.next = waiter.next;
         }
-        last.next = waiter;
+        if (waiter.next == null) {
+            lock.last = waiter.previous;
+        } else {
+            waiter.next.previous = waiter.previous;
+        }
     }
 
     private void grantInTurn(ObjectLock lock) {
         while (lock.first != null && lock.isOpenTo(lock.first.owner, lock.first.toWrite)) {
             Waiter waiter = lock.first;
-            lock.first = waiter.next;
+            dequeue(waiter);
             lock.grant(waiter.owner, waiter.toWrite);
             waiter.tell(Turn.GRANTED);
         }
@@ -272,76 +310,79 @@ final class Locks {
         Owner victim;
         while (newest.waiting != null && (victim = youngestInCircle(newest)) != null) {
             Waiter waiter = victim.waiting;
-            ObjectLock lock = waiter.lock;
-            if (lock.first == waiter) {
-                lock.first = waiter.next;
-            } else {
-                Waiter before = lock.first;
-                while (before.next != waiter) {
-                    before = before.next;
-                }
-                before.next = waiter.next;
-            }
+            dequeue(waiter);
             waiter.tell(Turn.VICTIM);
-            grantInTurn(lock);
+            grantInTurn(waiter.lock);
         }
     }
 
     /// The youngest owner of a circle through `start`, or null if there is none.
+    ///
+    /// Each owner is looked at once, and each that it waits for: so a search takes as many steps as there are
+    /// owners who wait, and holders of what those at the front of a queue wait for. It is a walk, not a
+    /// recursion: circles may be as long as there are threads.
     private Owner youngestInCircle(Owner start) {
-        Owner youngest = search(start, start);
-        unvisit(start);
-        return youngest;
+        searches++;
+        visit(start, null);
+        Owner at = start;
+        while (at != null) {
+            Owner to = nextWaitedFor(at);
+            if (to == start) {
+                return youngestOnTheWay(at);
+            }
+            if (to == null) {
+                Owner back = at.cameFrom;
+                at.cameFrom = null;
+                at = back;
+            } else if (to.search != searches) {
+                visit(to, at);
+                at = to;
+            }
+        }
+        return null;
     }
 
-    /// Follows who waits for whom, from `from`, until it comes to `start` again.
-    private Owner search(Owner from, Owner start) {
-        from.isVisited = true;
-        Waiter waiter = from.waiting;
-        if (waiter == null) {
-            return null;
-        }
-        ObjectLock lock = waiter.lock;
-        Owner youngest = step(from, lock.writer, start);
-        for (int i = 0; i < lock.readerCount && youngest == null; i++) {
-            youngest = step(from, lock.readers[i], start);
-        }
-        for (Waiter before = lock.first; before != waiter && youngest == null; before = before.next) {
-            youngest = step(from, before.owner, start);
-        }
-        return youngest;
+    private void visit(Owner owner, Owner from) {
+        owner.search = searches;
+        owner.edge = 0;
+        owner.cameFrom = from;
     }
 
-    private Owner step(Owner from, Owner to, Owner start) {
-        if (to == null || to == from) {
-            return null;
-        }
-        if (to == start) {
-            return from;
-        }
-        Owner youngest = to.isVisited ? null : search(to, start);
-        return youngest == null ? null : youngest.birth > from.birth ? youngest : from;
-    }
-
-    private void unvisit(Owner owner) {
-        if (!owner.isVisited) {
-            return;
-        }
-        owner.isVisited = false;
+    /// The next one that an owner waits for and that the search has not seen from there, or null.
+    ///
+    /// Whoever is not at the front of a queue waits for the one before; that one waits for the holders, or for whom
+    /// is before it, so that nobody is missed.
+    private static Owner nextWaitedFor(Owner owner) {
         Waiter waiter = owner.waiting;
         if (waiter == null) {
-            return;
+            return null;
+        }
+        if (waiter.previous != null) {
+            return owner.edge++ == 0 ? waiter.previous.owner : null;
         }
         ObjectLock lock = waiter.lock;
-        if (lock.writer != null) {
-            unvisit(lock.writer);
+        while (owner.edge <= lock.readerCount) {
+            int edge = owner.edge++;
+            Owner holder = edge == 0 ? lock.writer : lock.readers[edge - 1];
+            if (holder != null && holder != owner) {
+                return holder;
+            }
         }
-        for (int i = 0; i < lock.readerCount; i++) {
-            unvisit(lock.readers[i]);
+        return null;
+    }
+
+    /// Also forgets the way.
+    private static Owner youngestOnTheWay(Owner end) {
+        Owner youngest = end;
+        for (Owner at = end; at != null; ) {
+            if (at.birth > youngest.birth) {
+                youngest = at;
+            }
+            Owner before = at.cameFrom;
+            at.cameFrom = null;
+            at = before;
         }
-        for (Waiter before = lock.first; before != waiter; before = before.next) {
-            unvisit(before.owner);
-        }
+        return youngest;
     }
 
     // ---- the table

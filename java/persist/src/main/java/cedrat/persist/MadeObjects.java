@@ -75,9 +75,13 @@ final class MadeObjects {
 
     private void grow() {
         int capacity = 2 * size;
-        objects = Arrays.copyOf(objects, capacity);
-        older = new int[capacity];
-        newest = new int[capacity];
+        // Memory may run out at each of these, and the list is what it was then.
+        Object[] moreObjects = Arrays.copyOf(objects, capacity);
+        int[] moreOlder = new int[capacity];
+        int[] moreNewest = new int[capacity];
+        objects = moreObjects;
+        older = moreOlder;
+        newest = moreNewest;
         Arrays.fill(newest, -1);
         for (int entry = 0; entry < size; entry++) {
             link(entry);

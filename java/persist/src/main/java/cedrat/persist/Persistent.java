@@ -35,7 +35,8 @@ interface Persistent {
     /// @throws IllegalStateException if it is persistent in this store: the program is to begin a transaction
     void refuseStore(Object base);
 
-    /// Whose lock protects an array or an object of the JDK: the collection that it is a part of, or itself.
+    /// Whose lock protects an array or an object of the JDK that is persistent in this store: the collection that
+    /// it is a part of, or itself. Null if it is not.
     Object owner(Object base);
 
     /// What a top-level transaction has changed in this store, or null: nothing.

@@ -242,6 +242,7 @@ final class Recorder implements Handler {
         check(transaction);
         UndoLog log = transaction.top.log;
         if (!log.has(transaction.logMark, root, Root.SLOT, 0)) {
+            transaction.top.changes(root.engine);
             lock(transaction, root, true);
             log.add(root, Root.SLOT, 0, root.word(), root.object());
         }
@@ -308,12 +309,14 @@ final class Recorder implements Handler {
         boolean wasRecording = context.isRecording;
         context.isRecording = true;
         try {
-            List<Persistent> awaited = List.of();
             if (action == Transaction.Action.ROLLBACK) {
-                restore(transaction);
-            } else if (transaction.outer != null) {
+                rollBack(transaction);
+                return;
+            }
+            List<Persistent> awaited = List.of();
+            if (transaction.outer != null) {
                 transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
-            } else if (!stores.isEmpty()) {
+            } else {
                 awaited = store(transaction);
             }
             leave(transaction, action);
@@ -331,7 +334,7 @@ final class Recorder implements Handler {
         try {
             Persistent changed = null;
             Commit changes = null;
-            for (Persistent store : stores) {
+            for (Persistent store : transaction.top.changed()) {
                 Commit found = store.changes(transaction);
                 if (found != null && changed != null) {
                     found.abandon();
@@ -353,15 +356,26 @@ final class Recorder implements Handler {
             doom(transaction);
             throw e;
         } catch (RuntimeException | Error e) {
-            restore(transaction);
-            leave(transaction, Transaction.Action.ROLLBACK);
+            rollBack(transaction);
             throw e;
         }
     }
 
+    /// Restores what a transaction has changed, and ends it, whatever comes of that.
+    private void rollBack(Transaction transaction) {
+        try {
+            restore(transaction);
+        } finally {
+            leave(transaction, Transaction.Action.ROLLBACK);
+        }
+    }
+
     private static void restore(Transaction transaction) {
-        transaction.top.log.restore(transaction.logMark);
-        transaction.top.made.truncate(transaction.madeMark);
+        try {
+            transaction.top.log.restore(transaction.logMark);
+        } finally {
+            transaction.top.made.truncate(transaction.madeMark);
+        }
     }
 
     private void leave(Transaction transaction, Transaction.Action action) {
@@ -425,11 +439,13 @@ final class Recorder implements Handler {
         if (transaction == null) {
             throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
         }
+        // A `hashCode` that a store calls, too, may ask for a lock.
+        boolean wasRecording = context.isRecording;
         context.isRecording = true;
         try {
             lock(transaction, object, toWrite);
         } finally {
-            context.isRecording = false;
+            context.isRecording = wasRecording;
         }
     }
 
@@ -452,10 +468,13 @@ final class Recorder implements Handler {
     }
 
     private void doom(Transaction transaction) {
-        transaction.top.log.restore(0);
-        transaction.top.made.truncate(0);
-        transaction.top.isDoomed = true;
-        locks.releaseAll(transaction.top.owner);
+        try {
+            transaction.top.log.restore(0);
+        } finally {
+            transaction.top.made.truncate(0);
+            transaction.top.isDoomed = true;
+            locks.releaseAll(transaction.top.owner);
+        }
     }
 
     /// Locks what a commit makes persistent.
@@ -499,11 +518,7 @@ final class Recorder implements Handler {
         if (top.log.has(transaction.logMark, base, slot, 0)) {
             return;
         }
-        Persistent store = storeOf(base);
-        if (store != null) {
-            store.check();
-        }
-        lock(transaction, owner(base), true);
+        lockToChange(transaction, base);
         if (slot.isReference()) {
             Object value = slot.readReference(base);
             // What a rollback puts back is loaded, so that nobody has to remember that it was pending.
@@ -513,18 +528,37 @@ final class Recorder implements Handler {
         }
     }
 
-    /// Whose lock protects an object: of a part of a persistent collection, that.
-    private Object owner(Object base) {
-        if (base instanceof Persistable || base instanceof Class) {
-            return base;
-        }
-        for (Persistent store : stores) {
-            Object owner = store.owner(base);
-            if (owner != base) {
-                return owner;
+    /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that
+    /// it is a part of.
+    private void lockToChange(Transaction transaction, Object base) {
+        Object locked = base;
+        Persistent store = storeOf(base);
+        if (!(base instanceof Persistable || base instanceof Class)) {
+            for (Persistent open : stores) {
+                Object owner = open.owner(base);
+                if (owner != null) {
+                    locked = owner;
+                    store = open;
+                    break;
+                }
             }
         }
-        return base;
+        if (store != null) {
+            store.check();
+            transaction.top.changes(store);
+        }
+        lock(transaction, locked, true);
+        if (store != null && base instanceof Persistable object) {
+            awaitLettingGo(object.cedrat$identity());
+        }
+    }
+
+    /// Who lets go of an object looks under its identity's monitor whether it is locked. When this returns, none who
+    /// has found it unlocked makes its fields pending any more (J7.1).
+    private static void awaitLettingGo(Identity identity) {
+        synchronized (identity) {
+            return;
+        }
     }
 
     @Override
@@ -559,7 +593,7 @@ final class Recorder implements Handler {
         try {
             Slot.Fields slot = fields.slot(base.getClass());
             if (!transaction.top.log.has(transaction.logMark, base, slot, 0)) {
-                lock(transaction, owner(base), true);
+                lockToChange(transaction, base);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
             }
@@ -591,7 +625,7 @@ final class Recorder implements Handler {
         try {
             UndoLog log = transaction.top.log;
             if (!log.has(transaction.logMark, array, Slot.ELEMENT, index)) {
-                lock(transaction, owner(array), true);
+                lockToChange(transaction, array);
                 Object value = array instanceof Object[] references ? references[index] : null;
                 log.add(array, Slot.ELEMENT, index, bits(array, index), value);
             }
@@ -635,7 +669,7 @@ final class Recorder implements Handler {
     private void keepElements(Transaction transaction, Object array, int from, int length) {
         UndoLog log = transaction.top.log;
         if (!log.hasElements(transaction.logMark, array, from, length)) {
-            lock(transaction, owner(array), true);
+            lockToChange(transaction, array);
             Object old = Array.newInstance(array.getClass().getComponentType(), length);
             System.arraycopy(array, from, old, 0, length);
             log.add(array, Slot.ELEMENTS, from, length, old);
@@ -804,7 +838,7 @@ final class Recorder implements Handler {
         TopLevel top = transaction.top;
         if (object instanceof StringBuilder || object instanceof StringBuffer) {
             if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
-                lock(transaction, owner(object), true);
+                lockToChange(transaction, object);
                 top.log.add(object, Slot.TEXT, 0, 0, object.toString());
             }
             return;
@@ -819,7 +853,7 @@ final class Recorder implements Handler {
         if (top.log.has(transaction.logMark, object, slot, 0)) {
             return;
         }
-        lock(transaction, owner(object), true);
+        lockToChange(transaction, object);
         loadAll(object);
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {

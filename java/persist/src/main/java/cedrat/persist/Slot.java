@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import java.lang.invoke.VarHandle;
+import java.lang.reflect.Modifier;
 
 /// A kind of place whose old value an [UndoLog] keeps, and how the value is put back.
 ///
@@ -113,6 +114,8 @@ abstract class Slot {
         /// The class that declares a static field, otherwise null.
         private final Class<?> owner;
         private final char kind;
+        /// Where a final field lies in its objects, which handles do not write; otherwise -1.
+        private final long offset;
 
         Field(java.lang.reflect.Field reflected, VarHandle handle, Class<?> owner) {
             this.reflected = reflected;
@@ -121,6 +124,7 @@ abstract class Slot {
             kind = handle.varType().isPrimitive()
                     ? handle.varType().descriptorString().charAt(0)
                     : 'L';
+            offset = owner == null && Modifier.isFinal(reflected.getModifiers()) ? Memory.offset(reflected) : -1;
         }
 
         /// Where the field lies: stores to static fields may come by way of a subclass.
@@ -163,10 +167,21 @@ abstract class Slot {
         @Override
         void restore(Object base, int index, long bits, Object value) {
             // The mode of access fits volatile fields, and does no harm to others.
-            if (owner == null) {
+            if (offset >= 0) {
+                restoreFinal(base, bits, value);
+            } else if (owner == null) {
                 restoreField(base, bits, value);
             } else {
                 restoreStatic(bits, value);
+            }
+        }
+
+        /// What reflection has stored to a final field.
+        private void restoreFinal(Object base, long bits, Object value) {
+            if (kind == 'L') {
+                Memory.putReference(base, offset, value);
+            } else {
+                Memory.putBits(base, offset, kind, bits);
             }
         }
 

@@ -1,5 +1,8 @@
 package cedrat.persist;
 
+import java.util.List;
+import java.util.stream.Stream;
+
 /// What a top-level transaction and those nested in it have in common.
 ///
 /// **Threads:** that of the transaction; handing it over orders what both threads do.
@@ -7,6 +10,8 @@ final class TopLevel {
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
     final Locks.Owner owner;
+    /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
+    private List<Persistent> changed = List.of();
     /// The thread's state that it is attached to, or null.
     volatile Context context;
     /// It was rolled back to end a deadlock, and its scope is not left yet.
@@ -21,6 +26,17 @@ final class TopLevel {
     TopLevel(Locks.Owner owner, Context context) {
         this.owner = owner;
         enter(context);
+    }
+
+    /// It is about to change an object of a store.
+    void changes(Persistent store) {
+        if (!changed.contains(store)) {
+            changed = Stream.concat(changed.stream(), Stream.of(store)).toList();
+        }
+    }
+
+    List<Persistent> changed() {
+        return changed;
     }
 
     /// It is on a thread.

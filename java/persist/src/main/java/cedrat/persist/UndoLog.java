@@ -112,13 +112,21 @@ final class UndoLog {
 
     private void grow() {
         int capacity = 2 * size;
-        bases = Arrays.copyOf(bases, capacity);
-        slots = Arrays.copyOf(slots, capacity);
-        indexes = Arrays.copyOf(indexes, capacity);
-        bits = Arrays.copyOf(bits, capacity);
-        values = Arrays.copyOf(values, capacity);
-        older = new int[capacity];
-        newest = new int[capacity];
+        // Memory may run out at each of these, and the log is what it was then.
+        Object[] moreBases = Arrays.copyOf(bases, capacity);
+        Slot[] moreSlots = Arrays.copyOf(slots, capacity);
+        int[] moreIndexes = Arrays.copyOf(indexes, capacity);
+        long[] moreBits = Arrays.copyOf(bits, capacity);
+        Object[] moreValues = Arrays.copyOf(values, capacity);
+        int[] moreOlder = new int[capacity];
+        int[] moreNewest = new int[capacity];
+        bases = moreBases;
+        slots = moreSlots;
+        indexes = moreIndexes;
+        bits = moreBits;
+        values = moreValues;
+        older = moreOlder;
+        newest = moreNewest;
         Arrays.fill(newest, -1);
         for (int entry = 0; entry < size; entry++) {
             link(entry);
@@ -126,13 +134,30 @@ final class UndoLog {
     }
 
     /// Puts back, newest first, what was overwritten since the log had `mark` entries, and forgets it.
+    ///
+    /// If one place cannot be restored, all others are; what the first such place has said is thrown then.
     void restore(int mark) {
+        Throwable failure = null;
         while (size > mark) {
             int entry = size - 1;
             unlink(entry);
-            slots[entry].restore(bases[entry], indexes[entry], bits[entry], values[entry]);
+            try {
+                slots[entry].restore(bases[entry], indexes[entry], bits[entry], values[entry]);
+            } catch (RuntimeException | Error e) {
+                if (failure == null) {
+                    failure = e;
+                } else if (failure != e) {
+                    failure.addSuppressed(e);
+                }
+            }
             forget(entry);
             size = entry;
+        }
+        switch (failure) {
+            case null -> {}
+            case Error error -> throw error;
+            case RuntimeException problem -> throw problem;
+            default -> throw new AssertionError(failure);
         }
     }
 

@@ -131,7 +131,7 @@ public final class TestStore implements Persistent, AutoCloseable {
 
     @Override
     public Object owner(Object base) {
-        return base;
+        return parts.contains(base) ? base : null;
     }
 
     @Override

@@ -143,9 +143,15 @@ final class NativeGraphStore implements GraphStore {
 
         void ensure(long size) {
             if (bytes.byteSize() < size) {
+                Arena larger = Arena.ofShared();
+                try {
+                    bytes = larger.allocate(size, Long.BYTES);
+                } catch (OutOfMemoryError e) {
+                    larger.close();
+                    throw e;
+                }
                 arena.close();
-                arena = Arena.ofShared();
-                bytes = arena.allocate(size, Long.BYTES);
+                arena = larger;
             }
         }
 
@@ -162,7 +168,11 @@ final class NativeGraphStore implements GraphStore {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment store;
     private final MemorySegment graph;
+    /// Those that no call has. Its monitor guards them, and the two below.
     private final ArrayDeque<Buffer> buffers = new ArrayDeque<>();
+
+    private int calls;
+    private boolean isClosing;
 
     private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph) {
         this.functions = functions;
@@ -508,13 +518,12 @@ final class NativeGraphStore implements GraphStore {
         if (!arena.scope().isAlive()) {
             return;
         }
+        awaitCalls();
         try {
             arena.close(); // 2
         } catch (IllegalStateException busy) {
             throw new GraphStoreException(
-                    "another thread is within a call of the store: let it come to its end, and close again",
-                    busy,
-                    false);
+                    "a collection is within a call of the store: let it come to its end, and close again", busy, false);
         }
         try {
             FREE.invokeExact(functions.graphClose, closedGraph);
@@ -534,26 +543,59 @@ final class NativeGraphStore implements GraphStore {
 
     // ---- buffers and failures
 
-    private Buffer take(long size) {
+    /// A call begins, which has this buffer, and is waited for by who closes the store.
+    private Buffer take(long size) throws GraphStoreException {
         Buffer buffer;
         synchronized (buffers) {
+            if (isClosing) {
+                throw new GraphStoreException("the store is closed: open it again", null, true);
+            }
             buffer = buffers.poll();
+            calls++;
         }
-        if (buffer == null) {
-            buffer = new Buffer();
+        try {
+            if (buffer == null) {
+                buffer = new Buffer();
+            }
+            buffer.ensure(size);
+            return buffer;
+        } catch (Throwable problem) {
+            give(buffer);
+            throw problem;
         }
-        buffer.ensure(size);
-        return buffer;
     }
 
     private void give(Buffer buffer) {
+        boolean isKept;
         synchronized (buffers) {
-            if (buffers.size() < BUFFERS_MAX && arena.scope().isAlive() && buffer.bytes.byteSize() == BUFFER_BYTES) {
+            isKept = buffer != null && buffers.size() < BUFFERS_MAX && buffer.bytes.byteSize() == BUFFER_BYTES;
+            if (isKept) {
                 buffers.push(buffer);
-                return;
+            }
+            calls--;
+            buffers.notifyAll();
+        }
+        if (!isKept && buffer != null) {
+            buffer.free();
+        }
+    }
+
+    /// No call begins any more, and those that have begun come to their ends.
+    private void awaitCalls() {
+        boolean wasInterrupted = false;
+        synchronized (buffers) {
+            isClosing = true;
+            while (calls > 0) {
+                try {
+                    buffers.wait();
+                } catch (InterruptedException later) {
+                    wasInterrupted = true;
+                }
             }
         }
-        buffer.free();
+        if (wasInterrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private static byte[] copy(MemorySegment from, long at, long length) {

@@ -13,9 +13,11 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -169,6 +171,35 @@ class NativeGraphStoreTest {
             assertEquals(1, one.roots().size());
             assertEquals(0, other.roots().size());
             assertEquals(0, other.classes().size());
+        }
+    }
+
+    /// Those that come later are told that it is closed.
+    @Test
+    void whoClosesWaitsForTheCallsThatAreUnderWay() throws Exception {
+        for (int round = 0; round < 20; round++) {
+            NativeGraphStore store = NativeGraphStore.open(folder.resolve("round " + round), PAGE_BYTES);
+            store.defineClass(new byte[8]);
+            long identity = new Entries().add(1, new byte[20_000]).commit(store).identities()[0];
+            CountDownLatch haveRead = new CountDownLatch(4);
+            List<Thread> readers = new ArrayList<>();
+            for (int reader = 0; reader < 4; reader++) {
+                readers.add(Thread.ofPlatform().start(() -> {
+                    try {
+                        while (true) {
+                            store.read(identity);
+                            haveRead.countDown();
+                        }
+                    } catch (GraphStoreException closed) {
+                        haveRead.countDown();
+                    }
+                }));
+            }
+            haveRead.await();
+            store.close();
+            for (Thread reader : readers) {
+                reader.join();
+            }
         }
     }
 }

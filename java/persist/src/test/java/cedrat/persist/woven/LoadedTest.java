@@ -1,6 +1,7 @@
 package cedrat.persist.woven;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -10,6 +11,7 @@ import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import cedrat.persist.boot.Persistable;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -32,6 +34,8 @@ class LoadedTest {
     }
 
     private record Pair(Node node, List<Integer> numbers) {}
+
+    private static volatile boolean hasStored;
 
     private final MemoryGraph graph = new MemoryGraph();
 
@@ -203,6 +207,31 @@ class LoadedTest {
                 thread.join();
             }
             assertEquals(List.of(), failures);
+        }
+    }
+
+    /// J7.1: who lets go looks under the monitor of the identity, and may be about to make the field pending.
+    @Test
+    void aWriterWaitsForWhoLetsGo() throws Exception {
+        try (Persistence store = open(1 << 30)) {
+            Node first = list(2);
+            store.mark("first", first);
+            hasStored = false;
+            Thread writer = new Thread(() -> Transaction.run(() -> {
+                first.next = null;
+                hasStored = true;
+            }));
+            synchronized (((Persistable) (Object) first).cedrat$identity()) {
+                writer.start();
+                while (writer.getState() != Thread.State.BLOCKED) {
+                    assertTrue(writer.isAlive(), "it should wait");
+                    Thread.onSpinWait();
+                }
+                assertFalse(hasStored);
+            }
+            writer.join();
+            assertTrue(hasStored);
+            assertNull(first.next);
         }
     }
 }

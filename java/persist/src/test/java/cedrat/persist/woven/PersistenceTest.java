@@ -10,11 +10,15 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
+import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
+import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -664,5 +668,85 @@ class PersistenceTest {
                     node.value = 5;
                 }));
         assertEquals(1, node.value);
+    }
+
+    private static final class Name {
+        static boolean isLockedToHash;
+
+        private final String text;
+
+        Name(String text) {
+            this.text = text;
+        }
+
+        @Override
+        public int hashCode() {
+            if (isLockedToHash) {
+                RwLock.acquireRead(this);
+            }
+            return text.hashCode();
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Name name && name.text.equals(text);
+        }
+    }
+
+    /// The store fills the map by the program's `hashCode`: that is no change of the transaction that reads it.
+    @Test
+    void aLockThatIsTakenWhileAMapIsLoadedEndsNothing() {
+        Map<Name, Integer> names = new HashMap<>();
+        for (int i = 0; i < 10; i++) {
+            names.put(new Name("name " + i), i);
+        }
+        store.mark("names", new Object[] {new Pair(names, null)});
+        reopen();
+        Object[] found = store.lookup("names");
+        Map<?, ?> map;
+        Name.isLockedToHash = true;
+        try (var transaction = Transaction.begin()) {
+            map = (Map<?, ?>) ((Pair) found[0]).left;
+            assertEquals(10, map.size());
+            assertEquals(0, transaction.undoSize());
+        }
+        Name.isLockedToHash = false;
+        assertEquals(names, map);
+    }
+
+    @Test
+    void aCommitToAStoreThatWasClosedMeanwhileIsRefused() throws Exception {
+        Node node = new Node(1, null);
+        store.mark("node", node);
+        try (var transaction = Transaction.begin()) {
+            node.value = 2;
+            Thread closer = new Thread(store::close);
+            closer.start();
+            closer.join();
+            assertThrows(IllegalStateException.class, transaction::commit);
+        }
+        assertEquals(1, node.value);
+        try (var transaction = Transaction.begin()) {
+            assertEquals(0, transaction.undoSize());
+        }
+    }
+
+    /// As the native one does while another thread is within a call of it.
+    @Test
+    void aCloseThatWasRefusedMayBeRepeated() {
+        int[] closes = {0};
+        GraphStore below = new MemoryGraph().open();
+        GraphStore busy = (GraphStore) Proxy.newProxyInstance(
+                GraphStore.class.getClassLoader(), new Class<?>[] {GraphStore.class}, (proxy, method, arguments) -> {
+                    if (method.getName().equals("close") && ++closes[0] == 1) {
+                        throw new GraphStoreException("busy", null, false);
+                    }
+                    return method.invoke(below, arguments);
+                });
+        Persistence one = Persistence.open(busy, new PersistenceOptions());
+        assertThrows(PersistenceException.class, one::close);
+        one.close();
+        one.close();
+        assertEquals(2, closes[0]);
     }
 }

@@ -401,4 +401,38 @@ class StoresTest {
         map.put("a", 1);
         assertEquals(1, number.incrementAndGet());
     }
+
+    private static final class Fixed {
+        int before = 1;
+        final String name;
+        final int number;
+        int after = 1;
+
+        Fixed(String name, int number) {
+            this.name = name;
+            this.number = number;
+        }
+    }
+
+    /// As deserialisers do it.
+    @Test
+    void finalFieldsThatReflectionHasStoredToAreRestored() throws Exception {
+        Fixed fixed = new Fixed("old", 7);
+        Field name = Fixed.class.getDeclaredField("name");
+        Field number = Fixed.class.getDeclaredField("number");
+        name.setAccessible(true);
+        number.setAccessible(true);
+        try (var transaction = Transaction.begin()) {
+            fixed.before = 2;
+            name.set(fixed, "new");
+            number.setInt(fixed, 8);
+            fixed.after = 2;
+            transaction.rollback();
+        }
+        assertEquals(1, fixed.before);
+        assertEquals("old", name.get(fixed));
+        assertEquals(7, number.getInt(fixed));
+        assertEquals(1, fixed.after);
+        fixed.after = 3; // nobody has it locked
+    }
 }

@@ -1,0 +1,109 @@
+package cedrat.persist;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// Who waits for whom, among more threads than a stack has room for.
+@Timeout(120)
+class CirclesTest {
+    private static final int THREADS = 20_000;
+
+    private final Locks locks = new Locks();
+
+    private static void awaitWaiting(Thread thread) {
+        while (thread.getState() != Thread.State.WAITING) {
+            assertTrue(thread.isAlive(), "it should wait");
+            Thread.onSpinWait();
+        }
+    }
+
+    /// Each has an object and waits for that of the next; the last one, the oldest, closes the circle. Then the
+    /// youngest gives way, and one after the other gets what it waits for.
+    @Test
+    void aCircleOfVeryManyIsBrokenAtItsYoungest() throws InterruptedException {
+        Object[] objects = new Object[THREADS];
+        Locks.Owner[] owners = new Locks.Owner[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            objects[i] = new Object();
+            owners[i] = new Locks.Owner(i == THREADS - 1 ? 0 : i + 1);
+            assertTrue(locks.acquire(owners[i], objects[i], true));
+        }
+        AtomicInteger victims = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int i = THREADS - 2; i >= 0; i--) {
+            int mine = i;
+            Thread thread = Thread.ofVirtual().start(() -> {
+                if (!locks.acquire(owners[mine], objects[mine + 1], true)) {
+                    victims.incrementAndGet();
+                    assertEquals(THREADS - 2, mine);
+                }
+                locks.releaseAll(owners[mine]);
+            });
+            awaitWaiting(thread);
+            threads.add(thread);
+        }
+        assertTrue(locks.acquire(owners[THREADS - 1], objects[0], true));
+        locks.releaseAll(owners[THREADS - 1]);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertEquals(1, victims.get());
+        for (Object object : objects) {
+            assertFalse(locks.isLocked(object));
+        }
+    }
+
+    /// Readers and writers of a few objects in random order: each gets through or gives way, and nothing stays
+    /// locked.
+    @Test
+    void nobodyWaitsForEverAndNothingStaysLocked() throws InterruptedException {
+        Object[] objects = new Object[6];
+        for (int i = 0; i < objects.length; i++) {
+            objects[i] = new Object();
+        }
+        int[] inside = new int[objects.length];
+        AtomicInteger births = new AtomicInteger();
+        AtomicInteger wrong = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int t = 0; t < 16; t++) {
+            SplittableRandom random = new SplittableRandom(t);
+            threads.add(Thread.ofVirtual().start(() -> {
+                for (int round = 0; round < 500; round++) {
+                    Locks.Owner owner = new Locks.Owner(births.incrementAndGet());
+                    boolean[] writes = new boolean[objects.length];
+                    for (int step = 0; step < 4; step++) {
+                        int object = random.nextInt(objects.length);
+                        boolean toWrite = random.nextBoolean();
+                        if (!locks.acquire(owner, objects[object], toWrite)) {
+                            break;
+                        }
+                        writes[object] |= toWrite;
+                        if (writes[object] && inside[object]++ != 0) {
+                            wrong.incrementAndGet();
+                        }
+                        Thread.yield();
+                        if (writes[object]) {
+                            inside[object]--;
+                        }
+                    }
+                    locks.releaseAll(owner);
+                }
+            }));
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertEquals(0, wrong.get());
+        for (Object object : objects) {
+            assertFalse(locks.isLocked(object));
+        }
+    }
+}
