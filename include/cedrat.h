@@ -547,7 +547,8 @@ cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_stat
 
 /* Begins to collect objects that nobody reaches: neither a root, nor one of alive, count objects that the program holds
  * otherwise; zeros among them are passed over. What is reached now stays, and so does what comes from now on. It waits
- * for commits under way; then commits and reads go on. One collection of a graph runs at a time.
+ * for commits under way; then commits and reads go on. One collection of a graph runs at a time. After one that was given
+ * up while it was sweeping, it goes on with that: the first step says CEDRAT_GRAPH_SWEEPING, or CEDRAT_GRAPH_DONE.
  *
  * Errors: CEDRAT_MISUSE while another one lives; CEDRAT_DAMAGED, CEDRAT_IO. */
 cedrat_status cedrat_graph_collect_begin(cedrat_graph *graph, const uint64_t *alive, size_t count,
@@ -571,7 +572,8 @@ cedrat_status cedrat_graph_collect_seal(cedrat_graph_collection *collection, con
 /* What it has done so far. */
 cedrat_status cedrat_graph_collect_get(cedrat_graph_collection *collection, cedrat_graph_collected *collected);
 
-/* Frees a collection; one that is not done is given up, and what it has removed stays so. Null is allowed. */
+/* Frees a collection; one that is not done is given up. What it has removed stays so; what it was about to remove, once it
+ * sweeps, is gone as long as the graph is open, and the next collection goes on with it. Null is allowed. */
 void cedrat_graph_collect_free(cedrat_graph_collection *collection);
 
 /* ---- logs alone ------------------------------------------------------------------------------------------------- */

@@ -40,7 +40,8 @@ impl Graph {
     /// It waits until no commit changes the graph, keeps others waiting, and flushes it.
     ///
     /// # Errors
-    /// Only what keeps it from looking; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. What it finds wrong is in the answer.
+    /// Only what keeps it from looking; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. What it finds wrong
+    /// is in the answer.
     pub fn check(&self) -> Result<Checked> {
         let shared = &self.shared;
         let mut txn = self.begin();
@@ -48,6 +49,8 @@ impl Graph {
             Err(error) if is_in_doubt(&error) => return Err(error),
             ids => ids,
         };
+        // All that objects may have: who has used another one has ended before.
+        let classes = shared.classes.count();
         let mut checked = shared.objects.check(&txn)?;
         checked.pages.push(shared.root);
         checked.elements = 0;
@@ -62,7 +65,6 @@ impl Graph {
             walk.look(&mut txn, Identity::of(id))?;
         }
         walk.roots(&mut txn)?;
-        let classes = shared.classes.count();
         while let Some(at) = walk.open.pop() {
             walk.follow(&mut txn, at, classes)?;
         }

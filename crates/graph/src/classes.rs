@@ -17,14 +17,16 @@ const DEFINITION_LEN_MAX: usize = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct Classes {
     pub(crate) table: RawHashTable,
-    /// All definitions, the first that of class 1.
+    /// All definitions, the first that of class 1. Taken last, for moments.
     known: Mutex<Vec<Arc<[u8]>>>,
+    /// Held while one is added.
+    defining: Mutex<()>,
 }
 
 impl Classes {
     pub(crate) fn load(store: &Store, table: RawHashTable) -> Result<Classes> {
         let known = read_all(&mut store.begin(), &table)?.map_err(|what| Error::user(what.to_string()))?;
-        Ok(Classes { table, known: Mutex::new(known) })
+        Ok(Classes { table, known: Mutex::new(known), defining: Mutex::default() })
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -45,8 +47,8 @@ impl Classes {
             return Err(Error::TooLarge { what: "the definition of a class", given, limit });
         }
         // One after the other, so that numbers have no gaps.
-        let mut known = self.known.lock();
-        let number = known.len() as u32 + 1;
+        let _alone = self.defining.lock();
+        let number = self.count() + 1;
         let mut txn = store.begin();
         let whole = [&(definition.len() as u32).to_le_bytes()[..], definition].concat();
         for (piece, bytes) in whole.chunks(PIECE_LEN).enumerate() {
@@ -54,7 +56,7 @@ impl Classes {
         }
         // Commits that use it come later in the one log.
         txn.commit(Commit::Async)?;
-        known.push(definition.into());
+        self.known.lock().push(definition.into());
         Ok(number)
     }
 

@@ -10,6 +10,9 @@
 //! What is reached when it begins is kept, whatever becomes of it: a snapshot at the beginning (Yuasa). So roots are marked
 //! at once, a commit says which references it overwrites, and what it makes is marked from the beginning. Nothing of a
 //! collection is in the store but its end, objects that were removed by ordinary transactions: a crash forgets it.
+//!
+//! One that is given up while it sweeps has taken what others lead to, which therefore stay gone: its marks are kept, and the
+//! next one goes on with them (E21.7).
 
 use std::collections::HashMap;
 
@@ -37,15 +40,27 @@ struct PageMarks {
     looked_at: [u64; MARK_WORDS],
 }
 
-/// What is marked: 96 bytes, and the map's share, for each page that has something.
+/// What is marked: 104 bytes, and the index's share, for each page that has something.
 #[derive(Debug, Default)]
 struct Marks {
-    pages: HashMap<u64, PageMarks>,
+    pages: Vec<(u64, PageMarks)>,
+    /// Where in `pages` each is.
+    index: HashMap<u64, usize>,
     /// Marked, and not looked at.
     open: Vec<Identity>,
-    /// Some of those are in the marks alone.
-    some_are_not_open: bool,
+    /// Others that are open are found in the marks of so many pages, from this one on, in a circle.
+    to_search: usize,
+    search_at: usize,
     marked: u64,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    LookAt(Identity),
+    /// What is open has yet to be found: ask again.
+    Search,
+    Nothing,
 }
 
 fn bit(identity: Identity) -> Option<(u64, usize, u64)> {
@@ -55,14 +70,25 @@ fn bit(identity: Identity) -> Option<(u64, usize, u64)> {
 
 impl Marks {
     fn is_marked(&self, identity: Identity) -> bool {
-        bit(identity)
-            .is_some_and(|(page, word, bit)| self.pages.get(&page).is_some_and(|marks| marks.marked[word] & bit != 0))
+        bit(identity).is_some_and(|(page, word, bit)| {
+            self.index.get(&page).is_some_and(|&at| self.pages[at].1.marked[word] & bit != 0)
+        })
+    }
+
+    fn page(&mut self, page: u64) -> &mut PageMarks {
+        let at = *self.index.entry(page).or_insert_with(|| {
+            self.pages.push((page, PageMarks::default()));
+            // A circle that is under way has become longer.
+            self.to_search += usize::from(self.to_search > 0);
+            self.pages.len() - 1
+        });
+        &mut self.pages[at].1
     }
 
     /// Marks what has yet to be looked at.
     fn reach(&mut self, identity: Identity) {
         let Some((page, word, bit)) = bit(identity) else { return }; // no object can be there
-        let marks = self.pages.entry(page).or_default();
+        let marks = self.page(page);
         if marks.marked[word] & bit == 0 {
             marks.marked[word] |= bit;
             self.marked += 1;
@@ -74,17 +100,18 @@ impl Marks {
         if self.open.len() < OPEN_MAX {
             self.open.push(identity);
         } else {
-            self.some_are_not_open = true;
+            self.to_search = self.pages.len();
         }
     }
 
     /// Marks what need not be looked at.
     fn keep(&mut self, identity: Identity) {
         let Some((page, word, bit)) = bit(identity) else { return };
-        let marks = self.pages.entry(page).or_default();
-        self.marked += u64::from(marks.marked[word] & bit == 0);
+        let marks = self.page(page);
+        let is_new = marks.marked[word] & bit == 0;
         marks.marked[word] |= bit;
         marks.looked_at[word] |= bit;
+        self.marked += u64::from(is_new);
     }
 
     /// Of a commit that is about to end.
@@ -96,44 +123,56 @@ impl Marks {
     }
 
     /// The next that has to be looked at; it counts as looked at from now on.
-    fn next(&mut self) -> Option<Identity> {
-        loop {
-            while let Some(identity) = self.open.pop() {
-                let (page, word, bit) = bit(identity).expect("it is marked");
-                let marks = self.pages.get_mut(&page).expect("it is marked");
-                if marks.looked_at[word] & bit == 0 {
-                    marks.looked_at[word] |= bit;
-                    return Some(identity);
+    fn next(&mut self) -> Next {
+        while let Some(identity) = self.open.pop() {
+            let (page, word, bit) = bit(identity).expect("it is marked");
+            let marks = self.page(page);
+            if marks.looked_at[word] & bit == 0 {
+                marks.looked_at[word] |= bit;
+                return Next::LookAt(identity);
+            }
+        }
+        if self.to_search == 0 {
+            return Next::Nothing;
+        }
+        self.search();
+        Next::Search
+    }
+
+    /// Looks for what is open in the marks of some pages, few enough that nobody waits long for the marks meanwhile. A page is
+    /// come to again only after all others, or all searches together would take as long as there are pages, each time.
+    fn search(&mut self) {
+        const PAGES_AT_ONCE: usize = 1 << 12;
+        for _ in 0..self.to_search.min(PAGES_AT_ONCE) {
+            let (page, marks) = self.pages[self.search_at];
+            let open = |word: usize| marks.marked[word] & !marks.looked_at[word];
+            let count: u32 = (0..MARK_WORDS).map(|word| open(word).count_ones()).sum();
+            if self.open.len() + count as usize > OPEN_MAX {
+                return;
+            }
+            for word in 0..MARK_WORDS {
+                let mut open = open(word);
+                while open != 0 {
+                    let slot = word as u64 * 64 + u64::from(open.trailing_zeros());
+                    self.open.extend(Identity::new(page << 16 | slot));
+                    open &= open - 1;
                 }
             }
-            if !std::mem::take(&mut self.some_are_not_open) {
-                return None;
-            }
-            let mut found = Vec::new();
-            for (&page, marks) in &self.pages {
-                for word in 0..MARK_WORDS {
-                    let mut open = marks.marked[word] & !marks.looked_at[word];
-                    while open != 0 {
-                        let slot = word as u64 * 64 + u64::from(open.trailing_zeros());
-                        found.extend(Identity::new(page << 16 | slot));
-                        open &= open - 1;
-                    }
-                }
-            }
-            found.into_iter().for_each(|identity| self.put_open(identity));
+            self.search_at = (self.search_at + 1) % self.pages.len();
+            self.to_search -= 1;
         }
     }
 
     /// It could not be looked at.
     fn again(&mut self, identity: Identity) {
         let Some((page, word, bit)) = bit(identity) else { return };
-        self.pages.entry(page).or_default().looked_at[word] &= !bit;
+        self.page(page).looked_at[word] &= !bit;
         self.put_open(identity);
     }
 
     fn is_anything_open(&self) -> bool {
         // Those that were looked at meanwhile are still in it; then one more step finds that out.
-        !self.open.is_empty() || self.some_are_not_open
+        !self.open.is_empty() || self.to_search > 0
     }
 }
 
@@ -147,6 +186,8 @@ enum Phase {
 struct Running {
     phase: Phase,
     marks: Marks,
+    /// While it was sweeping; what is not marked is gone nevertheless.
+    is_given_up: bool,
 }
 
 /// A graph's collection, if one is under way. Shared by all handles.
@@ -154,7 +195,7 @@ struct Running {
 pub(crate) struct Collecting {
     /// Held shared by each commit, so that a collection begins, and turns from marking to sweeping, between commits.
     pub(crate) gate: RwLock<()>,
-    /// Whether there is one; changes with the gate closed.
+    /// Whether there is one, or one was given up while it was sweeping; changes with the gate closed.
     is_running: AtomicBool,
     running: Mutex<Option<Running>>,
 }
@@ -190,9 +231,19 @@ impl Collecting {
 
     /// Of a commit that is about to end: what it has made, has overwritten, and refers to.
     pub(crate) fn told(&self, told: &Told) {
-        if let Some(Running { phase, marks }) = self.running.lock().as_mut() {
+        if let Some(Running { phase, marks, .. }) = self.running.lock().as_mut() {
             marks.told(told, *phase == Phase::Marking);
         }
+    }
+
+    /// Whether an object is about to go, or was removed: while a collection sweeps, what is not marked.
+    pub(crate) fn is_gone(&self, identity: Identity) -> bool {
+        self.is_running.load(Ordering::Acquire)
+            && self
+                .running
+                .lock()
+                .as_ref()
+                .is_some_and(|running| running.phase == Phase::Sweeping && !running.marks.is_marked(identity))
     }
 
     /// Whether this object is still there for commits.
@@ -207,16 +258,28 @@ impl Collecting {
         }
         match self.running.lock().as_mut() {
             None => true,
-            Some(Running { phase: Phase::Marking, marks }) => {
+            Some(Running { phase: Phase::Marking, marks, .. }) => {
                 marks.reach(identity);
                 true
             }
-            Some(Running { phase: Phase::Sweeping, marks }) => marks.is_marked(identity),
+            Some(Running { phase: Phase::Sweeping, marks, .. }) => marks.is_marked(identity),
         }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Running) -> T) -> T {
         work(self.running.lock().as_mut().expect("it runs as long as its handle lives"))
+    }
+
+    /// Goes on with a collection that was given up, if one was; with the gate closed.
+    fn takes_up(&self) -> Result<bool> {
+        match self.running.lock().as_mut() {
+            None => Ok(false),
+            Some(running) if running.is_given_up => {
+                running.is_given_up = false;
+                Ok(true)
+            }
+            Some(_) => Err(Error::Misuse("a collection of the graph is under way; end it first")),
+        }
     }
 }
 
@@ -247,7 +310,9 @@ pub struct Collected {
     pub mark_bytes: u64,
 }
 
-/// A collection under way: see [`Graph::collect`]. Dropped, it is given up; what it has removed stays so.
+/// A collection under way: see [`Graph::collect`]. Dropped, it is given up. If it was sweeping, what is not marked stays gone,
+/// while the graph is open: some of what that leads to was removed. Memory for marks is kept then, and the next collection goes
+/// on with them.
 #[derive(Debug)]
 pub struct Collection {
     graph: Graph,
@@ -263,6 +328,10 @@ impl Drop for Collection {
     fn drop(&mut self) {
         let collecting = &self.graph.shared.collecting;
         let _closed = collecting.gate.write();
+        if self.stage == Stage::Sweeping {
+            collecting.with(|running| running.is_given_up = true);
+            return;
+        }
         collecting.is_running.store(false, Ordering::Release);
         *collecting.running.lock() = None;
     }
@@ -275,13 +344,27 @@ impl Graph {
     /// It waits for commits under way, and reads the roots; the rest is done by [`Collection::step`], by any thread, while
     /// commits and reads go on. One collection of a graph runs at a time.
     ///
+    /// After one that was given up while it was sweeping, this goes on with that: its stage is [`Sweeping`](Stage::Sweeping)
+    /// at once. What nobody reaches since is for the one that follows.
+    ///
     /// # Errors
-    /// [`Error::Misuse`] while another one lives; if the roots cannot be read.
+    /// [`Error::Misuse`] while another one lives; if the roots cannot be read, or the collection's pages cannot be listed.
     pub fn collect(&self, alive: impl IntoIterator<Item = Identity>) -> Result<Collection> {
-        let collecting = &self.shared.collecting;
+        let Shared { collecting, objects, .. } = &*self.shared;
+        let collection = |stage, pages| Collection {
+            graph: self.clone(),
+            stage,
+            pages,
+            records: Vec::new(),
+            collected: Collected::default(),
+        };
+        let was_given_up = collecting.running.lock().as_ref().is_some_and(|running| running.is_given_up);
+        // The gate stays open meanwhile: see `seal`.
+        let pages = if was_given_up { last_first(objects.pages(&self.store)?) } else { Vec::new() };
         let closed = collecting.gate.write();
-        if collecting.is_running.load(Ordering::Acquire) {
-            return Err(Error::Misuse("a collection of the graph is under way; end it first"));
+        if collecting.takes_up()? {
+            drop(closed);
+            return Ok(collection(Stage::Sweeping, pages));
         }
         // No commit has an effect between these and its own beginning to tell what it overwrites.
         let roots = self.roots_behind_the_gate()?;
@@ -292,12 +375,16 @@ impl Graph {
             // As if it were just being made (E21.9).
             marks.told(&branch.into(), true);
         }
-        *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks });
+        *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, is_given_up: false });
         collecting.is_running.store(true, Ordering::Release);
         drop(closed);
-        let collected = Collected::default();
-        Ok(Collection { graph: self.clone(), stage: Stage::Marking, pages: Vec::new(), records: Vec::new(), collected })
+        Ok(collection(Stage::Marking, pages))
     }
+}
+
+fn last_first(mut pages: Vec<PageId>) -> Vec<PageId> {
+    pages.reverse();
+    pages
 }
 
 impl Collection {
@@ -309,9 +396,11 @@ impl Collection {
     /// What it has done so far.
     pub fn collected(&self) -> Collected {
         let marks = |running: &mut Running| {
-            let page = size_of::<PageMarks>() + size_of::<u64>();
-            let bytes = running.marks.pages.capacity() * page + running.marks.open.capacity() * size_of::<Identity>();
-            (running.marks.marked, bytes as u64)
+            let Marks { pages, index, open, marked, .. } = &running.marks;
+            let bytes = pages.capacity() * size_of::<(u64, PageMarks)>()
+                + index.capacity() * size_of::<(u64, usize)>()
+                + open.capacity() * size_of::<Identity>();
+            (*marked, bytes as u64)
         };
         let (marked, mark_bytes) = self.graph.shared.collecting.with(marks);
         Collected { marked, mark_bytes, ..self.collected }
@@ -334,7 +423,11 @@ impl Collection {
     fn mark(&mut self, budget: usize) -> Result<Stage> {
         let collecting = &self.graph.shared.collecting;
         for _ in 0..budget {
-            let Some(next) = collecting.with(|running| running.marks.next()) else { return Ok(Stage::Marked) };
+            let next = match collecting.with(|running| running.marks.next()) {
+                Next::LookAt(next) => next,
+                Next::Search => continue,
+                Next::Nothing => return Ok(Stage::Marked),
+            };
             let leads_to = match self.graph.leads_to(next) {
                 Ok(leads_to) => leads_to,
                 Err(error) => {
@@ -364,20 +457,21 @@ impl Collection {
             return Err(Error::Misuse("the collection is not at the end of marking; go on with its steps"));
         }
         let shared = &self.graph.shared;
+        // Before the gate is closed, for commits wait there. On pages that come later lies only what is born from now on, and
+        // is marked.
+        let pages = last_first(shared.objects.pages(&self.graph.store)?);
         let closed = shared.collecting.gate.write();
+        // Reads do not ask at the gate: in one hold of the marks, so that none of them comes in between.
         let is_open = shared.collecting.with(|running| {
             alive.into_iter().for_each(|identity| running.marks.reach(identity));
-            running.marks.is_anything_open()
+            let is_open = running.marks.is_anything_open();
+            if !is_open {
+                running.phase = Phase::Sweeping;
+            }
+            is_open
         });
-        if is_open {
-            self.stage = Stage::Marking;
-            return Ok(self.stage);
-        }
-        self.pages = shared.objects.pages(&self.graph.store)?;
-        self.pages.reverse();
-        shared.collecting.with(|running| running.phase = Phase::Sweeping);
         drop(closed);
-        self.stage = Stage::Sweeping;
+        (self.stage, self.pages) = if is_open { (Stage::Marking, Vec::new()) } else { (Stage::Sweeping, pages) };
         Ok(self.stage)
     }
 
@@ -465,5 +559,44 @@ impl Graph {
         };
         objects.remove(txn, identity.place())?;
         Ok(swept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each that is open is looked at once, and to find them all takes one walk over the marks, however many there are.
+    #[test]
+    fn what_is_not_in_the_list_is_found_by_one_walk() {
+        const PAGES: u64 = 10_000;
+        const ON_EACH: u64 = 50;
+        let mut marks = Marks::default();
+        for page in 0..PAGES {
+            (1..=ON_EACH).for_each(|slot| marks.reach(Identity::new((page + 1) << 16 | slot).unwrap()));
+        }
+        assert_eq!(marks.open.len(), OPEN_MAX);
+        let mut searched = 0;
+        let mut looked_at = std::collections::HashSet::new();
+        loop {
+            let to_search = marks.to_search;
+            match marks.next() {
+                Next::LookAt(identity) => {
+                    assert!(looked_at.insert(identity));
+                    if looked_at.len() == OPEN_MAX + 1 {
+                        // Comes while they are searched, behind all others, and before where the search is.
+                        marks.reach(Identity::new((PAGES + 1) << 16 | 1).unwrap());
+                        marks.reach(Identity::new(1 << 16 | (ON_EACH + 1)).unwrap());
+                    }
+                }
+                Next::Search => searched += to_search - marks.to_search,
+                Next::Nothing => break,
+            }
+        }
+        assert_eq!(looked_at.len() as u64, PAGES * ON_EACH + 2);
+        assert_eq!(looked_at.len() as u64, marks.marked);
+        assert!(!marks.is_anything_open());
+        assert!(searched as u64 <= 2 * PAGES, "{searched} pages were searched");
+        assert!(marks.open.capacity() <= OPEN_MAX);
     }
 }

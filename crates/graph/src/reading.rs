@@ -55,10 +55,15 @@ impl Graph {
     /// # Errors
     /// [`GraphError::NoSuchObject`]; damage, with file and offset.
     pub fn read(&self, identity: Identity) -> Result<Vec<u8>> {
-        let bytes = self.look(identity, &<[u8]>::to_vec, &|head, committed| head.read(committed))?;
-        match self.shared.collecting.is_read(identity) {
-            true => Ok(bytes),
-            false => Err(GraphError::NoSuchObject { identity }.into()),
+        let collecting = &self.shared.collecting;
+        let gone = || GraphError::NoSuchObject { identity }.into();
+        if collecting.is_gone(identity) {
+            return Err(gone()); // whatever is left of it
+        }
+        match self.look(identity, &<[u8]>::to_vec, &|head, committed| head.read(committed)) {
+            Ok(bytes) if collecting.is_read(identity) => Ok(bytes),
+            Err(error) if !collecting.is_gone(identity) => Err(error),
+            _ => Err(gone()),
         }
     }
 

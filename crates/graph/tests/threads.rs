@@ -4,6 +4,7 @@ mod common;
 
 use cedrat_graph::{Changes, Graph, Identity, Mode, Options, Reference, Stage};
 use cedrat_media::SimDisk;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use common::{NAME, just, open_on};
 
@@ -254,5 +255,80 @@ fn what_comes_while_a_collection_sweeps_stays() {
             assert_eq!(value(&graph, root), (turn, 3856));
         }
         graph.check().unwrap().expect_sound();
+    });
+}
+
+/// E21.5: nothing comes up between the question whether anything is left to be looked at and the turn to sweeping.
+#[test]
+fn what_is_read_while_a_collection_is_sealed_stays_whole() {
+    const PAIRS: usize = if cfg!(cedrat_shuttle) { 4 } else { 1000 };
+    const PAGES: usize = if cfg!(cedrat_shuttle) { 2 } else { 1000 };
+    explore(40, 4 * SCHEDULES, || {
+        let graph = graph(1 << 20);
+        (0..PAGES).for_each(|_| just(add(&graph, &[0; 3700])));
+        // The first of each leads to the second, and nobody to the first: the program has its identity, and has yet to read it.
+        let mut changes = Changes::new();
+        for _ in 0..PAIRS {
+            let second = changes.next(1);
+            changes.add(1, &[0; 8], &[second]);
+            changes.add(1, &[0; 8], &[]);
+        }
+        let ids = graph.commit(&changes, Mode::Async).unwrap().identities;
+        let mut collection = graph.collect([]).unwrap();
+        while collection.step(1000).unwrap() != Stage::Marked {}
+        let is_sealed = Arc::new(AtomicBool::new(false));
+        let reader = {
+            let (graph, ids, is_sealed) = (graph.clone(), ids.clone(), is_sealed.clone());
+            thread::spawn(move || {
+                while !is_sealed.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                let read: Vec<usize> = (0..PAIRS).filter(|pair| graph.read(ids[2 * pair]).is_ok()).collect();
+                read
+            })
+        };
+        while collection.stage() != Stage::Sweeping {
+            if collection.stage() == Stage::Marked {
+                // What the program has is asked for when nobody commits any more.
+                let alive = std::iter::from_fn(|| {
+                    is_sealed.store(true, Ordering::Release);
+                    None
+                });
+                collection.seal(alive).unwrap();
+            } else {
+                collection.step(1000).unwrap();
+            }
+        }
+        let read = reader.join().unwrap();
+        while collection.step(1000).unwrap() != Stage::Done {}
+        for pair in read {
+            assert!(graph.read(ids[2 * pair + 1]).is_ok(), "E21.5: what was read leads to what was removed");
+        }
+    });
+}
+
+/// Who checks has locked what a definition asks for, and asks what classes there are.
+#[test]
+fn a_check_beside_definitions_comes_to_its_end() {
+    const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 300 };
+    explore(41, SCHEDULES, || {
+        let graph = graph(1 << 20);
+        // A check takes a while between the two.
+        let mut changes = Changes::new();
+        (0..if cfg!(cedrat_shuttle) { 1 } else { 200 }).for_each(|_| just(changes.add(1, &[0; 64], &[])));
+        graph.commit(&changes, Mode::Async).unwrap();
+        let definer = {
+            let graph = graph.clone();
+            thread::spawn(move || {
+                for _ in 0..TURNS {
+                    graph.define_class(b"another").unwrap();
+                }
+            })
+        };
+        for _ in 0..TURNS {
+            graph.check().unwrap().expect_sound();
+        }
+        definer.join().unwrap();
+        assert_eq!(graph.classes_len() as usize, TURNS + 1);
     });
 }
