@@ -324,7 +324,7 @@ fn what_makes_no_sense_is_named_and_the_rest_is_shown() {
         format!("the object {}: the definition of class 13 makes no sense: it has format 110", new[0]),
         format!("the object {}: byte 8: 8 bytes should follow, and there are 0", new[1]),
         format!("the object {}: byte 16: 1 references should follow, and there are 0", new[2]),
-        format!("the object {}: byte 16: 7 references should follow, and there are 0", new[3]),
+        format!("the object {}: byte 16: 7 entries should follow, and there are 0", new[3]),
         format!("the object {}: byte 16: the reference 0xc800000000000001 has a tag that is not known", new[4]),
         format!("the object {}: byte 8: characters of kind 7 are not known", new[5]),
         format!("the object {dangling}: "),

@@ -5,18 +5,48 @@ use super::bytes::Bytes;
 /// What the references of a form are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum References {
-    None,
-    /// So many of them, as the data say; others behind are 0.
-    Counted,
-    Elements,
-    /// A comparator, and elements.
-    Ordered,
-    /// Keys and values, in turn.
-    Entries,
-    /// A comparator; keys and values, in turn.
-    OrderedEntries,
     /// Each by a name of its own.
     Named(&'static [&'static str]),
+    Cells(Cells),
+}
+
+/// References of a collection: those of an entry, its cell, one behind the other, and the cells too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cells {
+    /// Before them there is one to a comparator.
+    pub(super) has_comparator: bool,
+    /// A key and a value, or one element.
+    pub(super) has_keys: bool,
+    /// Behind that the number of the next cell.
+    pub(super) has_next: bool,
+}
+
+impl Cells {
+    const ELEMENTS: Cells = Cells { has_comparator: false, has_keys: false, has_next: false };
+    const ENTRIES: Cells = Cells { has_keys: true, ..Cells::ELEMENTS };
+
+    /// References before the cells.
+    pub(super) fn first(self) -> usize {
+        usize::from(self.has_comparator)
+    }
+
+    /// References of a cell.
+    pub(super) fn len(self) -> usize {
+        1 + usize::from(self.has_keys) + usize::from(self.has_next)
+    }
+}
+
+/// Which cells count, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// All that are not free, as they lie there.
+    InPlace,
+    /// The first so many.
+    First(u32),
+    /// So many from a place on, the first place behind the last.
+    Ring { from: u32, len: u32 },
+    /// From this one on, each says which is next.
+    Linked(u32),
 }
 
 /// What the data of a form say.
@@ -42,9 +72,11 @@ enum Data {
     Int,
     BitSet,
     Random,
-    /// How many of the references count.
+    /// How many of the cells count.
     Size,
-    IsInOrderOfAccess,
+    Ring,
+    First,
+    FirstAndAccess,
     Lambda,
 }
 
@@ -56,12 +88,12 @@ pub(super) struct Form {
 }
 
 /// What the data of an object say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Said {
     /// The object's value, if it has one that data can say.
     pub(super) value: Option<Meaning>,
-    /// How many of its references count, if not all do.
-    pub(super) size: Option<usize>,
+    /// Of a collection.
+    pub(super) order: Order,
 }
 
 /// What an object says without its references.
@@ -73,6 +105,7 @@ pub(crate) enum Meaning {
     Other(String),
 }
 
+const NONE: References = References::Named(&[]);
 const KEY_AND_VALUE: References = References::Named(&["getKey()", "getValue()"]);
 const WRAPPED: References = References::Named(&["wrapped"]);
 
@@ -84,11 +117,11 @@ impl Form {
         }
         let short = ["java.util.", "java.lang.", "java.time."].iter().find_map(|package| name.strip_prefix(package));
         let (data, references) = short
-            .and_then(|short| value_form(short).map(|data| (data, References::None)).or_else(|| other_form(short)))
+            .and_then(|short| value_form(short).map(|data| (data, NONE)).or_else(|| other_form(short)))
             .or(match name {
-                "java.math.BigInteger" => Some((Data::BigInteger, References::None)),
-                "java.math.BigDecimal" => Some((Data::BigDecimal, References::None)),
-                "java.net.URI" | "java.io.File" => Some((Data::Text, References::None)),
+                "java.math.BigInteger" => Some((Data::BigInteger, NONE)),
+                "java.math.BigDecimal" => Some((Data::BigDecimal, NONE)),
+                "java.net.URI" | "java.io.File" => Some((Data::Text, NONE)),
                 _ => None,
             })
             .ok_or_else(|| format!("the form {name} is not known: use a newer command"))?;
@@ -98,10 +131,13 @@ impl Form {
     /// What these data say, which begin at byte 8 of their object.
     pub(super) fn read(&self, data: &[u8]) -> Result<Said, String> {
         let mut bytes = Bytes::new(data, 8);
-        if self.data == Data::Size {
-            return Ok(Said { value: None, size: Some(bytes.u32()? as usize) });
-        }
-        Ok(Said { value: self.data.read(&mut bytes)?, size: None })
+        let order = match self.data {
+            Data::Size => Order::First(bytes.u32()?),
+            Data::Ring => Order::Ring { from: bytes.u32()?, len: bytes.u32()? },
+            Data::First | Data::FirstAndAccess => Order::Linked(bytes.u32()?),
+            _ => Order::InPlace,
+        };
+        Ok(Said { value: self.data.read(&mut bytes)?, order })
     }
 }
 
@@ -134,24 +170,32 @@ fn value_form(name: &str) -> Option<Data> {
 /// Forms with references, by what follows the package.
 fn other_form(name: &str) -> Option<(Data, References)> {
     let simple = |references| Some((Data::Nothing, references));
+    let cells = |data, cells| Some((data, References::Cells(cells)));
+    let (elements, entries) = (Cells::ELEMENTS, Cells::ENTRIES);
     match name {
-        "ArrayList" | "Vector" | "Stack" => Some((Data::Size, References::Counted)),
-        "LinkedList" | "ArrayDeque" | "HashSet" | "LinkedHashSet" | "List.of" | "Set.of" | "stream.Stream.toList" => {
-            simple(References::Elements)
+        "ArrayList" | "Vector" | "Stack" => cells(Data::Size, elements),
+        "PriorityQueue" => cells(Data::Size, Cells { has_comparator: true, ..elements }),
+        "ArrayDeque" => cells(Data::Ring, elements),
+        "LinkedList" | "LinkedHashSet" => cells(Data::First, Cells { has_next: true, ..elements }),
+        "LinkedHashMap" => cells(Data::FirstAndAccess, Cells { has_next: true, ..entries }),
+        "HashSet"
+        | "List.of"
+        | "Set.of"
+        | "stream.Stream.toList"
+        | "Collections.singleton"
+        | "Collections.singletonList" => cells(Data::Nothing, elements),
+        "HashMap" | "Hashtable" | "IdentityHashMap" | "Map.of" | "Collections.singletonMap" => {
+            cells(Data::Nothing, entries)
         }
-        "PriorityQueue" | "TreeSet" => simple(References::Ordered),
-        "HashMap" | "Hashtable" | "IdentityHashMap" | "Map.of" => simple(References::Entries),
-        "LinkedHashMap" => Some((Data::IsInOrderOfAccess, References::Entries)),
-        "TreeMap" => simple(References::OrderedEntries),
-        "EnumMap" => Some((Data::Text, References::Entries)),
-        "EnumSet" => Some((Data::Text, References::Elements)),
+        "TreeSet" => cells(Data::Nothing, Cells { has_comparator: true, ..elements }),
+        "TreeMap" => cells(Data::Nothing, Cells { has_comparator: true, ..entries }),
+        "EnumMap" => cells(Data::Text, entries),
+        "EnumSet" => cells(Data::Text, elements),
+        "invoke.SerializedLambda" => cells(Data::Lambda, elements),
         "Optional" | "concurrent.atomic.AtomicReference" => simple(References::Named(&["get()"])),
         "Map.entry" | "AbstractMap$SimpleEntry" | "AbstractMap$SimpleImmutableEntry" => simple(KEY_AND_VALUE),
-        "Collections.singleton" | "Collections.singletonList" => simple(References::Elements),
-        "Collections.singletonMap" => simple(References::Entries),
         "Collections.nCopies" => simple(References::Named(&["size()", "get(0)"])),
         "Arrays.asList" => simple(WRAPPED),
-        "invoke.SerializedLambda" => Some((Data::Lambda, References::Elements)),
         _ => {
             let method = name.strip_prefix("Collections.")?;
             let wraps = method.starts_with("unmodifiable")
@@ -165,7 +209,7 @@ fn other_form(name: &str) -> Option<(Data, References)> {
 impl Data {
     fn read(self, bytes: &mut Bytes<'_>) -> Result<Option<Meaning>, String> {
         let other = match self {
-            Data::Nothing | Data::Size => return Ok(None),
+            Data::Nothing | Data::Size | Data::Ring | Data::First => return Ok(None),
             Data::Characters => return characters(bytes).map(|text| Some(Meaning::Text(text))),
             Data::Text | Data::ZonedDateTime | Data::Locale | Data::Pattern | Data::Lambda => self.texts(bytes)?,
             Data::BigInteger => big_integer(bytes)?,
@@ -187,7 +231,7 @@ impl Data {
             }
             Data::BitSet => bit_set(bytes)?,
             Data::Random => format!("seed {:#x}", bytes.u64()?),
-            Data::IsInOrderOfAccess => match bytes.u32()? {
+            Data::FirstAndAccess => match bytes.u32()? {
                 0 => return Ok(None),
                 _ => "in order of access".to_string(),
             },
@@ -367,7 +411,7 @@ mod tests {
         says("java.util.concurrent.atomic.AtomicBoolean", &[&one], "true");
         says("java.util.BitSet", &[&one, &zero, &0b1001_u64.to_le_bytes()], "{0, 3}");
         says("java.util.EnumMap", &[&text("a.Color")], "a.Color");
-        says("java.util.LinkedHashMap", &[&one], "in order of access");
+        says("java.util.LinkedHashMap", &[&five, &one], "in order of access");
         let lambda = [text("a.B"), text("java/util/function/Function"), text("apply"), text("(LA;)LA;"), five.to_vec()];
         let behind = [text("a/B"), text("lambda$0"), text("()V"), text("()V")];
         says(
@@ -375,8 +419,11 @@ mod tests {
             &[&lambda.concat(), &behind.concat()],
             "java.util.function.Function of a.B: a.B::lambda$0",
         );
-        let said = Form::of("java.util.ArrayList", 1).unwrap().read(&[&five[..], &zero].concat()).unwrap();
-        assert_eq!(said, Said { value: None, size: Some(5) });
+        let order = |form: &str| Form::of(form, 1).unwrap().read(&[&five[..], &zero].concat()).unwrap().order;
+        assert_eq!(order("java.util.ArrayList"), Order::First(5));
+        assert_eq!(order("java.util.ArrayDeque"), Order::Ring { from: 5, len: 0 });
+        assert_eq!(order("java.util.LinkedHashMap"), Order::Linked(5));
+        assert_eq!(order("java.util.HashMap"), Order::InPlace);
     }
 
     /// The names in the format's table, with those that it writes in short.

@@ -1,14 +1,23 @@
 //! What an object is: fields, elements or entries, and what its data say.
 
-use cedrat::graph::Object;
+use cedrat::graph::{Object, Reference};
 
 use super::bytes::Bytes;
 use super::classes::{self, Classes, Definition, Kind, primitive_len};
-use super::forms::{Form, Meaning, References};
+use super::forms::{Cells, Form, Meaning, Order, References};
 use super::words::{Value, value};
 
 /// Bytes of an object before its data.
 const HEADER_LEN: usize = 8;
+
+/// Where a collection's first cell would be named, if it has none.
+const NONE: u32 = u32::MAX;
+
+/// The first reference of a cell that is free.
+const FREE: Reference = Reference::from_word(11 << 56);
+
+/// The tag of a number of a cell.
+const INTEGER: u8 = 5;
 
 /// An object, decoded.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,41 +129,71 @@ fn array(classes: &Classes, object: &Object, definition: &Definition, width: usi
 fn form(classes: &Classes, object: &Object, definition: &Definition, width: usize) -> Result<Content, String> {
     let form = Form::of(&definition.name, definition.version)?;
     let said = form.read(&object.data)?;
-    let there = object.references.len();
     let word = |index| word(classes, object, index);
-    let first = first_member(form.references);
-    let count = said.size.unwrap_or(there.saturating_sub(first));
-    if first > there || count > there - first {
-        let wanted = said.size.unwrap_or(first);
-        return Err(format!("byte {}: {wanted} references should follow, and there are {there}", place(object, 0)));
-    }
     let named = |name: &str, value| Field { class: None, name: name.to_string(), descriptor: None, value };
-    let members = match form.references {
-        References::None => Members::Fields(Vec::new()),
-        References::Counted | References::Elements | References::Ordered => {
-            Members::Elements((first..first + count.min(width)).map(word).collect(), count)
-        }
-        References::Entries | References::OrderedEntries => {
-            if count % 2 != 0 {
-                return Err(format!("byte {}: a key has no value", place(object, there - 1)));
-            }
-            let entries = count / 2;
-            let pair = |entry| (word(first + 2 * entry), word(first + 2 * entry + 1));
-            Members::Entries((0..entries.min(width)).map(pair).collect(), entries)
-        }
+    let (comparator, members) = match form.references {
         References::Named(names) => {
-            Members::Fields(names.iter().take(there).enumerate().map(|(at, name)| named(name, word(at))).collect())
+            let fields = names.iter().take(object.references.len()).enumerate();
+            (None, Members::Fields(fields.map(|(at, name)| named(name, word(at))).collect()))
+        }
+        References::Cells(cells) => {
+            let found = cells_in_order(object, cells, said.order)?;
+            let shown = found.iter().take(width);
+            let members = if cells.has_keys {
+                Members::Entries(shown.map(|&at| (word(at), word(at + 1))).collect(), found.len())
+            } else {
+                Members::Elements(shown.map(|&at| word(at)).collect(), found.len())
+            };
+            let comparator = cells.has_comparator.then(|| word(0)).filter(|comparator| *comparator != Value::Null);
+            (comparator, members)
         }
     };
-    let comparator = (first == 1).then(|| word(0)).filter(|comparator| *comparator != Value::Null);
     Ok(Content { meaning: said.value, comparator, members })
 }
 
-/// References that come before elements or entries.
-fn first_member(references: References) -> usize {
-    match references {
-        References::Ordered | References::OrderedEntries => 1,
-        _ => 0,
+/// The first reference of each cell that counts.
+fn cells_in_order(object: &Object, cells: Cells, order: Order) -> Result<Vec<usize>, String> {
+    let (first, len, there) = (cells.first(), cells.len(), object.references.len());
+    let Some(in_cells) = there.checked_sub(first).filter(|references| references.is_multiple_of(len)) else {
+        return Err(format!("byte {}: {there} references are no whole number of entries", place(object, 0)));
+    };
+    let count = in_cells / len;
+    let at = |cell: usize| first + cell * len;
+    let fits = |wanted: u32| match (wanted as usize) <= count {
+        true => Ok(wanted as usize),
+        false => Err(format!("byte {}: {wanted} entries should follow, and there are {count}", place(object, first))),
+    };
+    match order {
+        Order::InPlace => {
+            let is_free = |at: &usize| object.references[*at] == FREE;
+            Ok((0..count).map(at).filter(|at| !is_free(at)).collect())
+        }
+        Order::First(size) => Ok((0..fits(size)?).map(at).collect()),
+        Order::Ring { from, len } => {
+            let from = fits(from)?;
+            Ok((0..fits(len)?).map(|number| at((from + number) % count)).collect())
+        }
+        Order::Linked(NONE) => Ok(Vec::new()),
+        Order::Linked(first) => {
+            let mut found = Vec::new();
+            let mut next = Some(u64::from(first));
+            while let Some(cell) = next {
+                // More than there are come again and again.
+                if cell >= count as u64 || found.len() == count || object.references[at(cell as usize)] == FREE {
+                    let from = found.last().map_or(HEADER_LEN, |&at| place(object, at + len - 1));
+                    return Err(format!("byte {from}: the next entry is {cell}, which is none, or was there already"));
+                }
+                let start = at(cell as usize);
+                found.push(start);
+                let word = object.references[start + len - 1];
+                next = match word.as_value() {
+                    None if word == Reference::NULL => None,
+                    Some((INTEGER, number)) => Some(number),
+                    _ => return Err(format!("byte {}: this is no number of an entry", place(object, start + len - 1))),
+                };
+            }
+            Ok(found)
+        }
     }
 }
 
@@ -168,7 +207,7 @@ pub(crate) fn step(classes: &Classes, object: &Object, index: usize, show: impl 
             Err(_) => in_turn(),
         },
         Kind::Form => match Form::of(&definition.name, definition.version) {
-            Ok(form) => step_of_form(classes, object, form.references, index, show),
+            Ok(form) => step_of_form(classes, object, form, index, show),
             Err(_) => in_turn(),
         },
         Kind::Array | Kind::Enum => in_turn(),
@@ -178,21 +217,125 @@ pub(crate) fn step(classes: &Classes, object: &Object, index: usize, show: impl 
 fn step_of_form(
     classes: &Classes,
     object: &Object,
-    references: References,
+    form: Form,
     index: usize,
     show: impl Fn(&Value) -> String,
 ) -> String {
-    let first = first_member(references);
-    if index < first {
-        return "comparator()".to_string();
+    let in_turn = || format!("[{index}]");
+    let cells = match form.references {
+        References::Named(names) => return names.get(index).map_or_else(in_turn, ToString::to_string),
+        References::Cells(cells) => cells,
+    };
+    let Some(behind) = index.checked_sub(cells.first()) else { return "comparator()".to_string() };
+    let start = index - behind % cells.len();
+    if cells.has_keys {
+        let key = show(&word(classes, object, start));
+        return if index == start { format!("key {key}") } else { format!("[{key}]") };
     }
-    match references {
-        References::Named(names) => names.get(index).map_or_else(|| format!("[{index}]"), ToString::to_string),
-        References::Entries | References::OrderedEntries => {
-            let at = index - first;
-            let key = show(&word(classes, object, first + (at & !1)));
-            if at.is_multiple_of(2) { format!("key {key}") } else { format!("[{key}]") }
+    let found = form.read(&object.data).and_then(|said| cells_in_order(object, cells, said.order));
+    let number = found.ok().and_then(|found| found.iter().position(|&at| at == start));
+    number.map_or_else(in_turn, |number| format!("[{number}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat::graph::Identity;
+
+    use super::super::classes::tests::definition;
+    use super::*;
+
+    /// What an object of a form has, as a text, with these data and references.
+    fn members(form: &str, data: [u32; 2], words: &[u64]) -> String {
+        let classes = Classes::new(&[definition(5, 0, form, &[])]);
+        let references = words.iter().map(|&word| Reference::from_word(word)).collect();
+        let object = Object { class: 1, data: data.map(u32::to_le_bytes).concat(), references };
+        let shown = |value: &Value| match value {
+            Value::Object(identity) => (identity.get() & 0xffff).to_string(),
+            Value::Null => "-".to_string(),
+            other => format!("{other:?}"),
+        };
+        match content(&classes, &object, 9) {
+            Ok(Content { comparator, members: Members::Elements(elements, len), .. }) => {
+                let all: Vec<String> = comparator.iter().chain(&elements).map(shown).collect();
+                format!("{len}: {}", all.join(" "))
+            }
+            Ok(Content { comparator, members: Members::Entries(entries, len), .. }) => {
+                let pairs = entries.iter().map(|(key, value)| format!("{}={}", shown(key), shown(value)));
+                let all: Vec<String> = comparator.iter().map(shown).chain(pairs).collect();
+                format!("{len}: {}", all.join(" "))
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(why) => why,
         }
-        _ => format!("[{}]", index - first),
+    }
+
+    #[test]
+    fn collections_have_the_entries_of_their_cells() {
+        let id = |number: u64| Identity::new(1 << 16 | number).unwrap().get();
+        let (free, next) = (FREE.word(), |number: u64| u64::from(INTEGER) << 56 | number);
+        let of = |name: &str, data, words: &[u64]| members(&format!("java.util.{name}"), data, words);
+        assert_eq!(of("ArrayList", [2, 0], &[id(1), 0, 0]), "2: 1 -");
+        assert_eq!(of("ArrayDeque", [2, 3], &[id(3), id(9), id(1), id(2)]), "3: 1 2 3");
+        assert_eq!(of("PriorityQueue", [1, 0], &[id(7), id(1), 0]), "1: 7 1");
+        assert_eq!(of("HashSet", [0, 0], &[free, id(1), free, 0]), "2: 1 -");
+        assert_eq!(of("HashMap", [0, 0], &[id(1), id(2), free, 0, id(3), 0]), "2: 1=2 3=-");
+        assert_eq!(of("TreeMap", [0, 0], &[0, free, 0, id(1), id(2)]), "1: 1=2");
+        assert_eq!(of("TreeSet", [0, 0], &[id(7), id(1)]), "1: 7 1");
+        let linked = [id(3), 0, free, 0, id(1), next(3), id(2), next(0)];
+        assert_eq!(of("LinkedList", [2, 0], &linked), "3: 1 2 3");
+        assert_eq!(of("LinkedHashSet", [NONE, 0], &[free, 0]), "0: ");
+        assert_eq!(of("LinkedHashMap", [1, 1], &[id(3), id(4), 0, id(1), id(2), next(0)]), "2: 1=2 3=4");
+    }
+
+    #[test]
+    fn cells_that_make_no_sense_are_told() {
+        let id = |number: u64| Identity::new(1 << 16 | number).unwrap().get();
+        let next = |number: u64| u64::from(INTEGER) << 56 | number;
+        let of = |name: &str, data, words: &[u64]| members(&format!("java.util.{name}"), data, words);
+        assert_eq!(of("HashMap", [0, 0], &[id(1)]), "byte 16: 1 references are no whole number of entries");
+        assert_eq!(of("ArrayDeque", [0, 3], &[id(1)]), "byte 16: 3 entries should follow, and there are 1");
+        let again = "byte 24: the next entry is 0, which is none, or was there already";
+        assert_eq!(of("LinkedList", [0, 0], &[id(1), next(0)]), again);
+        assert_eq!(
+            of("LinkedList", [3, 0], &[id(1), 0]),
+            "byte 8: the next entry is 3, which is none, or was there already"
+        );
+        assert_eq!(of("LinkedList", [0, 0], &[id(1), id(2)]), "byte 24: this is no number of an entry");
+        assert_eq!(
+            of("LinkedList", [0, 0], &[FREE.word(), 0]),
+            "byte 8: the next entry is 0, which is none, or was there already"
+        );
+    }
+
+    /// Whatever the bytes are.
+    #[test]
+    fn random_objects_are_read_or_refused() {
+        let forms =
+            ["ArrayList", "ArrayDeque", "LinkedHashMap", "TreeMap", "HashSet", "BitSet", "Locale", "EnumMap", "UUID"];
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % below
+        };
+        for _ in 0..20_000 {
+            let form = forms[random(forms.len() as u64) as usize];
+            let classes = Classes::new(&[
+                definition(5, 0, &format!("java.util.{form}"), &[]),
+                definition(4, 0, "[I", &[]),
+                definition(1, 0, "a.B", &[("c", "J"), ("d", "Z"), ("e", "La/B;")]),
+            ]);
+            let data = (0..8 * random(4)).map(|_| if random(3) == 0 { random(256) as u8 } else { 0 }).collect();
+            let mut words = Vec::new();
+            for _ in 0..random(7) {
+                let bits = random(30);
+                words.push(Reference::from_word(random(14) << 56 | random(3) << bits));
+            }
+            let references = words;
+            let object = Object { class: 1 + random(3) as u32, data, references };
+            let _read_or_refused = content(&classes, &object, 5);
+            for index in 0..object.references.len() {
+                assert!(!step(&classes, &object, index, |_| "key".to_string()).is_empty());
+            }
+        }
     }
 }

@@ -45,6 +45,8 @@ pub(crate) enum Value {
     /// An object that each virtual machine has once.
     Once(&'static str),
     Object(Identity),
+    /// Nothing at all: the cell of a collection is free.
+    Free,
     /// Why nobody can tell.
     Unreadable(String),
 }
@@ -79,6 +81,7 @@ pub(crate) fn value(classes: &Classes, reference: Reference, at: usize) -> Value
             Some(name) => Value::Once(name),
             None => unreadable(format!("is number {payload} of the objects that there are once: use a newer command")),
         },
+        11 if payload == 0 => Value::Free,
         _ => unreadable("has a tag that is not known: use a newer command".to_string()),
     }
 }
@@ -114,7 +117,8 @@ mod tests {
         assert_eq!(said(8 << 56 | (-2.5f64).to_bits() >> 8), boxed("java.lang.Double", Value::Double(-2.5)));
         assert_eq!(said(9 << 56 | 1 << 24 | 1), Value::Constant("a.Color".to_string(), "GREEN".to_string()));
         assert_eq!(said(10 << 56 | 19), Value::Once("Period.ZERO"));
-        for word in [3, 9 << 56 | 1 << 24 | 2, 9 << 56 | 2 << 24, 10 << 56 | 20, 11 << 56, 0xff << 56] {
+        assert_eq!(said(11 << 56), Value::Free);
+        for word in [3, 9 << 56 | 1 << 24 | 2, 9 << 56 | 2 << 24, 10 << 56 | 20, 11 << 56 | 1, 12 << 56, 0xff << 56] {
             let Value::Unreadable(why) = said(word) else { panic!("{word:#x}: {:?}", said(word)) };
             assert!(why.starts_with(&format!("byte 8: the reference {word:#x} ")), "{why}");
         }

@@ -20,6 +20,8 @@ import java.util.BitSet;
 import java.util.Collections;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -147,6 +149,14 @@ class ObjectsTest {
         return "{\"name\":\"" + name + "\",\"of\":\"" + of + "\",\"type\":\"" + type + "\",\"value\":" + value + "}";
     }
 
+    private static String string(String value) {
+        return "{\"class\":\"java.lang.String\",\"#\":N,\"value\":\"" + value + "\"}";
+    }
+
+    private static String entry(String key, int value) {
+        return "{\"key\":" + string(key) + ",\"value\":{\"class\":\"java.lang.Integer\",\"value\":" + value + "}}";
+    }
+
     @Test
     void objectsOfAProgramAreShown() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
@@ -171,8 +181,28 @@ class ObjectsTest {
 
     @Test
     void objectsOfTheJdkAreShown() throws Exception {
+        Map<String, Object> linked = new LinkedHashMap<>();
+        linked.put("first", 1);
+        linked.put("second", 2);
+        linked.put("third", 3);
+        List<Object> deque = new LinkedList<>(List.of("a", "b"));
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
-            persistence.mark("things", things());
+            Map<String, Object> things = things();
+            things.put("linked", linked);
+            things.put("list", deque);
+            persistence.mark("things", things);
+            // Entries come to where others have been.
+            Transaction.run(() -> {
+                linked.remove("first");
+                deque.removeFirst();
+                things.remove("bits");
+            });
+            Transaction.run(() -> {
+                linked.put("fourth", 4);
+                deque.addFirst("c");
+                deque.addLast("d");
+                things.put("again", bits());
+            });
         }
         String shown = numbered(cedrat("show", "things", "--json", "--depth", "9"));
         List<String> expected = List.of(
@@ -182,6 +212,9 @@ class ObjectsTest {
                 "\"class\":\"java.lang.Long\",\"#\":N,\"value\":\"-9223372036854775808\"",
                 "\"class\":\"java.lang.Double\",\"#\":N,\"value\":\"0.1\"",
                 "{\"value\":\"List.of()\"}],\"#\":N,\"length\":8}",
+                "{\"class\":\"java.util.LinkedHashMap\",\"entries\":[" + entry("second", 2) + "," + entry("third", 3) + ","
+                        + entry("fourth", 4) + "],",
+                "{\"class\":\"java.util.LinkedList\",\"elements\":[" + string("c") + "," + string("b") + "," + string("d") + "],",
                 "\"class\":\"java.util.BitSet\",\"#\":N,\"value\":\"{1, 70}\"",
                 "\"class\":\"java.util.EnumMap\",\"entries\":[{\"key\":{\"class\":\"Color\",\"value\":\"RED\"},",
                 "\"value\":\"2026-01-02\"",
