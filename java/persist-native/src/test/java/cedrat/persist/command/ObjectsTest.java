@@ -212,9 +212,10 @@ class ObjectsTest {
                 "\"class\":\"java.lang.Long\",\"#\":N,\"value\":\"-9223372036854775808\"",
                 "\"class\":\"java.lang.Double\",\"#\":N,\"value\":\"0.1\"",
                 "{\"value\":\"List.of()\"}],\"#\":N,\"length\":8}",
-                "{\"class\":\"java.util.LinkedHashMap\",\"entries\":[" + entry("second", 2) + "," + entry("third", 3) + ","
-                        + entry("fourth", 4) + "],",
-                "{\"class\":\"java.util.LinkedList\",\"elements\":[" + string("c") + "," + string("b") + "," + string("d") + "],",
+                "{\"class\":\"java.util.LinkedHashMap\",\"entries\":[" + entry("second", 2) + "," + entry("third", 3)
+                        + "," + entry("fourth", 4) + "],",
+                "{\"class\":\"java.util.LinkedList\",\"elements\":[" + string("c") + "," + string("b") + ","
+                        + string("d") + "],",
                 "\"class\":\"java.util.BitSet\",\"#\":N,\"value\":\"{1, 70}\"",
                 "\"class\":\"java.util.EnumMap\",\"entries\":[{\"key\":{\"class\":\"Color\",\"value\":\"RED\"},",
                 "\"value\":\"2026-01-02\"",
