@@ -102,6 +102,9 @@ typedef struct cedrat_graph cedrat_graph;
 /* A collection of objects that nobody reaches, under way. From cedrat_graph_collect_begin to cedrat_graph_collect_free. */
 typedef struct cedrat_graph_collection cedrat_graph_collection;
 
+/* A transaction over records, heaps and a graph at once. From cedrat_txn_begin to cedrat_txn_free. */
+typedef struct cedrat_txn cedrat_txn;
+
 /* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
 typedef struct cedrat_log cedrat_log;
 
@@ -575,6 +578,101 @@ cedrat_status cedrat_graph_collect_get(cedrat_graph_collection *collection, cedr
 /* Frees a collection; one that is not done is given up. What it has removed stays so; what it was about to remove, once it
  * sweeps, is gone as long as the graph is open, and the next collection goes on with it. Null is allowed. */
 void cedrat_graph_collect_free(cedrat_graph_collection *collection);
+
+/* ---- transactions over several faces ------------------------------------------------------------------------------ */
+
+/* A transaction that may change records in pages, words of heaps, and at its commit the objects of a graph: one commit
+ * record decides all of it. Records are isolated by locks on their pages; heaps as in transactions of their own. A handle is
+ * used by one thread at a time, and may be handed to another.
+ *
+ * Of the calls below holds: after CEDRAT_ABORTED (a deadlock, or another transaction was quicker with a word) free the
+ * transaction, and do it again; after CEDRAT_LOG_FULL it may have been rolled back, and says so when it is used. After any
+ * other error it goes on, as if the call had not been. CEDRAT_IN_DOUBT: a transaction that is in doubt has it. */
+
+/* Begins. The store cannot be closed before the transaction was freed.
+ *
+ * Errors: CEDRAT_NULL; told by cedrat_message. */
+cedrat_status cedrat_txn_begin(cedrat_store *store, cedrat_txn **txn);
+
+/* Frees the handle. What was not committed is rolled back. Null is allowed. */
+void cedrat_txn_free(cedrat_txn *txn);
+
+/* The text of the last failure of a call with this transaction; valid until the next call with it. Empty before the
+ * first. */
+const char *cedrat_txn_error(const cedrat_txn *txn);
+
+/* Marks a place that cedrat_txn_rollback_to returns to; *savepoint gets its number, counted from 0. */
+cedrat_status cedrat_txn_savepoint(cedrat_txn *txn, uint64_t *savepoint);
+
+/* Takes back what was done since a savepoint, which stays; those after it are gone. Locks stay.
+ *
+ * Errors: CEDRAT_MISUSE: there is none of this number. */
+cedrat_status cedrat_txn_rollback_to(cedrat_txn *txn, uint64_t savepoint);
+
+/* Commits, with the changes of a graph's objects as cedrat_graph_commit takes them. graph: null if none are changed; then
+ * changes is not looked at, and size is 0. Whatever this returns, the transaction has ended, and is to be freed.
+ *
+ * Errors: those of cedrat_graph_commit. Of none but CEDRAT_STOPPED anything is left. */
+cedrat_status cedrat_txn_commit(cedrat_txn *txn, cedrat_graph *graph, const void *changes, size_t size,
+                                cedrat_commit_mode mode, uint64_t *identities, size_t capacity, uint64_t *lsn);
+
+/* Loads the word at an offset of a heap, in bytes and a multiple of 8; or stores it.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_IN_DOUBT. */
+cedrat_status cedrat_txn_load_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t *value);
+cedrat_status cedrat_txn_store_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t value);
+
+/* Allocates a block of a heap, of zeros; *block gets its offset, never 0. Each word of it is logged.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_HEAP_FULL, CEDRAT_MISUSE (a raw heap). */
+cedrat_status cedrat_txn_allocate(cedrat_txn *txn, cedrat_heap *heap, uint64_t size, uint64_t *block);
+
+/* Frees a block, when the transaction commits.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_txn_release(cedrat_txn *txn, cedrat_heap *heap, uint64_t block);
+
+/* The offset of the block that a root names; 0 where there is no such root. */
+cedrat_status cedrat_txn_get_root(cedrat_txn *txn, cedrat_heap *heap, const char *name, uint64_t *block);
+
+/* Names a block, or removes the name where block is 0.
+ *
+ * Errors: as cedrat_set_root. */
+cedrat_status cedrat_txn_set_root(cedrat_txn *txn, cedrat_heap *heap, const char *name, uint64_t block);
+
+/* Opens the collection of records of this name, in a transaction of its own; makes it if there is none. *records gets its
+ * number, which stays.
+ *
+ * Errors: CEDRAT_MISUSE (the name stands for something else); told by cedrat_message. */
+cedrat_status cedrat_records_open(cedrat_store *store, const char *name, uint64_t *records);
+
+/* Adds a record, at most 3,800 bytes; *place gets the number by which it is found, as long as it lives.
+ *
+ * Errors: CEDRAT_LIMIT (longer), CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_UNKNOWN: of these calls, no such collection. */
+cedrat_status cedrat_records_insert(cedrat_txn *txn, uint64_t records, const void *record, size_t size, uint64_t *place);
+
+/* Reads a record. *size gets its length.
+ *
+ * Errors: CEDRAT_LIMIT: the buffer has too little room, and *size says how much it takes. CEDRAT_UNKNOWN: there is no such
+ * record. CEDRAT_ABORTED. */
+cedrat_status cedrat_records_read(cedrat_txn *txn, uint64_t records, uint64_t place, void *buffer, size_t capacity,
+                                  size_t *size);
+
+/* Gives a record other bytes; a longer one needs room in its page.
+ *
+ * Errors: CEDRAT_MISUSE: there is no such record, or no room for it: delete it, and insert it anew. CEDRAT_LIMIT,
+ * CEDRAT_UNKNOWN, CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+cedrat_status cedrat_records_update(cedrat_txn *txn, uint64_t records, uint64_t place, const void *record, size_t size);
+
+/* Deletes a record.
+ *
+ * Errors: CEDRAT_MISUSE, CEDRAT_UNKNOWN: there is no such record. CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+cedrat_status cedrat_records_delete(cedrat_txn *txn, uint64_t records, uint64_t place);
+
+/* The places of all records. places has room for capacity of them; *count gets how many there are.
+ *
+ * Errors: CEDRAT_LIMIT: there are more. CEDRAT_ABORTED. */
+cedrat_status cedrat_records_list(cedrat_txn *txn, uint64_t records, uint64_t *places, size_t capacity, size_t *count);
 
 /* ---- logs alone ------------------------------------------------------------------------------------------------- */
 

@@ -1,12 +1,12 @@
 //! The functions that C calls for stores and heaps. What they promise, `include/cedrat.h` says.
 //!
-//! This module and `words`, `graphs`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers keep what the header
-//! asks of them, which no library can check:
+//! This module and `words`, `faces`, `graphs`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers
+//! keep what the header asks of them, which no library can check:
 //!
 //! 1. a pointer is null, which is an error and nothing else happens, or points at what its type says: a text that ends
 //!    with a zero, a structure of the header, room for a result; nobody changes or frees it during the call;
 //! 2. a handle is null, or came from the function that makes such handles and was not given to the one that frees it;
-//! 3. a thread's descriptor, or a cursor, is used by one thread at a time;
+//! 3. a thread's descriptor, a transaction, or a cursor is used by one thread at a time;
 //! 4. a length beside a pointer is the length of what it points at.
 //!
 //! Besides, nothing unwinds into C: each function catches a panic, and says so by its status.

@@ -18,7 +18,7 @@ use crate::status::{Failure, Result, Status};
 /// What a `cedrat_graph *` points at. It keeps its store open.
 pub(crate) struct GraphHandle {
     // Dropped first: it holds a share of the store within.
-    graph: Graph,
+    pub(crate) graph: Graph,
     opened: Arc<Opened>,
     message: Mutex<String>,
 }
@@ -39,7 +39,7 @@ impl GraphHandle {
 
 /// An error of a graph as C knows it.
 #[cold]
-fn told(error: front::Error) -> Failure {
+pub(crate) fn told(error: front::Error) -> Failure {
     let cause = GraphError::cause(&error);
     let status = match cause {
         front::Error::Deadlock(_) => Some(Status::Aborted),
@@ -49,7 +49,16 @@ fn told(error: front::Error) -> Failure {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
             (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
             (_, Some(ObjectError::CacheFull { .. }), _) => Some(Status::Limit),
-            (_, _, Some(StructureError::NoSuchName { .. } | StructureError::Gone { .. })) => Some(Status::Unknown),
+            (
+                _,
+                _,
+                Some(
+                    StructureError::NoSuchName { .. }
+                    | StructureError::Gone { .. }
+                    | StructureError::NoSuchRecord { .. }
+                    | StructureError::WrongRoot { .. },
+                ),
+            ) => Some(Status::Unknown),
             _ => Some(Status::Misuse),
         },
         front::Error::LogFull { .. } => Some(Status::LogFull),
@@ -89,7 +98,7 @@ fn said(graph: &GraphHandle, came_to: std::thread::Result<Result<()>>) -> Status
 ///
 /// # Safety
 /// 1 and 4 of `border`.
-unsafe fn bytes<'a>(bytes: *const c_void, size: usize, what: &'static str) -> Result<&'a [u8]> {
+pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, size: usize, what: &'static str) -> Result<&'a [u8]> {
     match size {
         0 => Ok(&[]), // none may lie anywhere
         _ if bytes.is_null() => Err(Failure::null(what)),
@@ -99,7 +108,7 @@ unsafe fn bytes<'a>(bytes: *const c_void, size: usize, what: &'static str) -> Re
 }
 
 /// A buffer of C, of which nothing is looked at.
-struct Buffer {
+pub(crate) struct Buffer {
     first: *mut u8,
     capacity: usize,
 }
@@ -107,7 +116,7 @@ struct Buffer {
 impl Buffer {
     /// # Safety
     /// 1 and 4 of `border`; until it is dropped.
-    unsafe fn new(first: *mut c_void, capacity: usize, what: &'static str) -> Result<Buffer> {
+    pub(crate) unsafe fn new(first: *mut c_void, capacity: usize, what: &'static str) -> Result<Buffer> {
         if first.is_null() && capacity > 0 {
             return Err(Failure::null(what));
         }
@@ -127,7 +136,7 @@ impl Buffer {
     }
 
     /// As `put`, at its beginning; or the failure that says how much room it takes.
-    fn fill(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> Result<()> {
         match self.put(0, bytes) {
             true => Ok(()),
             false => Err(too_short(bytes.len(), self.capacity)),
@@ -146,7 +155,7 @@ fn identity(number: u64) -> Result<Identity> {
     Identity::new(number).ok_or_else(none)
 }
 
-fn put_identities(room_for: &mut Buffer, identities: &[Identity]) {
+pub(crate) fn put_identities(room_for: &mut Buffer, identities: &[Identity]) {
     for (index, identity) in identities.iter().enumerate() {
         let fits = room_for.put(8 * index, &identity.get().to_ne_bytes());
         debug_assert!(fits, "there are at most as many as there is room for");
@@ -387,6 +396,14 @@ pub(crate) unsafe extern "C" fn cedrat_graph_read_many(
     unsafe { with(graph, read_many) }
 }
 
+pub(crate) fn mode_of_graph(mode: c_int) -> Result<Mode> {
+    match mode {
+        0 => Ok(Mode::Sync),
+        1 => Ok(Mode::Async),
+        _ => Err(Failure::new(Status::Misuse, "a graph's commits are CEDRAT_SYNC or CEDRAT_ASYNC")),
+    }
+}
+
 /// `cedrat_graph_commit`.
 ///
 /// # Safety
@@ -411,13 +428,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_commit(
         };
         // SAFETY: 1; null means that it is not wanted.
         let lsn = unsafe { room(lsn, "lsn") }.ok();
-        let mode = match mode {
-            0 => Mode::Sync,
-            1 => Mode::Async,
-            _ => {
-                return Err(Failure::new(Status::Misuse, "a graph's commits are CEDRAT_SYNC or CEDRAT_ASYNC"));
-            }
-        };
+        let mode = mode_of_graph(mode)?;
         let changed = graph.graph.commit_at_most(changes, mode, capacity as u64).map_err(told)?;
         put_identities(&mut room_for, &changed.identities);
         if let Some(lsn) = lsn {

@@ -16,6 +16,8 @@ mod border;
 #[allow(unsafe_code)]
 mod exit;
 #[allow(unsafe_code)]
+mod faces;
+#[allow(unsafe_code)]
 mod graphs;
 #[allow(unsafe_code)]
 mod logs;

@@ -102,6 +102,11 @@ fn a_graph_keeps_what_was_committed_and_tells_its_errors() {
 }
 
 #[test]
+fn objects_records_and_words_change_in_one_transaction() {
+    holds("faces");
+}
+
+#[test]
 fn a_program_for_word_based_stms_is_ported_by_a_macro_header_alone() {
     holds("ported");
 }

@@ -83,7 +83,26 @@ impl Graph {
     /// As there; [`GraphError::TooManyNew`].
     pub fn commit_at_most(&self, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
         let entries = self.entries(changes.as_ref(), identities_max)?;
-        let changed = self.again_after_deadlocks(|| self.try_commit(&entries))?;
+        let changed = self.again_after_deadlocks(|| self.try_commit(&entries, self.begin()))?;
+        if mode == Mode::Sync {
+            changed.wait()?;
+        }
+        Ok(changed)
+    }
+
+    /// As [`commit_at_most`](Graph::commit_at_most), together with all that `txn` has changed in pages and heaps of the graph's
+    /// store: one commit record decides all of it (E10.1). The transaction has ended then, whatever becomes of it; after an
+    /// error it was rolled back.
+    ///
+    /// # Errors
+    /// As there; [`Error::Deadlock`], and a conflict of heap words: do the whole again. [`Error::Misuse`]: it is another
+    /// store's.
+    pub fn commit_with(&self, txn: Txn, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
+        if !std::ptr::eq(txn.store().log(), self.store.log()) {
+            return Err(Error::Misuse("the transaction is over another store than the graph"));
+        }
+        let entries = self.entries(changes.as_ref(), identities_max)?;
+        let changed = self.try_commit(&entries, txn)?;
         if mode == Mode::Sync {
             changed.wait()?;
         }
@@ -110,10 +129,10 @@ impl Graph {
         }
     }
 
-    fn try_commit(&self, entries: &Entries<'_>) -> Result<Changed> {
+    fn try_commit(&self, entries: &Entries<'_>, txn: Txn) -> Result<Changed> {
         // To the end: a collection begins before this commit has changed anything, or after its end (E21.5).
         let _open = self.shared.collecting.gate.read();
-        let mut txn = self.begin();
+        let mut txn = txn; // rolled back, if it comes to that, before the gate opens
         let (identities, _) = self.change_in(&mut txn, entries, false)?;
         Ok(Changed { identities, ticket: txn.commit(Commit::Async)? })
     }

@@ -140,12 +140,16 @@ final class Commit extends ObjectWriter {
         boolean isStored = false;
         try {
             write();
-            GraphStore.Committed committed = buffer.size() == 0 ? null : append();
+            Faces faces = transaction.top.faces;
+            GraphStore.Committed committed = buffer.size() == 0 && faces == null ? null : append(faces);
             if (committed != null) {
                 isStored = true;
                 attach(committed);
             }
         } catch (GraphStoreException e) {
+            if (e.isConflict()) {
+                throw new DeadlockException();
+            }
             throw engine.refused(e);
         } catch (RuntimeException | Error e) {
             if (isStored) {
@@ -161,8 +165,10 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    private GraphStore.Committed append() throws GraphStoreException {
-        GraphStore.Committed committed = engine.graph.commit(buffer.bytes(), buffer.size());
+    private GraphStore.Committed append(Faces faces) throws GraphStoreException {
+        GraphStore.Committed committed = faces == null
+                ? engine.graph.commit(buffer.bytes(), buffer.size())
+                : faces.commit(buffer.bytes(), buffer.size());
         if (committed.identities().length != count) {
             throw new GraphStoreException(
                     "it made " + committed.identities().length + " objects of " + count, null, true);

@@ -26,6 +26,9 @@ final class Engine implements Persistent {
     final Schema schema;
     final IdentityTable table = new IdentityTable();
     final ConcurrentHashMap<String, Root> roots = new ConcurrentHashMap<>();
+    /// One of each name, for they are what is locked.
+    final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
+    final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();
     final boolean isRestarted;
 
     final Loaded loaded;
@@ -336,7 +339,8 @@ final class Engine implements Persistent {
     @Override
     public Commit changes(Transaction transaction) {
         Commit commit = new Commit(this, transaction);
-        return commit.isEmpty() ? null : commit;
+        Faces faces = transaction.top.faces;
+        return commit.isEmpty() && (faces == null || faces.engine != this) ? null : commit;
     }
 
     @Override

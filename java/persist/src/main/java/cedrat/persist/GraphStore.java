@@ -109,6 +109,84 @@ public interface GraphStore extends AutoCloseable {
         void close();
     }
 
+    /// A transaction over records in pages and words of heaps, to which a commit of objects may belong.
+    ///
+    /// Who conflicts with another one is told so by an exception that [GraphStoreException#isConflict], and is to
+    /// close.
+    ///
+    /// **Threads:** one at a time.
+    interface Faces extends AutoCloseable {
+        /// Marks a place to come back to.
+        long savepoint() throws GraphStoreException;
+
+        /// Takes back what was done since.
+        void rollbackTo(long savepoint) throws GraphStoreException;
+
+        /// Commits, with the changes of objects that a buffer has, as [GraphStore#commit]. Whatever becomes of it,
+        /// the transaction has ended; if this throws, nothing of it has happened.
+        ///
+        /// @param length 0: no object is changed
+        Committed commit(byte[] buffer, int length) throws GraphStoreException;
+
+        /// Adds a record to a collection; returns its number.
+        long insert(long records, byte[] record) throws GraphStoreException;
+
+        /// A record's bytes.
+        byte[] read(long records, long number) throws GraphStoreException;
+
+        /// Gives a record other bytes.
+        void update(long records, long number, byte[] record) throws GraphStoreException;
+
+        /// Deletes a record.
+        void delete(long records, long number) throws GraphStoreException;
+
+        /// The numbers of all records.
+        long[] numbers(long records) throws GraphStoreException;
+
+        /// The word at an offset of a heap.
+        long load(long heap, long offset) throws GraphStoreException;
+
+        /// Stores a word.
+        void store(long heap, long offset, long value) throws GraphStoreException;
+
+        /// Allocates a block of zeros; returns its offset, never 0.
+        long allocate(long heap, long bytes) throws GraphStoreException;
+
+        /// Frees a block.
+        void release(long heap, long block) throws GraphStoreException;
+
+        /// The block that a name leads to, 0 if there is none.
+        long root(long heap, String name) throws GraphStoreException;
+
+        /// Lets a name lead to a block; 0 takes it away.
+        void setRoot(long heap, String name, long block) throws GraphStoreException;
+
+        /// Rolls back what was not committed. May be called again.
+        @Override
+        void close();
+    }
+
+    /// Begins a transaction over pages and heaps. A store without them refuses.
+    default Faces begin() throws GraphStoreException {
+        throw objectsOnly();
+    }
+
+    /// The number of a collection of records, which is made if there is none of this name.
+    default long records(String name) throws GraphStoreException {
+        throw objectsOnly();
+    }
+
+    /// The number of a heap, which is made if there is none of this name.
+    ///
+    /// @param bytes the size that it is made with
+    default long heap(String name, long bytes) throws GraphStoreException {
+        throw objectsOnly();
+    }
+
+    private static GraphStoreException objectsOnly() {
+        return new GraphStoreException("it has objects only, no pages and heaps beside them", null, false);
+    }
+
     /// Closes the store. What was committed becomes durable before.
     @Override
     void close() throws GraphStoreException;

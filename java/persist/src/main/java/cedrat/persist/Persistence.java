@@ -168,6 +168,38 @@ public final class Persistence implements AutoCloseable {
         });
     }
 
+    /// The collection of records of this name, made if there is none; always the same object.
+    ///
+    /// @throws PersistenceException if the store has no pages, or the name stands for something else in it
+    public Records records(String name) {
+        Objects.requireNonNull(name);
+        return recorder.unrecorded(() -> engine.records.computeIfAbsent(
+                name, key -> new Records(recorder, engine, opened(graph -> graph.records(key)))));
+    }
+
+    /// The heap of this name, made if there is none; always the same object.
+    ///
+    /// @param bytes the size that it is made with, and may grow to eight times; one that is there stays
+    /// @throws PersistenceException if the store has no heaps, or cannot make one of that size
+    public Heap heap(String name, long bytes) {
+        Objects.requireNonNull(name);
+        return recorder.unrecorded(() -> engine.heaps.computeIfAbsent(
+                name, key -> new Heap(recorder, engine, opened(graph -> graph.heap(key, bytes)))));
+    }
+
+    private interface Opening {
+        long handle(GraphStore graph) throws GraphStoreException;
+    }
+
+    private long opened(Opening opening) {
+        engine.check();
+        try {
+            return opening.handle(engine.graph);
+        } catch (GraphStoreException e) {
+            throw engine.refused(e);
+        }
+    }
+
     /// Whether something had been committed to the store before it was opened.
     public boolean restarted() {
         return engine.isRestarted;

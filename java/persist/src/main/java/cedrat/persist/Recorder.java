@@ -372,6 +372,7 @@ final class Recorder implements Handler {
 
     private static void restore(Transaction transaction) {
         try {
+            Faces.rollBack(transaction);
             transaction.top.log.restore(transaction.logMark);
         } finally {
             transaction.top.made.truncate(transaction.madeMark);
@@ -382,6 +383,7 @@ final class Recorder implements Handler {
         transaction.ended(action);
         contexts.get().innermost = transaction.outer;
         if (transaction.outer == null) {
+            Faces.end(transaction.top);
             locks.releaseAll(transaction.top.owner);
             transaction.top.leave();
             Barrier.closed();
@@ -449,6 +451,35 @@ final class Recorder implements Handler {
         }
     }
 
+    /// Does something in pages or heaps, as part of the transaction that this thread is in.
+    ///
+    /// @param locked what stands for them, to write or to read
+    <T> T onFaces(Engine engine, Object locked, boolean toWrite, Faces.Work<T> work) {
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException(
+                    "pages and heaps are read and changed in transactions, and this thread is in " + "none: begin one");
+        }
+        boolean wasRecording = context.isRecording;
+        context.isRecording = true;
+        try {
+            engine.check();
+            lock(transaction, locked, toWrite);
+            Faces faces = Faces.of(transaction, engine);
+            transaction.top.changes(engine);
+            return faces.run(transaction, work);
+        } catch (GraphStoreException e) {
+            if (e.isConflict()) {
+                doom(transaction);
+                throw new DeadlockException();
+            }
+            throw engine.refused(e);
+        } finally {
+            context.isRecording = wasRecording;
+        }
+    }
+
     boolean isWriter(Transaction transaction, Object object) {
         return locks.isWriter(transaction.top.owner, object);
     }
@@ -469,6 +500,7 @@ final class Recorder implements Handler {
 
     private void doom(Transaction transaction) {
         try {
+            Faces.end(transaction.top);
             transaction.top.log.restore(0);
         } finally {
             transaction.top.made.truncate(0);

@@ -12,6 +12,8 @@ final class TopLevel {
     final Locks.Owner owner;
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
     private List<Persistent> changed = List.of();
+    /// What it has changed beside objects, or null.
+    Faces faces;
     /// The thread's state that it is attached to, or null.
     volatile Context context;
     /// It was rolled back to end a deadlock, and its scope is not left yet.

@@ -89,6 +89,8 @@ public final class Transaction implements AutoCloseable {
     final int logMark;
 
     final int madeMark;
+    /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
+    long savepoint = -1;
 
     private State state = State.OPEN;
     private Action defaultAction = Action.ROLLBACK;

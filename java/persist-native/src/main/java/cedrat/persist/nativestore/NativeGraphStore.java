@@ -24,10 +24,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///
-/// This class holds the dangerous calls of the module. They are sound because
+/// This class and [NativeFaces] hold the dangerous calls of the module. They are sound because
 ///
 /// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
 /// 2. the handles belong to an arena, which closes only while no call has them; from then on every call with
@@ -57,6 +59,8 @@ final class NativeGraphStore implements GraphStore {
     private static final int ENTRY_BYTES = 8;
 
     private static final int MESSAGE_BYTES = 1024;
+    /// Of `cedrat_heap_options`, which begins with the size.
+    private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
     private static final long BUFFER_BYTES = 64 << 10;
     /// So many buffers wait for the next call, at most.
     private static final int BUFFERS_MAX = 16;
@@ -82,6 +86,9 @@ final class NativeGraphStore implements GraphStore {
             function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
     private static final MethodHandle COMMIT =
             function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle RECORDS_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    private static final MethodHandle HEAP_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    private static final MethodHandle HEAP_CREATE = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle COLLECT_BEGIN = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COLLECT_STEP = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COLLECT_SEAL = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -103,12 +110,16 @@ final class NativeGraphStore implements GraphStore {
         final MemorySegment read;
         final MemorySegment readMany;
         final MemorySegment commit;
+        final MemorySegment recordsOpen;
+        final MemorySegment heapOpen;
+        final MemorySegment heapCreate;
         final MemorySegment collectBegin;
         final MemorySegment collectStep;
         final MemorySegment collectSeal;
         final MemorySegment collectGet;
         final MemorySegment collectFree;
         final MemorySegment statusName;
+        final NativeFaces.Functions faces;
 
         Functions(Libcedrat library) throws IOException {
             open = library.function("cedrat_open");
@@ -124,12 +135,16 @@ final class NativeGraphStore implements GraphStore {
             read = library.function("cedrat_graph_read");
             readMany = library.function("cedrat_graph_read_many");
             commit = library.function("cedrat_graph_commit");
+            recordsOpen = library.function("cedrat_records_open");
+            heapOpen = library.function("cedrat_heap_open");
+            heapCreate = library.function("cedrat_heap_create");
             collectBegin = library.function("cedrat_graph_collect_begin");
             collectStep = library.function("cedrat_graph_collect_step");
             collectSeal = library.function("cedrat_graph_collect_seal");
             collectGet = library.function("cedrat_graph_collect_get");
             collectFree = library.function("cedrat_graph_collect_free");
             statusName = library.function("cedrat_status_name");
+            faces = new NativeFaces.Functions(library);
         }
     }
 
@@ -170,6 +185,8 @@ final class NativeGraphStore implements GraphStore {
     private final MemorySegment graph;
     /// Those that no call has. Its monitor guards them, and the two below.
     private final ArrayDeque<Buffer> buffers = new ArrayDeque<>();
+    /// Transactions over pages and heaps that have not ended.
+    private final Set<NativeFaces> faces = ConcurrentHashMap.newKeySet();
 
     private int calls;
     private boolean isClosing;
@@ -390,7 +407,7 @@ final class NativeGraphStore implements GraphStore {
 
     /// How many entries of a buffer are `NEW`, see [GraphStore]. One that makes no sense ends it; the library
     /// refuses the whole then.
-    private static long created(MemorySegment entries) {
+    static long created(MemorySegment entries) {
         long created = 0;
         for (long at = 0; at + ENTRY_BYTES <= entries.byteSize(); ) {
             int kind = entries.get(JAVA_BYTE, at);
@@ -400,6 +417,62 @@ final class NativeGraphStore implements GraphStore {
         }
         return created;
     }
+
+    // ---- pages and heaps
+
+    @Override
+    public Faces begin() throws GraphStoreException {
+        NativeFaces begun = NativeFaces.begin(functions.faces, this, store);
+        faces.add(begun);
+        return begun;
+    }
+
+    void ended(NativeFaces one) {
+        faces.remove(one);
+    }
+
+    MemorySegment graph() {
+        return graph;
+    }
+
+    @Override
+    public long records(String name) throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment number = call.allocate(JAVA_LONG);
+            checkStore(
+                    (int) RECORDS_OPEN.invokeExact(functions.recordsOpen, store, call.allocateFrom(name), number),
+                    "the records \"" + name + "\" do not open");
+            return number.get(JAVA_LONG, 0);
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        }
+    }
+
+    @Override
+    public long heap(String name, long bytes) throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment to = call.allocate(ADDRESS);
+            MemorySegment text = call.allocateFrom(name);
+            int status = (int) HEAP_OPEN.invokeExact(functions.heapOpen, store, text, to);
+            if (status == UNKNOWN) {
+                MemorySegment options = call.allocate(HEAP_OPTIONS_BYTES, Long.BYTES);
+                options.set(JAVA_LONG, 0, bytes);
+                status = (int) HEAP_CREATE.invokeExact(functions.heapCreate, store, text, options, to);
+            }
+            checkStore(status, "the heap \"" + name + "\" does not open");
+            return to.get(ADDRESS, 0).address();
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        }
+    }
+
+    void checkStore(int status, String what) throws GraphStoreException {
+        if (status != OK) {
+            throw failure(what, functions, status, told(functions.message, functions, store));
+        }
+    }
+
+    // ---- collections
 
     @Override
     public Collection collect(long[] alive) throws GraphStoreException {
@@ -520,6 +593,7 @@ final class NativeGraphStore implements GraphStore {
         }
         awaitCalls();
         try {
+            faces.forEach(NativeFaces::close);
             arena.close(); // 2
         } catch (IllegalStateException busy) {
             throw new GraphStoreException(
@@ -625,6 +699,10 @@ final class NativeGraphStore implements GraphStore {
         }
     }
 
+    String name(int status) {
+        return name(functions, status);
+    }
+
     private static String name(Functions functions, int status) {
         try {
             MemorySegment name = (MemorySegment) STATUS_NAME.invokeExact(functions.statusName, status);
@@ -635,7 +713,7 @@ final class NativeGraphStore implements GraphStore {
     }
 
     /// Handles are declared to throw anything; functions of C throw nothing.
-    private GraphStoreException rethrown(Throwable problem) {
+    GraphStoreException rethrown(Throwable problem) {
         return problem instanceof IllegalStateException && !arena.scope().isAlive()
                 ? new GraphStoreException("the store is closed: open it again", problem, true)
                 : expected(problem);

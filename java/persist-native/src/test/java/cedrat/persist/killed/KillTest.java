@@ -36,19 +36,32 @@ class KillTest {
         for (int store = 0; store < STORES; store++) {
             long[] acknowledged = new long[THREADS];
             for (int kill = 0; kill < KILLS / STORES; kill++) {
-                acks += run(folder.resolve("store" + store), seed + store, random, acknowledged);
+                acks += run(Killed.class, folder.resolve("store" + store), seed + store, random, acknowledged);
             }
         }
         System.out.println(KILLS + " processes killed, " + acks + " commits acknowledged (seed " + seed + ")");
     }
 
+    /// Each transfer moves money between an object, a record and a word, as a whole or not at all.
+    @Test
+    void noMoneyIsLostBetweenObjectsRecordsAndWords() throws IOException, InterruptedException {
+        long seed = Long.getLong("cedrat.seed", System.nanoTime());
+        SplittableRandom random = new SplittableRandom(seed);
+        long acks = 0;
+        long[] acknowledged = new long[1];
+        for (int kill = 0; kill < KILLS / 2; kill++) {
+            acks += run(Transfers.class, folder.resolve("bank"), seed, random, acknowledged);
+        }
+        System.out.println(KILLS / 2 + " processes killed, " + acks + " transfers acknowledged (seed " + seed + ")");
+    }
+
     /// Runs a process until it has acknowledged enough, and then for a moment more.
     ///
     /// @param acknowledged the newest steps of each thread, old and then new
-    private static long run(Path directory, long seed, SplittableRandom random, long[] acknowledged)
+    private static long run(Class<?> program, Path directory, long seed, SplittableRandom random, long[] acknowledged)
             throws IOException, InterruptedException {
         Path errors = Files.createTempFile("killed", ".err");
-        Process process = start(directory, seed, errors);
+        Process process = start(program, directory, seed, errors);
         long acks = 0;
         long wanted = ACKS_MIN + random.nextInt(100);
         try (BufferedReader said = process.inputReader(StandardCharsets.UTF_8)) {
@@ -77,14 +90,14 @@ class KillTest {
         return acks;
     }
 
-    private static Process start(Path directory, long seed, Path errors) throws IOException {
+    private static Process start(Class<?> program, Path directory, long seed, Path errors) throws IOException {
         String agent = System.getProperty("cedrat.agent");
         List<String> command = new ArrayList<>();
         command.add(ProcessHandle.current().info().command().orElse("java"));
         command.addAll(List.of("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
         command.addAll(List.of("-javaagent:" + agent, "--enable-native-access=ALL-UNNAMED"));
         command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), Killed.class.getName()));
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), program.getName()));
         command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS));
         return new ProcessBuilder(command)
                 .redirectError(Redirect.to(errors.toFile()))

@@ -1,0 +1,285 @@
+package cedrat.persist.faces;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Heap;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Records;
+import cedrat.persist.Transaction;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.concurrent.CountDownLatch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// An object, a record and a word that change in one transaction.
+class FacesTest {
+    private static final class Purse {
+        long coins;
+        Object other;
+    }
+
+    @TempDir
+    Path folder;
+
+    private Persistence store;
+    private Records records;
+    private Heap heap;
+    private long record;
+    private long word;
+
+    private static byte[] bytes(long value) {
+        return ByteBuffer.allocate(Long.BYTES).putLong(value).array();
+    }
+
+    @BeforeEach
+    void open() {
+        store = Persistence.open(folder, new PersistenceOptions());
+        records = store.records("records");
+        heap = store.heap("heap", 1 << 20);
+        Transaction.run(() -> {
+            if (!store.restarted()) {
+                store.mark("purse", new Purse());
+                records.insert(bytes(0));
+                heap.setRoot("word", heap.allocate(Long.BYTES));
+            }
+            record = records.numbers()[0];
+            word = heap.root("word");
+        });
+    }
+
+    @AfterEach
+    void close() {
+        store.close();
+    }
+
+    private Purse purse() {
+        return store.lookup("purse");
+    }
+
+    private void set(long value) {
+        purse().coins = value;
+        records.update(record, bytes(value));
+        heap.write(word, value);
+    }
+
+    /// Only within a transaction.
+    private void assertAll(long expected) {
+        assertEquals(expected, purse().coins);
+        assertArrayEquals(bytes(expected), records.read(record));
+        assertEquals(expected, heap.read(word));
+    }
+
+    private void assertAllAre(long expected) {
+        Transaction.run(() -> assertAll(expected));
+    }
+
+    @Test
+    void whatIsCommittedIsThereWhenTheStoreIsOpenedAgain() {
+        assertSame(records, store.records("records"));
+        assertSame(heap, store.heap("heap", 1));
+        Transaction.run(() -> set(7));
+        assertAllAre(7);
+        close();
+        open();
+        assertAllAre(7);
+    }
+
+    @Test
+    void pagesAndWordsAloneAreCommittedToo() {
+        Transaction.run(() -> heap.write(word, 3));
+        Transaction.run(() -> records.update(record, bytes(4)));
+        close();
+        open();
+        Transaction.run(() -> {
+            assertEquals(3, heap.read(word));
+            assertArrayEquals(bytes(4), records.read(record));
+        });
+    }
+
+    @Test
+    void aRollbackTakesAllOfItBack() {
+        Transaction.run(() -> set(1));
+        Transaction.run(transaction -> {
+            set(2);
+            assertAll(2);
+            transaction.rollback();
+        });
+        assertAllAre(1);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> Transaction.run(() -> {
+                    set(3);
+                    throw new IllegalArgumentException("as planned");
+                }));
+        assertAllAre(1);
+        close();
+        open();
+        assertAllAre(1);
+    }
+
+    @Test
+    void aNestedRollbackTakesBackWhatTheNestedOneHasChanged() {
+        Transaction.run(() -> {
+            set(1);
+            Transaction.run(middle -> {
+                Transaction.run(inner -> {
+                    set(2);
+                    inner.rollback();
+                });
+                assertAll(1);
+                Transaction.run(() -> set(3));
+                assertAll(3);
+                middle.rollback();
+            });
+            assertAll(1);
+            Transaction.run(() -> set(4));
+            Transaction.run(last -> {
+                set(5);
+                last.rollback();
+            });
+        });
+        close();
+        open();
+        assertAllAre(4);
+    }
+
+    @Test
+    void aRefusedCommitLeavesAllAsItWas() {
+        Transaction.run(() -> set(1));
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    set(2);
+                    purse().other = new Thread("of the process");
+                }));
+        assertAllAre(1);
+        assertEquals(1, purse().coins);
+    }
+
+    @Test
+    void aRefusedCallChangesNothing() {
+        Transaction.run(() -> {
+            assertThrows(PersistenceException.class, () -> heap.read(word + 1));
+            assertThrows(PersistenceException.class, () -> records.read(record + 1));
+            assertThrows(PersistenceException.class, () -> records.insert(new byte[4000]));
+            set(6);
+        });
+        assertAllAre(6);
+        String message = assertThrows(IllegalStateException.class, () -> heap.write(word, 1))
+                .getMessage();
+        assertTrue(message.contains("begin one"), message);
+        assertThrows(PersistenceException.class, () -> store.records("heap of another kind".repeat(100)));
+    }
+
+    @Test
+    void recordsComeAndGo() {
+        byte[] longest = new byte[3800];
+        Transaction.run(() -> {
+            long added = records.insert(longest);
+            assertArrayEquals(longest, records.read(added));
+            assertEquals(2, records.numbers().length);
+            records.delete(added);
+            long block = heap.allocate(64);
+            heap.write(block + 56, 5);
+            heap.free(block);
+            heap.setRoot("other", heap.allocate(8));
+            heap.setRoot("other", 0);
+            assertEquals(0, heap.root("other"));
+        });
+        Transaction.run(() -> assertArrayEquals(new long[] {record}, records.numbers()));
+    }
+
+    @Test
+    void transactionsOfTwoStoresAreRefused() {
+        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
+            Heap there = other.heap("heap", 1 << 20);
+            Transaction.run(() -> {
+                heap.write(word, 1);
+                assertThrows(PersistenceException.class, () -> there.allocate(8));
+            });
+            assertThrows(
+                    PersistenceException.class,
+                    () -> Transaction.run(() -> {
+                        there.allocate(8);
+                        purse().coins = 9;
+                    }));
+        }
+        Transaction.run(() -> {
+            assertEquals(0, purse().coins);
+            assertEquals(1, heap.read(word));
+        });
+    }
+
+    @Test
+    void threadsTakeTurns() throws InterruptedException {
+        int threads = 4;
+        CountDownLatch begun = new CountDownLatch(threads);
+        Thread[] all = new Thread[threads];
+        for (int thread = 0; thread < threads; thread++) {
+            boolean isReversed = thread % 2 == 1;
+            all[thread] = Thread.ofPlatform().start(() -> {
+                begun.countDown();
+                for (int turn = 0; turn < 50; turn++) {
+                    Transaction.run(() -> add(isReversed));
+                }
+            });
+        }
+        begun.await();
+        for (Thread thread : all) {
+            thread.join();
+        }
+        assertAllAre(200);
+    }
+
+    /// In one order, or the other: that a deadlock comes of it is no matter.
+    private void add(boolean isReversed) {
+        if (isReversed) {
+            heap.write(word, heap.read(word) + 1);
+        }
+        byte[] was = records.read(record);
+        records.update(record, bytes(ByteBuffer.wrap(was).getLong() + 1));
+        if (!isReversed) {
+            heap.write(word, heap.read(word) + 1);
+        }
+        purse().coins++;
+    }
+
+    @Test
+    void aStoreClosesOverATransactionOfAnotherThread() throws InterruptedException {
+        Transaction.run(() -> set(1));
+        CountDownLatch written = new CountDownLatch(1);
+        CountDownLatch closed = new CountDownLatch(1);
+        Thread thread = Thread.ofPlatform()
+                .start(() -> assertThrows(
+                        IllegalStateException.class,
+                        () -> Transaction.run(() -> {
+                            set(2);
+                            written.countDown();
+                            await(closed);
+                            heap.write(word, 3);
+                        })));
+        written.await();
+        store.close();
+        closed.countDown();
+        thread.join();
+        open();
+        assertAllAre(1);
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}

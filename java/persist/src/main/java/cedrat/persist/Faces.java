@@ -1,0 +1,88 @@
+package cedrat.persist;
+
+/// What a top-level transaction has changed beside objects, in pages and heaps of one store: taken back with its
+/// objects, and committed with them by one record.
+///
+/// - J16  A nested transaction has a place to come back to from its first use of pages and heaps on; those around
+///        it have theirs by then, too.
+///
+/// **Threads:** that of the transaction.
+final class Faces {
+    /// What is done with them.
+    @FunctionalInterface
+    interface Work<T> {
+        /// Does it.
+        T in(GraphStore.Faces faces) throws GraphStoreException;
+    }
+
+    final Engine engine;
+    private final GraphStore.Faces faces;
+    /// Why it cannot commit: something could not be taken back. Or null.
+    private GraphStoreException failure;
+
+    private Faces(Engine engine, GraphStore.Faces faces) {
+        this.engine = engine;
+        this.faces = faces;
+    }
+
+    /// Those of a transaction, begun if there are none.
+    ///
+    /// @throws PersistenceException if it has changed pages or heaps of another store
+    static Faces of(Transaction transaction, Engine engine) throws GraphStoreException {
+        TopLevel top = transaction.top;
+        if (top.faces == null) {
+            engine.check();
+            top.faces = new Faces(engine, engine.graph.begin());
+        }
+        if (top.faces.engine != engine) {
+            throw new PersistenceException("the transaction has used pages or heaps of another store: use those of one "
+                    + "in a transaction, and those of the other in another");
+        }
+        return top.faces;
+    }
+
+    <T> T run(Transaction transaction, Work<T> work) throws GraphStoreException {
+        mark(transaction);
+        return work.in(faces);
+    }
+
+    private void mark(Transaction level) throws GraphStoreException {
+        if (level.outer != null && level.savepoint < 0) {
+            mark(level.outer);
+            level.savepoint = faces.savepoint();
+        }
+    }
+
+    GraphStore.Committed commit(byte[] buffer, int length) throws GraphStoreException {
+        if (failure != null) {
+            throw failure;
+        }
+        return faces.commit(buffer, length);
+    }
+
+    /// Takes back what a transaction, and those nested in it, have changed. If that fails, none of those around it
+    /// commits.
+    static void rollBack(Transaction level) {
+        Faces all = level.top.faces;
+        if (all == null) {
+            return;
+        }
+        if (level.outer == null) {
+            end(level.top);
+        } else if (level.savepoint >= 0) {
+            try {
+                all.faces.rollbackTo(level.savepoint);
+            } catch (GraphStoreException e) {
+                all.failure = e;
+            }
+        }
+    }
+
+    /// The top-level transaction has ended; what is not committed is rolled back.
+    static void end(TopLevel top) {
+        if (top.faces != null) {
+            top.faces.faces.close();
+            top.faces = null;
+        }
+    }
+}
