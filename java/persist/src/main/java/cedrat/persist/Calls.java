@@ -56,8 +56,8 @@ final class Calls {
     }
 
     /// … array, index → …
-    static void beforeElement(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "beforeElement", ELEMENT);
+    static void beforeElement(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "beforeElement" : "beforeElementInJdk", ELEMENT);
     }
 
     /// … array, index, value → …
@@ -66,8 +66,8 @@ final class Calls {
     }
 
     /// … argument → …
-    static void beforeArgument(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "beforeArgument", ONE_OBJECT);
+    static void beforeArgument(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "beforeArgument" : "beforeArgumentInJdk", ONE_OBJECT);
     }
 
     /// … receiver → …
@@ -106,8 +106,8 @@ final class Calls {
     }
 
     /// As [System#arraycopy].
-    static void arraycopy(CodeBuilder builder) {
-        builder.invokestatic(BARRIER, "arraycopy", COPY);
+    static void arraycopy(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "arraycopy" : "arraycopyInJdk", COPY);
     }
 
     static void suspend(CodeBuilder builder, boolean isLoading) {

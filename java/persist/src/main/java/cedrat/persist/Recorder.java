@@ -38,6 +38,7 @@ final class Recorder implements Handler {
     private final Locks locks = new Locks();
     private final AtomicLong births = new AtomicLong();
     private final Treatments treatments = new Treatments();
+    private final Callers callers = new Callers();
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// What could not be woven, or null.
@@ -560,6 +561,22 @@ final class Recorder implements Handler {
         }
     }
 
+    /// Whether the JDK changes what it keeps for itself, which belongs to no transaction (J5.1). To be asked in
+    /// classes of the JDK only, and before a lock is taken: who has called them is not cheap to find out.
+    private boolean isOfTheJdk(Object base) {
+        if (base instanceof Persistable || locks.isLocked(base)) {
+            return false;
+        }
+        if (!(base instanceof Class)) {
+            for (Persistent store : stores) {
+                if (store.owner(base) != null) {
+                    return false;
+                }
+            }
+        }
+        return callers.areOfTheJdk();
+    }
+
     /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that
     /// it is a part of.
     private void lockToChange(Transaction transaction, Object base) {
@@ -608,6 +625,10 @@ final class Recorder implements Handler {
         }
         context.isRecording = true;
         try {
+            // Of the JDK nobody else stores to a static field here.
+            if (home instanceof Class<?> type && type.getClassLoader() == null && isOfTheJdk(home)) {
+                return;
+            }
             keep(transaction, home, fields.slot(field, base));
         } finally {
             context.isRecording = false;
@@ -624,7 +645,7 @@ final class Recorder implements Handler {
         context.isRecording = true;
         try {
             Slot.Fields slot = fields.slot(base.getClass());
-            if (!transaction.top.log.has(transaction.logMark, base, slot, 0)) {
+            if (!transaction.top.log.has(transaction.logMark, base, slot, 0) && !isOfTheJdk(base)) {
                 lockToChange(transaction, base);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
@@ -645,6 +666,15 @@ final class Recorder implements Handler {
 
     @Override
     public void beforeElement(Object array, int index) {
+        beforeElement(array, index, false);
+    }
+
+    @Override
+    public void beforeElementInJdk(Object array, int index) {
+        beforeElement(array, index, true);
+    }
+
+    private void beforeElement(Object array, int index, boolean isInJdk) {
         if (array == null) {
             return;
         }
@@ -656,7 +686,7 @@ final class Recorder implements Handler {
         context.isRecording = true;
         try {
             UndoLog log = transaction.top.log;
-            if (!log.has(transaction.logMark, array, Slot.ELEMENT, index)) {
+            if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isOfTheJdk(array))) {
                 lockToChange(transaction, array);
                 Object value = array instanceof Object[] references ? references[index] : null;
                 log.add(array, Slot.ELEMENT, index, bits(array, index), value);
@@ -682,6 +712,15 @@ final class Recorder implements Handler {
 
     @Override
     public void beforeElements(Object array, int from, int length) {
+        beforeElements(array, from, length, false);
+    }
+
+    @Override
+    public void beforeElementsInJdk(Object array, int from, int length) {
+        beforeElements(array, from, length, true);
+    }
+
+    private void beforeElements(Object array, int from, int length, boolean isInJdk) {
         if (array == null || !array.getClass().isArray() || length <= 0) {
             return;
         }
@@ -692,6 +731,9 @@ final class Recorder implements Handler {
         }
         context.isRecording = true;
         try {
+            if (isInJdk && isOfTheJdk(array)) {
+                return;
+            }
             keepElements(transaction, array, from, length);
         } finally {
             context.isRecording = false;
@@ -729,6 +771,15 @@ final class Recorder implements Handler {
             context.isRecording = false;
         }
         beforeUnseen(context, argument, treatment);
+    }
+
+    @Override
+    public void beforeArgumentInJdk(Object argument) {
+        if (argument != null && argument.getClass().isArray()) {
+            beforeElements(argument, 0, Array.getLength(argument), true);
+        } else {
+            beforeArgument(argument);
+        }
     }
 
     @Override
@@ -838,13 +889,23 @@ final class Recorder implements Handler {
     private void refuse(Context context, Object object) {
         // What they print is outside of memory.
         boolean isConsole = object == System.out || object == System.err;
-        if (!isConsole && storing(context, object) != null) {
+        if (!isConsole && storing(context, object) != null && !isCalledByTheJdk(context)) {
             Class<?> type = object.getClass();
             Class<?> deciding = Treatments.deciding(type);
             throw new UnsupportedOperationException("a rollback could not undo a change of " + type.getName()
                     + ", because " + deciding.getName()
                     + " has no write barriers: change it outside of transactions, or make the object in the one "
                     + "that changes it");
+        }
+    }
+
+    /// The views of `Collections` call what they are views of.
+    private boolean isCalledByTheJdk(Context context) {
+        context.isRecording = true;
+        try {
+            return callers.areOfTheJdk();
+        } finally {
+            context.isRecording = false;
         }
     }
 

@@ -210,7 +210,7 @@ final class StoreWeaver implements CodeTransform {
         } else {
             builder.dup_x2().pop().dup2_x1();
         }
-        Calls.beforeElement(builder);
+        Calls.beforeElement(builder, isApplication);
         builder.with(store);
     }
 
@@ -224,7 +224,7 @@ final class StoreWeaver implements CodeTransform {
             return;
         }
         if (call.opcode() == Opcode.INVOKESTATIC && owner.equals("java/lang/System") && name.equals("arraycopy")) {
-            Calls.arraycopy(builder);
+            Calls.arraycopy(builder, isApplication);
             return;
         }
         if (call.opcode() == Opcode.INVOKESTATIC && WovenMethods.replaces(owner, name)) {
@@ -359,7 +359,7 @@ final class StoreWeaver implements CodeTransform {
             builder.dup();
             if (WovenMethods.isText(owner)) {
                 // Nobody extends them, so nobody has to look up what the method does.
-                Calls.beforeArgument(builder);
+                Calls.beforeArgument(builder, isApplication);
             } else {
                 Calls.beforeCall(builder, called);
             }
@@ -392,7 +392,7 @@ final class StoreWeaver implements CodeTransform {
         for (int i = 0; i < descriptor.parameterCount(); i++) {
             if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 spill.load(builder, i);
-                Calls.beforeArgument(builder);
+                Calls.beforeArgument(builder, isApplication);
             }
         }
         spill.loadAll(builder);

@@ -116,10 +116,17 @@ public final class Barrier {
         }
     }
 
+    /// As [#beforeElement], in a class of the JDK.
+    public static void beforeElementInJdk(Object array, int index) {
+        if (live != 0) {
+            handler.beforeElementInJdk(array, index);
+        }
+    }
+
     /// In place of a store to an array of references, in `java.util.HashMap`.
     public static void store(Object[] array, int index, Object value) {
         if (live != 0) {
-            handler.beforeElement(array, index);
+            handler.beforeElementInJdk(array, index);
         }
         array[index] = value;
     }
@@ -132,10 +139,25 @@ public final class Barrier {
         System.arraycopy(from, fromIndex, to, toIndex, length);
     }
 
+    /// As [#arraycopy], in a class of the JDK.
+    public static void arraycopyInJdk(Object from, int fromIndex, Object to, int toIndex, int length) {
+        if (live != 0) {
+            handler.beforeElementsInJdk(to, toIndex, length);
+        }
+        System.arraycopy(from, fromIndex, to, toIndex, length);
+    }
+
     /// Before a call that may change its argument.
     public static void beforeArgument(Object argument) {
         if (live != 0) {
             handler.beforeArgument(argument);
+        }
+    }
+
+    /// As [#beforeArgument], in a class of the JDK.
+    public static void beforeArgumentInJdk(Object argument) {
+        if (live != 0) {
+            handler.beforeArgumentInJdk(argument);
         }
     }
 

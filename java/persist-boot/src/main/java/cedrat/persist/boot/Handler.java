@@ -25,20 +25,30 @@ public interface Handler {
     /// @param field the number that the weaver has given to the field
     void beforeField(Object base, int field);
 
-    /// Fields of an object of the JDK are about to be written.
+    /// Fields of an object of the JDK are about to be written. As with all that says so below, it counts only if
+    /// the program has called the JDK, and not the JDK itself for its own purposes.
     void beforeFields(Object base);
 
     /// An element is about to be written. What is no element of an array is let pass: the store will throw.
     void beforeElement(Object array, int index);
 
+    /// An element is about to be written by a class of the JDK; as above.
+    void beforeElementInJdk(Object array, int index);
+
     /// Elements are about to be written. What are no elements of an array is let pass, as above.
     void beforeElements(Object array, int from, int length);
+
+    /// Elements are about to be written by a class of the JDK; as above.
+    void beforeElementsInJdk(Object array, int from, int length);
 
     /// Code that has no barriers may change the argument, which is kept if it is an array, or as the list of
     /// the types of `java.base` says.
     ///
     /// @throws UnsupportedOperationException in a transaction, if the list says that it is refused
     void beforeArgument(Object argument);
+
+    /// A class of the JDK is about to make such a call; as above.
+    void beforeArgumentInJdk(Object argument);
 
     /// A method that may change its receiver is about to be called. It is kept, if the list says so.
     ///

@@ -1,0 +1,85 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Barrier;
+import java.lang.StackWalker.Option;
+import java.lang.StackWalker.StackFrame;
+import java.util.Collection;
+import java.util.Enumeration;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Set;
+import java.util.Spliterator;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.ForkJoinTask;
+
+/// Who has called a collection of the JDK: its stores are the same, whether the collection is the program's or
+/// one that the JDK keeps for itself.
+///
+/// The first frame of the stack that is not *transparent* decides. Transparent is what carries out a call for
+/// somebody else: collections, iterators and streams, whoever's they are, and what calls by reflection and by
+/// handles. Lambdas and references to methods are hidden classes of the package that has written them.
+///
+/// **Threads:** any.
+final class Callers {
+    private enum Kind {
+        PROGRAM,
+        JDK,
+        TRANSPARENT
+    }
+
+    private static final Set<String> TRANSPARENT = Set.of(
+            "java.util",
+            "java.util.function",
+            "java.util.stream",
+            "java.lang.invoke",
+            "java.lang.reflect",
+            "jdk.internal.reflect");
+
+    private static final StackWalker STACK = StackWalker.getInstance(
+            Set.of(Option.RETAIN_CLASS_REFERENCE, Option.SHOW_HIDDEN_FRAMES, Option.DROP_METHOD_INFO));
+
+    private final ClassValue<Kind> kinds = new ClassValue<>() {
+        @Override
+        protected Kind computeValue(Class<?> type) {
+            return kind(type);
+        }
+    };
+
+    /// Whether what runs below the barriers was called by the JDK, for its own purposes. A thread that has no
+    /// other frames is the JDK's.
+    boolean areOfTheJdk() {
+        return STACK.walk(frames -> frames.map(StackFrame::getDeclaringClass)
+                        .map(kinds::get)
+                        .filter(kind -> kind != Kind.TRANSPARENT)
+                        .findFirst()
+                        .orElse(Kind.JDK))
+                == Kind.JDK;
+    }
+
+    private static Kind kind(Class<?> type) {
+        if (type == Callers.class || type == Recorder.class || type == Barrier.class) {
+            return Kind.TRANSPARENT;
+        }
+        ClassLoader loader = type.getClassLoader();
+        if (loader != null && loader != ClassLoader.getPlatformClassLoader()) {
+            return Kind.PROGRAM;
+        }
+        // A hidden one is a lambda, whose body is in another class, or stands for a handle.
+        return type.isHidden() || TRANSPARENT.contains(type.getPackageName()) || isCarrier(type)
+                ? Kind.TRANSPARENT
+                : Kind.JDK;
+    }
+
+    /// Whether a class of any package of the JDK does to collections what its caller asks for, as
+    /// `BlockingQueue.drainTo` does, and what a stream or a task of a parallel one reads from.
+    private static boolean isCarrier(Class<?> type) {
+        return type == Iterable.class
+                || type == ForkJoinPool.class
+                || Collection.class.isAssignableFrom(type)
+                || Map.class.isAssignableFrom(type)
+                || Iterator.class.isAssignableFrom(type)
+                || Spliterator.class.isAssignableFrom(type)
+                || Enumeration.class.isAssignableFrom(type)
+                || ForkJoinTask.class.isAssignableFrom(type);
+    }
+}
