@@ -7,6 +7,7 @@ import java.lang.classfile.Label;
 import java.lang.classfile.TypeKind;
 import java.lang.classfile.attribute.StackMapFrameInfo;
 import java.lang.classfile.attribute.StackMapFrameInfo.ObjectVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.VerificationTypeInfo;
 import java.lang.classfile.attribute.StackMapTableAttribute;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.MethodTypeDesc;
@@ -44,10 +45,13 @@ final class Accessors {
     }
 
     private final Fields fields;
+    private final ClassDesc reader;
     private final Map<Field, String> names = new LinkedHashMap<>();
 
-    Accessors(Fields fields) {
+    /// @param reader the class that gets the methods
+    Accessors(Fields fields, ClassDesc reader) {
         this.fields = fields;
+        this.reader = reader;
     }
 
     /// The name of the method that reads a field.
@@ -69,6 +73,10 @@ final class Accessors {
         }
         String owner = field.owner.descriptorString();
         int number = fields.add(owner.substring(1, owner.length() - 1).replace('/', '.'), field.name, false);
+        if (isHidden(field)) {
+            readHidden(code, field, number);
+            return;
+        }
         Label found = code.newLabel();
         code.aload(0)
                 .getfield(field.owner, field.name, field.type)
@@ -85,5 +93,47 @@ final class Accessors {
                 found,
                 List.of(ObjectVerificationTypeInfo.of(field.parameter)),
                 List.of(ObjectVerificationTypeInfo.of(field.type))))));
+    }
+
+    /// Whether the reader may not be able to name the field's type, which may be known in the owner's package only.
+    private boolean isHidden(Field field) {
+        String ofOwner = field.owner.packageName();
+        ClassDesc type = field.type;
+        while (type.isArray()) {
+            type = type.componentType();
+        }
+        return type.isClassOrInterface()
+                && type.packageName().equals(ofOwner)
+                && !reader.packageName().equals(ofOwner);
+    }
+
+    /// A cast would have to name the type. So the field is read again once it is loaded, until it is not null any
+    /// more: who lets go of objects may be faster. (No record is read so, of which a field that was null may be
+    /// constant to the compiler: its fields are private.)
+    private static void readHidden(CodeBuilder code, Field field, int number) {
+        Label again = code.newBoundLabel();
+        Label found = code.newLabel();
+        Label none = code.newLabel();
+        code.aload(0)
+                .getfield(field.owner, field.name, field.type)
+                .dup()
+                .ifnonnull(found)
+                .pop()
+                .aload(0)
+                .getfield(field.owner, Identities.FIELD, Identities.TYPE)
+                .ifnull(none)
+                .aload(0);
+        Calls.readNull(code, number);
+        code.ifnonnull(again)
+                .labelBinding(none)
+                .aconst_null()
+                .areturn()
+                .labelBinding(found)
+                .areturn();
+        List<VerificationTypeInfo> locals = List.of(ObjectVerificationTypeInfo.of(field.parameter));
+        code.with(StackMapTableAttribute.of(List.of(
+                StackMapFrameInfo.of(again, locals, List.of()),
+                StackMapFrameInfo.of(none, locals, List.of()),
+                StackMapFrameInfo.of(found, locals, List.of(ObjectVerificationTypeInfo.of(field.type))))));
     }
 }

@@ -386,6 +386,9 @@ final class Commit extends ObjectWriter {
         }
         if (!engine.schema.of(value).isConstant()) {
             lock(value);
+            if (engine.recorder.isOfAnother(engine, value)) {
+                throw new RefusedException("it belongs to another store: copy it");
+            }
             known = engine.table.find(value);
             if (known instanceof ObjectIdentity identity) {
                 return identity.id;

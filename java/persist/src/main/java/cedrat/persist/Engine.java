@@ -208,7 +208,15 @@ final class Engine implements Persistent {
                     return value;
                 }
             }
-            Object value = resolve(word);
+            Object value;
+            try {
+                value = resolve(word);
+            } catch (PersistenceException gone) {
+                if (isStill(identity, layout, base, reference, word)) {
+                    throw gone;
+                }
+                continue;
+            }
             boolean isSettled = false;
             synchronized (identity) {
                 if (identity.word(reference) == word && layout.get(base, reference) == null) {
@@ -221,6 +229,14 @@ final class Engine implements Persistent {
                 loaded.add(identity);
                 return value;
             }
+        }
+    }
+
+    /// Whether a reference is still what it was when it was read. If not, a transaction may have taken it away, and a
+    /// collection what it led to.
+    private static boolean isStill(ObjectIdentity identity, Layout layout, Persistable base, int reference, long word) {
+        synchronized (identity) {
+            return identity.word(reference) == word && layout.get(base, reference) == null;
         }
     }
 

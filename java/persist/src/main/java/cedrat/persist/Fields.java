@@ -2,6 +2,7 @@ package cedrat.persist;
 
 import cedrat.persist.boot.Identity;
 import java.lang.invoke.MethodHandles;
+import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
@@ -25,7 +26,8 @@ final class Fields {
 
     private final Opener opener;
     private volatile Symbol[] symbols = new Symbol[256];
-    private volatile Slot.Field[] slots = new Slot.Field[256];
+    /// What the numbers mean, as long as their classes are there, which have the slots too.
+    private volatile WeakReference<Slot.Field>[] slots = newSlots(256);
     private int count;
 
     /// One slot for each field, whichever classes store to it: an undo log compares slots (J027).
@@ -54,6 +56,11 @@ final class Fields {
         this.opener = opener;
     }
 
+    @SuppressWarnings("unchecked")
+    private static WeakReference<Slot.Field>[] newSlots(int count) {
+        return (WeakReference<Slot.Field>[]) new WeakReference<?>[count];
+    }
+
     /// Makes a package's private members accessible.
     void open(Class<?> declaring) {
         opener.open(declaring);
@@ -75,7 +82,8 @@ final class Fields {
     ///
     /// @param base the object, or the class that the instruction names
     Slot.Field slot(int number, Object base) {
-        Slot.Field slot = slots[number];
+        WeakReference<Slot.Field> known = slots[number];
+        Slot.Field slot = known == null ? null : known.get();
         return slot != null ? slot : find(number, base);
     }
 
@@ -126,7 +134,7 @@ final class Fields {
         }
         Slot.Field slot = slot(declared(owner, symbol.name));
         synchronized (this) {
-            slots[number] = slot;
+            slots[number] = new WeakReference<>(slot);
         }
         return slot;
     }

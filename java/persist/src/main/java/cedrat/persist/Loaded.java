@@ -10,12 +10,14 @@ import java.util.Arrays;
 /// has it any more; as long as somebody has, its identity leads to it, and `==` holds.
 ///
 /// An object that a transaction has locked stays as it is, and so does one whose fields were ever read where no
-/// barrier sees it: by reflection, or by the `hashCode` of a record.
+/// barrier sees it: by reflection, or by the `hashCode` of a record. That one does not count any more.
 ///
 /// **Threads:** any.
 final class Loaded {
     /// What an object costs beside its bytes, about.
     private static final int OVERHEAD = 96;
+    /// So many of the oldest are looked at for each that is added, at most: they may all be locked.
+    private static final int LOOKS_MAX = 16;
 
     private final Engine engine;
     private final long bytesMax;
@@ -38,7 +40,7 @@ final class Loaded {
             if (!identity.isCounted) {
                 push(identity);
             }
-            more = bytes > bytesMax ? count : 0;
+            more = bytes > bytesMax ? Math.min(count, LOOKS_MAX) : 0;
         }
         for (int i = 0; i < more; i++) {
             ObjectIdentity oldest = takeOldest();
@@ -81,9 +83,9 @@ final class Loaded {
         return oldest;
     }
 
-    /// Makes the reference fields of an object pending.
+    /// Makes the reference fields of an object pending, unless it is one that stays.
     ///
-    /// @return false if that cannot be now
+    /// @return false if it is locked, and may be asked again
     private boolean letGo(ObjectIdentity identity) {
         Object object = identity.get();
         if (!(object instanceof Persistable)) {
@@ -91,7 +93,10 @@ final class Loaded {
         }
         Layout layout = ((Layout) identity.shape).current();
         synchronized (identity) {
-            if (identity.isKept || engine.recorder.isLocked(object)) {
+            if (identity.isKept) {
+                return true;
+            }
+            if (engine.recorder.isLocked(object)) {
                 return false;
             }
             for (int i = 0; i < layout.referenceCount(); i++) {

@@ -1,24 +1,40 @@
 package cedrat.persist;
 
+import java.lang.ref.WeakReference;
 import java.util.Arrays;
 
-/// The objects that a transaction has made, in their order.
+/// The objects that a transaction has made and that are still there, in their order.
 ///
 /// Their old values are not kept: after a rollback what was restored does not lead to them. What leads to
 /// them otherwise, an exception that leaves the transaction or a table of the JDK's own, finds them as they
 /// were left.
 ///
+/// The newest are held as they are, which costs least; those before them weakly, and those that are gone make
+/// room: what a long transaction makes and drops is collected before its end.
+///
 /// **Threads:** one at a time.
 final class MadeObjects {
     private static final int CAPACITY = 64;
+    private static final int STRONG_MAX = 1024;
 
+    /// Objects, and weak references to others.
     private Object[] objects = new Object[CAPACITY];
+
+    private int[] hashes = new int[CAPACITY];
     /// The next older object with the same hash, or -1.
     private int[] older = new int[CAPACITY];
     /// The newest object of each hash, or -1; as many as a power of two.
     private int[] newest = new int[CAPACITY];
 
     private int size;
+    /// Those before are held weakly.
+    private int strong;
+
+    private static final class Weak extends WeakReference<Object> {
+        Weak(Object object) {
+            super(object);
+        }
+    }
 
     MadeObjects() {
         Arrays.fill(newest, -1);
@@ -34,9 +50,9 @@ final class MadeObjects {
         if (size == mark) {
             return false;
         }
-        int entry = newest[hash(object)];
+        int entry = newest[hash(object) & newest.length - 1];
         while (entry >= mark) {
-            if (objects[entry] == object) {
+            if (objects[entry] == object || objects[entry] instanceof Weak weak && weak.refersTo(object)) {
                 return true;
             }
             entry = older[entry];
@@ -45,11 +61,20 @@ final class MadeObjects {
     }
 
     /// One more.
-    void add(Object object) {
+    ///
+    /// @param innermost whose mark, and whose outer ones' marks, change when those are left out that are gone
+    void add(Object object, Transaction innermost) {
+        if (size - strong == STRONG_MAX) {
+            weaken();
+        }
         if (size == objects.length) {
-            grow();
+            forgetGone(innermost);
+            if (size > objects.length / 2) {
+                grow();
+            }
         }
         objects[size] = object;
+        hashes[size] = hash(object);
         link(size++);
     }
 
@@ -57,31 +82,75 @@ final class MadeObjects {
     void truncate(int mark) {
         while (size > mark) {
             size--;
-            newest[hash(objects[size])] = older[size];
+            newest[hashes[size] & newest.length - 1] = older[size];
             objects[size] = null;
         }
+        strong = Math.min(strong, size);
     }
 
-    private int hash(Object object) {
+    private static int hash(Object object) {
         int hash = System.identityHashCode(object);
-        return (hash ^ hash >>> 15) & (newest.length - 1);
+        return hash ^ hash >>> 15;
     }
 
     private void link(int entry) {
-        int hash = hash(objects[entry]);
-        older[entry] = newest[hash];
-        newest[hash] = entry;
+        int bucket = hashes[entry] & newest.length - 1;
+        older[entry] = newest[bucket];
+        newest[bucket] = entry;
+    }
+
+    private void weaken() {
+        // Memory may run out at each of these, and the list is what it was then.
+        for (; strong < size; strong++) {
+            objects[strong] = new Weak(objects[strong]);
+        }
+    }
+
+    private void forgetGone(Transaction innermost) {
+        for (int entry = 0; entry < size; entry++) {
+            if (objects[entry] instanceof Weak weak && weak.refersTo(null)) {
+                objects[entry] = null;
+            }
+        }
+        for (Transaction level = innermost; level != null; level = level.outer) {
+            level.madeMark -= gone(level.madeMark);
+        }
+        strong -= gone(strong);
+        int kept = 0;
+        for (int entry = 0; entry < size; entry++) {
+            if (objects[entry] != null) {
+                objects[kept] = objects[entry];
+                hashes[kept++] = hashes[entry];
+            }
+        }
+        Arrays.fill(objects, kept, size, null);
+        size = kept;
+        relink();
+    }
+
+    private int gone(int count) {
+        int gone = 0;
+        for (int entry = 0; entry < count; entry++) {
+            gone += objects[entry] == null ? 1 : 0;
+        }
+        return gone;
     }
 
     private void grow() {
-        int capacity = 2 * size;
+        int capacity = 2 * objects.length;
         // Memory may run out at each of these, and the list is what it was then.
         Object[] moreObjects = Arrays.copyOf(objects, capacity);
+        int[] moreHashes = Arrays.copyOf(hashes, capacity);
         int[] moreOlder = new int[capacity];
         int[] moreNewest = new int[capacity];
         objects = moreObjects;
+        hashes = moreHashes;
         older = moreOlder;
         newest = moreNewest;
+        relink();
+    }
+
+    private void relink() {
         Arrays.fill(newest, -1);
         for (int entry = 0; entry < size; entry++) {
             link(entry);

@@ -150,8 +150,21 @@ public final class Persistence implements AutoCloseable {
             if (root == null) {
                 return null;
             }
-            Object object = root.object();
-            return object != null ? object : engine.resolve(root.word());
+            while (true) {
+                Object object = root.object();
+                if (object != null) {
+                    return object;
+                }
+                long word = root.word();
+                try {
+                    return engine.resolve(word);
+                } catch (PersistenceException gone) {
+                    // The name may lead elsewhere by now, and what it led to was removed.
+                    if (root.word() == word && root.object() == null) {
+                        throw gone;
+                    }
+                }
+            }
         });
     }
 

@@ -32,7 +32,7 @@ final class Reads {
         this.classes = classes;
         this.loader = loader;
         this.type = type;
-        accessors = new Accessors(fields);
+        accessors = new Accessors(fields, type.thisClass().asSymbol());
     }
 
     /// Whether an instruction reads a field that may be pending.

@@ -481,6 +481,16 @@ final class Recorder implements Handler {
         }
     }
 
+    /// Whether an array or an object of the JDK is persistent in another store than this one.
+    boolean isOfAnother(Persistent store, Object object) {
+        for (Persistent other : stores) {
+            if (other != store && other.owner(object) != null) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     boolean isWriter(Transaction transaction, Object object) {
         return locks.isWriter(transaction.top.owner, object);
     }
@@ -1019,7 +1029,7 @@ final class Recorder implements Handler {
         Context context = contexts.get();
         Transaction transaction = context.innermost;
         if (object != null && transaction != null && !context.isRecording && context.suspended == 0) {
-            transaction.top.made.add(object);
+            transaction.top.made.add(object, transaction);
         }
     }
 

@@ -461,21 +461,62 @@ final class Schema {
                 fits = false;
             }
             for (Member member : definition.members()) {
-                fits &= match(member, declaring, fields, problems);
+                Field field = declaring == null ? null : field(declaring, member);
+                if (field == null && declaring != null) {
+                    checkName(member, declaring, problems);
+                    field = moved(member, declaring, type, stored);
+                }
+                fits &= match(member, field, fields, problems);
             }
         }
         return fits ? fields : null;
     }
 
-    private boolean match(Member member, Class<?> declaring, List<Layout.StoredField> fields, List<String> problems) {
-        Field field = declaring == null ? null : field(declaring, member);
+    /// A name that was told and that no field has is a mistake, and no removal.
+    private void checkName(Member member, Class<?> declaring, List<String> problems) {
+        String told = options.fieldName(declaring.getName(), member.name());
+        if (!told.equals(member.name())) {
+            String problem = declaring.getName() + " has no field " + told
+                    + ", which PersistenceOptions.renameField says that " + member.name() + " is now";
+            if (!problems.contains(problem)) {
+                problems.add(problem);
+            }
+        }
+    }
+
+    /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
+    /// pulled up, or pushed down.
+    private Field moved(Member member, Class<?> declaring, Class<?> type, List<StoredClass> stored) {
+        for (Class<?> other : hierarchy(type)) {
+            Field field = other == declaring ? null : field(other, member);
+            if (field != null && !hadField(other, field.getName(), stored)) {
+                return field;
+            }
+        }
+        return null;
+    }
+
+    private boolean hadField(Class<?> type, String name, List<StoredClass> stored) {
+        for (StoredClass definition : stored) {
+            if (options.className(definition.name()).equals(type.getName())) {
+                for (Member member : definition.members()) {
+                    if (options.fieldName(type.getName(), member.name()).equals(name)) {
+                        return true;
+                    }
+                }
+            }
+        }
+        return false;
+    }
+
+    private boolean match(Member member, Field field, List<Layout.StoredField> fields, List<String> problems) {
         if (field == null) {
             fields.add(new Layout.StoredField(member, null));
             return true;
         }
         if (!fits(member, field.getType())) {
-            String problem = declaring.getName() + "." + field.getName() + " was " + member.descriptor() + ", and is "
-                    + field.getType().descriptorString() + ": no value of the one is one of the other";
+            String problem = field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
+                    + ", and is " + field.getType().descriptorString() + ": no value of the one is one of the other";
             if (!problems.contains(problem)) {
                 problems.add(problem);
             }

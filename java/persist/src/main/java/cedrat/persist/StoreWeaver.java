@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import java.lang.classfile.Attributes;
+import java.lang.classfile.ClassFile;
 import java.lang.classfile.ClassModel;
 import java.lang.classfile.CodeBuilder;
 import java.lang.classfile.CodeElement;
@@ -10,6 +11,7 @@ import java.lang.classfile.Instruction;
 import java.lang.classfile.MethodModel;
 import java.lang.classfile.Opcode;
 import java.lang.classfile.TypeKind;
+import java.lang.classfile.constantpool.ClassEntry;
 import java.lang.classfile.instruction.ArrayStoreInstruction;
 import java.lang.classfile.instruction.ConstantInstruction.LoadConstantInstruction;
 import java.lang.classfile.instruction.FieldInstruction;
@@ -138,10 +140,24 @@ final class StoreWeaver implements CodeTransform {
                 Calls.beforeFields(builder);
             }
         } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field)) {
-            builder.loadConstant(field.owner().asSymbol());
+            loadClass(builder, field.owner());
             Calls.beforeField(builder, number(field, true));
         }
         builder.with(field);
+    }
+
+    /// Class files of Java 1.4 and before have no constants that are classes. What is asked for by its name is
+    /// initialised, as it is by the store that follows.
+    private void loadClass(CodeBuilder builder, ClassEntry owner) {
+        if (type.majorVersion() >= ClassFile.JAVA_5_VERSION) {
+            builder.loadConstant(owner.asSymbol());
+        } else {
+            builder.loadConstant(owner.asInternalName().replace('/', '.'))
+                    .invokestatic(
+                            ConstantDescs.CD_Class,
+                            "forName",
+                            MethodTypeDesc.of(ConstantDescs.CD_Class, ConstantDescs.CD_String));
+        }
     }
 
     /// Final fields are written once. In its constructor's prologue an object is not one yet, and nobody else

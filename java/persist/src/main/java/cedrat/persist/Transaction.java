@@ -85,10 +85,10 @@ public final class Transaction implements AutoCloseable {
     final TopLevel top;
     /// The one around it, or null.
     final Transaction outer;
-    /// How long the log of old values, and the list of objects made, were when it began.
+    /// How long the log of old values was when it began.
     final int logMark;
-
-    final int madeMark;
+    /// How long the list of objects made was when it began, without those that are gone.
+    int madeMark;
     /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
     long savepoint = -1;
 

@@ -202,4 +202,29 @@ class ClassChangeTest {
             assertTrue(problems.contains(problem), problem + " is not in " + problems);
         }
     }
+
+    @Test
+    void fieldsArePulledUpAndPushedDown() throws IOException {
+        make("""
+                static class Base { int a = 1; String down = "down"; }
+                static class Item extends Base { String up = "up"; int number = 2; }
+                static Object make() { return new Item(); }
+                """);
+        String second = """
+                static class Base { int a; String up; }
+                static class Item extends Base { long number; String down; }
+                static Object show(Object it) { Item i = (Item) it; return i.a + i.down + i.up + i.number; }
+                static void change(Object it) { ((Item) it).number++; }
+                """;
+        assertEquals("1downup2", show(second));
+        assertEquals("1downup3", change(second));
+    }
+
+    @Test
+    void aNewNameThatNoFieldHasIsAMistake() throws IOException {
+        make("static class Item { String adress = \"a\"; } static Object make() { return new Item(); }");
+        options.renameField("Program$Item", "adress", "addres");
+        String problems = problems("static class Item { String address; }");
+        assertTrue(problems.contains("Program$Item has no field addres"), problems);
+    }
 }

@@ -19,7 +19,9 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
@@ -748,5 +750,20 @@ class PersistenceTest {
         one.close();
         one.close();
         assertEquals(2, closes[0]);
+    }
+
+    @Test
+    void aListBelongsToOneStore() {
+        List<String> list = new ArrayList<>(List.of("x"));
+        store.mark("list", list);
+        try (Persistence other = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
+            PersistenceException refused = assertThrows(PersistenceException.class, () -> other.mark("list", list));
+            assertTrue(refused.getMessage().contains("another store"), refused.getMessage());
+        }
+        Transaction.run(() -> {
+            list.add("y");
+        });
+        reopen();
+        assertEquals(List.of("x", "y"), store.lookup("list"));
     }
 }

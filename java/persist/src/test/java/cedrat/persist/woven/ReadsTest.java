@@ -439,4 +439,19 @@ class ReadsTest implements AutoCloseable {
         assertNotEquals(copy.text, node.text);
         assertReads("text");
     }
+
+    /// Its type is known in its own package only, and a cast would have to name it.
+    @Test
+    void ofATypeThatTheReaderCannotName() {
+        Protected base = store.add(new Protected());
+        Object value = Protected.makeUnnameable();
+        store.pend(base, "unnameable", value);
+        Object read = base.unnameable;
+        assertSame(value, read);
+        assertEquals(List.of("unnameable"), store.takeReads());
+        base = store.add(new Protected());
+        read = base.unnameable;
+        assertNull(read);
+        assertNull(new Protected().unnameable);
+    }
 }

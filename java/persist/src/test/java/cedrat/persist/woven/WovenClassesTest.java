@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.TestStore;
+import cedrat.persist.Transaction;
 import cedrat.persist.boot.Persistable;
 import java.lang.classfile.ClassFile;
 import java.lang.constant.ClassDesc;
@@ -101,7 +102,11 @@ class WovenClassesTest {
                 .withMethodBody(
                         "read", MethodTypeDesc.of(ConstantDescs.CD_Object), ClassFile.ACC_PUBLIC, code -> code.aload(0)
                                 .getfield(old, "next", ConstantDescs.CD_Object)
-                                .areturn()));
+                                .areturn())
+                .withField("count", ConstantDescs.CD_int, ClassFile.ACC_PUBLIC | ClassFile.ACC_STATIC)
+                .withMethodBody("count", ConstantDescs.MTD_void, ClassFile.ACC_PUBLIC, code -> code.iconst_1()
+                        .putstatic(old, "count", ConstantDescs.CD_int)
+                        .return_()));
         Class<?> type = new Loader().define(original);
         Object object = type.getConstructor().newInstance();
         Method read = type.getMethod("read");
@@ -113,5 +118,11 @@ class WovenClassesTest {
             assertEquals("loaded", read.invoke(object));
             assertEquals(1, store.takeReads().size());
         }
+        try (var transaction = Transaction.begin()) {
+            type.getMethod("count").invoke(object);
+            assertEquals(1, type.getField("count").get(null));
+            transaction.rollback();
+        }
+        assertEquals(0, type.getField("count").get(null));
     }
 }

@@ -5,4 +5,10 @@ public class Protected {
     protected Object hidden;
     public Object shown;
     protected Protected other;
+    public Unnameable unnameable;
+
+    /// What may lie in the last one.
+    public static Object makeUnnameable() {
+        return new Unnameable();
+    }
 }

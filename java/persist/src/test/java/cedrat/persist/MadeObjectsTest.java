@@ -1,0 +1,79 @@
+package cedrat.persist;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.SplittableRandom;
+import org.junit.jupiter.api.Test;
+
+class MadeObjectsTest {
+    private static final int PIECE = 1 << 20;
+
+    private static Transaction begin(TopLevel top, Transaction outer) {
+        return new Transaction(top, outer);
+    }
+
+    /// In all twice as much as there is memory.
+    @Test
+    void whatIsDroppedIsCollectedBeforeTheEnd() {
+        TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+        Transaction transaction = begin(top, null);
+        long pieces = 2 * Runtime.getRuntime().maxMemory() / PIECE + 4096;
+        Object first = new Object();
+        top.made.add(first, transaction);
+        for (long i = 0; i < pieces; i++) {
+            top.made.add(new byte[PIECE], transaction);
+        }
+        assertTrue(top.made.has(0, first));
+    }
+
+    /// Each level knows what was made since it began, whatever was dropped meanwhile.
+    @Test
+    void levelsKnowWhatTheyHaveMade() {
+        SplittableRandom random = new SplittableRandom(7);
+        TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+        ArrayDeque<Transaction> levels = new ArrayDeque<>();
+        List<List<Object>> made = new ArrayList<>();
+        levels.push(begin(top, null));
+        made.add(new ArrayList<>());
+        for (int step = 0; step < 60_000; step++) {
+            int choice = random.nextInt(1000);
+            if (choice == 0 && levels.size() < 5) {
+                levels.push(begin(top, levels.peek()));
+                made.add(new ArrayList<>());
+            } else if (choice == 1 && levels.size() > 1) {
+                Transaction ended = levels.pop();
+                List<Object> its = made.removeLast();
+                if (random.nextBoolean()) {
+                    top.made.truncate(ended.madeMark);
+                    its.forEach(gone -> assertFalse(top.made.has(0, gone)));
+                } else {
+                    made.getLast().addAll(its);
+                }
+            } else {
+                Object object = new Object();
+                top.made.add(object, levels.peek());
+                if (choice < 500) {
+                    made.getLast().add(object);
+                }
+            }
+            if (step % 20_000 == 0) {
+                System.gc();
+            }
+        }
+        int depth = levels.size();
+        for (Transaction level : levels) {
+            depth--;
+            for (int other = 0; other < made.size(); other++) {
+                for (Object object : made.get(other)) {
+                    assertEquals(other >= depth, top.made.has(level.madeMark, object));
+                }
+            }
+        }
+        assertFalse(top.made.has(0, new Object()));
+    }
+}
