@@ -24,8 +24,11 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    pub(crate) fn load(store: &Store, table: RawHashTable) -> Result<Classes> {
-        let known = read_all(&mut store.begin(), &table)?.map_err(|what| Error::user(what.to_string()))?;
+    pub(crate) fn load(txn: &mut Txn, table: RawHashTable) -> Result<Classes> {
+        let known = read_all(txn, &table)?.map_err(|what| {
+            let page = table.root();
+            txn.store().pool().damaged(cedrat_pages::Damaged::in_body(page, 0, what))
+        })?;
         Ok(Classes { table, known: Mutex::new(known), defining: Mutex::default() })
     }
 

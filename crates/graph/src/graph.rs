@@ -33,6 +33,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) root: PageId,
+    parts: Parts,
     pub(crate) objects: Objects,
     pub(crate) roots: RawHashTable,
     pub(crate) classes: Classes,
@@ -56,21 +57,21 @@ impl Graph {
     /// Makes an empty graph under a name that nothing has yet, in a transaction of its own.
     ///
     /// # Errors
-    /// [`StructureError::NameTaken`]; those of any change.
+    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Graph::open), if somebody drops it at once.
     pub fn create(store: &Store, name: &str, options: Options) -> Result<Graph> {
-        let root = store.transact(|txn| {
+        store.transact(|txn| {
             let catalogue = Catalogue::open(store)?;
             catalogue.check_free(txn, name)?;
             let parts = Parts {
                 objects: Objects::create_unnamed(txn)?,
                 roots: RawHashTable::create(txn)?.root(),
                 classes: RawHashTable::create(txn)?.root(),
+                maker: txn.id().0,
             };
             let root = parts.write(txn)?;
-            catalogue.add(txn, name, Kind::Graph, root)?;
-            Ok(root)
+            catalogue.add(txn, name, Kind::Graph, root)
         })?;
-        Graph::at_root(store, root, options)
+        Graph::open(store, name, options)
     }
 
     /// The graph of this name. While the store is open, all handles have the options of the first.
@@ -79,10 +80,11 @@ impl Graph {
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options;
     /// damage, with file and offset.
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Graph> {
-        let mut txn = store.begin();
-        let root = Catalogue::open(store)?.expect(&mut txn, name, Kind::Graph)?;
-        drop(txn);
-        Graph::at_root(store, root, options)
+        store.transact(|txn| {
+            // Its name is locked until the graph is known here: who drops it waits, or was quicker (S5).
+            let root = Catalogue::open(store)?.expect(txn, name, Kind::Graph)?;
+            Graph::at_root(txn, root, options)
+        })
     }
 
     /// The graph of this name, made if there is none.
@@ -96,23 +98,26 @@ impl Graph {
                 other => return other,
             }
             match Graph::create(store, name, options) {
-                // Somebody else has made it meanwhile.
-                Err(error) if is(&error, |why| matches!(why, StructureError::NameTaken { .. })) => {}
+                // Somebody else has made it meanwhile, or has dropped it.
+                Err(error) if is(&error, StructureError::is_about_a_name) => {}
                 other => return other,
             }
         }
     }
 
-    fn at_root(store: &Store, root: PageId, options: Options) -> Result<Graph> {
+    /// Of a graph whose name is locked.
+    fn at_root(txn: &mut Txn, root: PageId, options: Options) -> Result<Graph> {
+        let store = &txn.store().clone();
         let of_objects = cedrat_objects::Options { cache_bytes: options.cache_bytes, undo: UndoPolicy::CommittedOnly };
         let parts = Parts::read(store, root)?;
         // Asked each time, for it compares the options.
         let objects = Objects::at_root(store, parts.objects, of_objects)?;
-        let shared = store.resident(root, || {
+        let is_meant = |shared: &Shared| shared.parts == parts;
+        let shared = store.resident_of(root, is_meant, || {
             let roots = RawHashTable::open(store, parts.roots)?;
-            let classes = Classes::load(store, RawHashTable::open(store, parts.classes)?)?;
+            let classes = Classes::load(txn, RawHashTable::open(store, parts.classes)?)?;
             let in_doubt = InDoubts::load(store, root)?;
-            Ok(Shared { root, objects, roots, classes, collecting: Collecting::default(), in_doubt })
+            Ok(Shared { root, parts, objects, roots, classes, collecting: Collecting::default(), in_doubt })
         })?;
         Ok(Graph { store: store.clone(), shared })
     }
@@ -258,7 +263,7 @@ impl Graph {
             }
             roots.clone().drop(txn)?;
             classes.table.clone().drop(txn)?;
-            txn.free(*root)
+            Parts::bury(txn, *root)
         })
     }
 }

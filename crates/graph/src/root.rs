@@ -2,11 +2,15 @@
 
 use cedrat_pages::layout::OpaqueLayout;
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef};
+use cedrat_structures::StructureError;
 use cedrat_sync::Arc;
 use cedrat_txn::{FormatFresh, RecordId, Registry, Result, SetRange, SmallBytes, Store, Txn};
 
 /// Root of a graph.
 const ROOT: LayoutKind = LayoutKind(24);
+
+/// Where the page says whether the graph was dropped.
+const STATE_AT: usize = 32;
 
 /// The parts of a graph, by their own roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub(crate) struct Parts {
     pub(crate) objects: PageId,
     pub(crate) roots: PageId,
     pub(crate) classes: PageId,
+    /// The transaction that has made the graph, which has made no other one with this root.
+    pub(crate) maker: u64,
 }
 
 impl Parts {
@@ -22,26 +28,35 @@ impl Parts {
         let root = txn.allocate()?;
         txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
         let mut bytes = SmallBytes::new();
-        for part in [self.objects, self.roots, self.classes] {
-            bytes.extend_from_slice(&part.get().to_le_bytes());
+        for word in [self.objects.get(), self.roots.get(), self.classes.get(), self.maker] {
+            bytes.extend_from_slice(&word.to_le_bytes());
         }
         txn.update(RecordId::page(root), &SetRange { offset: 0, bytes })?;
         Ok(root)
     }
 
-    /// What the page of a graph says.
+    /// What the page of a graph says that is there.
     pub(crate) fn read(store: &Store, root: PageId) -> Result<Parts> {
         let page = store.read(root)?;
-        let parts = Parts::of(&page);
-        parts.map_err(|damaged| store.pool().damaged(damaged).into())
+        let parts = Parts::of(&page).map_err(|damaged| store.pool().damaged(damaged))?;
+        parts.ok_or_else(|| StructureError::Gone { root }.into())
     }
 
-    fn of(page: &PageRef<'_>) -> Result<Parts, Damaged> {
+    /// `None`: it was dropped.
+    fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
         if page.kind() != ROOT {
             return Err(Damaged::wrong_kind(page.id()));
         }
         let part = |at| page.u64_at(at).map(PageId::new);
-        Ok(Parts { objects: part(0)?, roots: part(8)?, classes: part(16)? })
+        let parts = Parts { objects: part(0)?, roots: part(8)?, classes: part(16)?, maker: page.u64_at(24)? };
+        Ok((page.u64_at(STATE_AT)? == 0).then_some(parts))
+    }
+
+    /// The graph is gone, and its page is given back, which keeps what it says.
+    pub(crate) fn bury(txn: &mut Txn, root: PageId) -> Result<()> {
+        let bytes = SmallBytes::from(&1_u64.to_le_bytes()[..]);
+        txn.update(RecordId::page(root), &SetRange { offset: STATE_AT as u16, bytes })?;
+        txn.free(root)
     }
 }
 

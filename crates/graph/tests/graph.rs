@@ -266,10 +266,14 @@ fn graphs_have_names_and_are_dropped() {
     other.commit(&changes, Mode::Sync).unwrap();
     let again = Graph::open_or_create(&store, "other", Options::default()).unwrap();
     assert_eq!(again.roots().unwrap().len(), 1);
+    let object = again.root("root").unwrap().and_then(Reference::identity).unwrap();
+    assert!(again.read(object).is_ok());
     let error = again.clone().drop(NAME).unwrap_err();
     assert!(matches!(StructureError::of(&error), Some(StructureError::WrongRoot { .. })), "{error}");
     other.drop("other").unwrap();
     assert!(again.commit(&changes, Mode::Sync).is_err());
+    let error = again.read(object).unwrap_err();
+    assert!(matches!(StructureError::of(&error), Some(StructureError::Gone { .. })), "S5: {error}");
     assert!(Graph::open(&store, "other", Options::default()).is_err());
     assert_eq!(store.check().unwrap().pages_allocated, before);
     place.check();

@@ -9,7 +9,7 @@ use cedrat_txn::locks::LockMode;
 use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn};
 
 use crate::collection::{ObjectId, Objects, Shared};
-use crate::place::pages;
+use crate::place::{Identification, pages};
 use crate::record::{Header, ObjectPage, said};
 
 /// Every record of a collection, as it is now.
@@ -145,6 +145,7 @@ impl Objects {
     /// Those of `work`; as [`drop`](Objects::drop).
     pub fn drop_with(&self, store: &Store, mut work: impl FnMut(&mut Txn) -> Result<()>) -> Result<()> {
         let Shared { root, cache, is_gone, .. } = &*self.shared;
+        let mut is_said = false;
         let dropped = store.transact(|txn| {
             self.lock(txn, LockMode::Exclusive)?;
             work(txn)?;
@@ -155,12 +156,15 @@ impl Objects {
             for page in pages {
                 txn.free(page)?;
             }
+            Identification::bury(txn, *root)?;
             txn.free(*root)?;
             // Before the lock goes: who gets it next finds pages that are somebody else's.
             is_gone.store(true, Ordering::Release);
+            is_said = true;
             Ok(())
         });
-        if dropped.is_err() {
+        // Not where somebody else has dropped it before.
+        if dropped.is_err() && is_said {
             is_gone.store(false, Ordering::Release);
         }
         dropped

@@ -14,7 +14,7 @@ use crate::cache::{Back, Cache, Committed, Statistics};
 use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
 use crate::error::ObjectError;
 use crate::kept::{Image, Inverse};
-use crate::place::{Places, Promise, ROOT, ends, key};
+use crate::place::{Identification, Places, Promise, ROOT, ends, key};
 use crate::record::{
     self, HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
@@ -55,11 +55,12 @@ impl Default for Options {
 /// What all handles of a collection share while its store is open.
 pub(crate) struct Shared {
     pub(crate) root: PageId,
+    identification: Identification,
     options: Options,
     pub(crate) cache: Arc<Cache>,
     keeper: Keeper,
     pub(crate) places: Places,
-    /// The collection was dropped. Said and asked under the lock on it.
+    /// The collection was dropped. Said under the lock on it; asked there, or after what was read without.
     pub(crate) is_gone: AtomicBool,
 }
 
@@ -128,16 +129,15 @@ impl Objects {
     /// Makes an empty collection under a name that nothing has yet, in a transaction of its own.
     ///
     /// # Errors
-    /// [`StructureError::NameTaken`]; those of any change.
+    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Objects::open), if somebody drops it at once.
     pub fn create(store: &Store, name: &str, options: Options) -> Result<Objects> {
-        let root = store.transact(|txn| {
+        store.transact(|txn| {
             let catalogue = Catalogue::open(store)?;
             catalogue.check_free(txn, name)?;
             let root = Objects::create_unnamed(txn)?;
-            catalogue.add(txn, name, Kind::Objects, root)?;
-            Ok(root)
+            catalogue.add(txn, name, Kind::Objects, root)
         })?;
-        Objects::at_root(store, root, options)
+        Objects::open(store, name, options)
     }
 
     /// Makes an empty collection without a name, for structures that keep collections of their own; returns its root, which
@@ -148,6 +148,7 @@ impl Objects {
     pub fn create_unnamed(txn: &mut Txn) -> Result<PageId> {
         let root = txn.allocate()?;
         txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
+        Identification::write(txn, root)?;
         Ok(root)
     }
 
@@ -158,8 +159,11 @@ impl Objects {
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options.
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Objects> {
-        let root = store.transact(|txn| Catalogue::open(store)?.expect(txn, name, Kind::Objects))?;
-        Objects::at_root(store, root, options)
+        store.transact(|txn| {
+            // Its name is locked until the collection is known here: who drops it waits, or was quicker (S5).
+            let root = Catalogue::open(store)?.expect(txn, name, Kind::Objects)?;
+            Objects::at_root(store, root, options)
+        })
     }
 
     /// The collection of this name, made if there is none.
@@ -173,8 +177,8 @@ impl Objects {
                 other => return other,
             }
             match Objects::create(store, name, options) {
-                // Somebody else has made it meanwhile.
-                Err(error) if is(&error, |why| matches!(why, StructureError::NameTaken { .. })) => {}
+                // Somebody else has made it meanwhile, or has dropped it.
+                Err(error) if is(&error, StructureError::is_about_a_name) => {}
                 other => return other,
             }
         }
@@ -183,14 +187,21 @@ impl Objects {
     /// The collection with this root page, for structures that keep collections of their own.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if it is open with other options; damage, if no collection begins there.
+    /// [`StructureError::Gone`] if it was dropped; [`Error::Misuse`] if it is open with other options; damage, if no collection
+    /// begins there.
     pub fn at_root(store: &Store, root: PageId, options: Options) -> Result<Objects> {
-        let shared = store.resident(root, || {
+        let found = Identification::read(store, root)?;
+        let is_meant = |shared: &Shared| shared.identification == found;
+        let shared = store.resident_of(root, is_meant, || {
             let cache = Arc::new(Cache::new(options.cache_bytes));
             let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
             let places = Places::new(root, ends(store, root)?);
-            Ok(Shared { root, options, cache, keeper, places, is_gone: AtomicBool::new(false) })
+            Ok(Shared { root, identification: found, options, cache, keeper, places, is_gone: AtomicBool::new(false) })
         })?;
+        // Dropped before it was known here, it would be told to nobody (S5).
+        if Identification::read(store, root)? != found {
+            return Err(StructureError::Gone { root }.into());
+        }
         if shared.options != options {
             return Err(Error::Misuse("the collection is open already, with other options; use the same everywhere"));
         }
@@ -232,8 +243,8 @@ impl Objects {
     /// The object is not brought into the cache: a program that reads so keeps it in a form of its own.
     ///
     /// # Errors
-    /// [`ObjectError::NoSuchObject`]; [`Error::Misuse`] unless the collection was opened with [`UndoPolicy::CommittedOnly`];
-    /// damage, with file and offset.
+    /// [`ObjectError::NoSuchObject`]; [`StructureError::Gone`], also while the collection is being dropped; [`Error::Misuse`]
+    /// unless it was opened with [`UndoPolicy::CommittedOnly`]; damage, with file and offset.
     pub fn read_committed<T>(
         &self,
         store: &Store,
@@ -249,7 +260,10 @@ impl Objects {
         let none = || Error::from(ObjectError::NoSuchObject { id });
         let mut before = None;
         loop {
-            let (home, header) = self.committed(store, id)?.ok_or_else(none)?;
+            // Whatever was found: its pages may have been somebody else's by then (S5).
+            let home = self.committed(store, id);
+            self.is_there()?;
+            let (home, header) = home?.ok_or_else(none)?;
             if header.is_dead() || header.is_target() {
                 return Err(none());
             }
@@ -257,7 +271,9 @@ impl Objects {
                 let version = Version { at: id, lsn: home.version };
                 return Ok((look(object(&home.bytes, &header)), version));
             };
-            if let Some((image, header)) = self.committed(store, at)?
+            let target = self.committed(store, at);
+            self.is_there()?;
+            if let Some((image, header)) = target?
                 && header.is_target()
                 && !header.is_dead()
             {
@@ -557,10 +573,13 @@ impl Objects {
 
     /// Locks the collection, which is there.
     pub(crate) fn lock(&self, txn: &mut Txn, mode: LockMode) -> Result<()> {
-        let root = self.shared.root;
-        txn.lock(Resource::Structure(root), mode)?;
+        txn.lock(Resource::Structure(self.shared.root), mode)?;
+        self.is_there()
+    }
+
+    fn is_there(&self) -> Result<()> {
         match self.shared.is_gone.load(Ordering::Acquire) {
-            true => Err(StructureError::Gone { root }.into()),
+            true => Err(StructureError::Gone { root: self.shared.root }.into()),
             false => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use std::hash::BuildHasherDefault;
 
 use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_structures::StructureError;
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
@@ -21,6 +22,43 @@ use crate::record::{Header, LINK, Link, ObjectPage, said};
 
 /// Root of a collection of objects.
 pub(crate) const ROOT: LayoutKind = LayoutKind(23);
+
+/// Where a root page says which collection this is, and whether it was dropped.
+const MAKER_AT: usize = 16;
+const STATE_AT: usize = 24;
+
+/// What a root page says of the collection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identification {
+    /// The transaction that has made it, which has made no other one with this root.
+    maker: u64,
+    is_dropped: bool,
+}
+
+impl Identification {
+    /// Of a collection that is there.
+    pub(crate) fn read(store: &Store, root: PageId) -> Result<Identification> {
+        let page = store.read(root)?;
+        if page.kind() != ROOT {
+            return Err(said(store, Damaged::wrong_kind(root)));
+        }
+        let word = |at| page.u64_at(at).map_err(|damaged| said(store, damaged));
+        let found = Identification { maker: word(MAKER_AT)?, is_dropped: word(STATE_AT)? != 0 };
+        if found.is_dropped { Err(StructureError::Gone { root }.into()) } else { Ok(found) }
+    }
+
+    /// Of the one that this transaction is making.
+    pub(crate) fn write(txn: &mut Txn, root: PageId) -> Result<()> {
+        let bytes = SmallBytes::from(&txn.id().0.to_le_bytes()[..]);
+        txn.update(RecordId::page(root), &SetRange { offset: MAKER_AT as u16, bytes })
+    }
+
+    /// The collection is gone: before its pages are given back, which keep what they say.
+    pub(crate) fn bury(txn: &mut Txn, root: PageId) -> Result<()> {
+        let bytes = SmallBytes::from(&1_u64.to_le_bytes()[..]);
+        txn.update(RecordId::page(root), &SetRange { offset: STATE_AT as u16, bytes })
+    }
+}
 
 /// First and last page; page 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -238,7 +276,8 @@ impl Places {
             };
             let mut dead = BTreeSet::new();
             for slot in objects.slots() {
-                if objects.get(slot)?.is_some_and(|found| found.header.is_dead()) {
+                let is_dead = objects.get(slot)?.is_some_and(|found| found.header.is_dead());
+                if is_dead && !store.is_changed_in_doubt(RecordId::new(page, slot)) {
                     dead.insert(slot);
                 }
             }
@@ -293,7 +332,8 @@ impl Places {
     /// Purges a record, if it is dead and nobody can take that back.
     fn purge(&self, txn: &mut Txn, cache: &Cache, at: RecordId) -> Result<()> {
         let store = txn.store().clone();
-        if !cache.hand_over(at, &store)? {
+        // Of who has prepared in an earlier opening the cache knows nothing (E19.10).
+        if store.is_changed_in_doubt(at) || !cache.hand_over(at, &store)? {
             return Ok(());
         }
         let is_dead = {

@@ -3,10 +3,10 @@
 
 mod common;
 
-use cedrat_objects::{ObjectError, Objects, Options, UndoPolicy};
+use cedrat_objects::{ObjectError, ObjectId, Objects, Options, UndoPolicy};
 use cedrat_structures::StructureError;
-use cedrat_txn::{Commit, Error, TxnOptions};
-use common::{Add, HalfWay, POLICIES, Subtract, get, is_absent, number, place, place_with};
+use cedrat_txn::{Commit, Error, TxnOptions, Vote};
+use common::{Add, HalfWay, POLICIES, Place, Subtract, get, is_absent, number, place, place_with};
 
 /// L071: objects are there again, with their identities.
 #[test]
@@ -622,6 +622,9 @@ fn a_collection_is_dropped() {
     assert!(gone(place.objects.ids(&mut store.begin()).unwrap_err()));
     assert!(gone(place.objects.sweep(store).unwrap_err()));
     assert!(gone(place.objects.clone().drop(store, "objects").unwrap_err()));
+    // Nor by who asks for no lock, and who has asked the catalogue before.
+    assert!(gone(place.objects.read_committed(store, ids[3], |_| ()).unwrap_err()));
+    assert!(gone(Objects::at_root(store, place.objects.root(), options).unwrap_err()));
 
     let again = Objects::create(store, "objects", options).unwrap();
     assert_eq!(again.ids(&mut store.begin()).unwrap(), []);
@@ -634,4 +637,32 @@ fn a_collection_is_dropped() {
     assert_eq!(get(&reopened.store, &others, other), Some(b"other".to_vec()));
     assert_eq!(reopened.objects.ids(&mut reopened.store.begin()).unwrap(), [id]);
     reopened.check();
+}
+
+/// E19.10: recovery has made the record dead in its page, and may have to take that back.
+#[test]
+fn a_removal_in_doubt_is_not_purged() {
+    let mut place = place(UndoPolicy::Inverses);
+    let ids: Vec<ObjectId> = (0..2).map(|_| place.insert(b"to be kept, or not")).collect();
+    for (&id, branch) in ids.iter().zip([b"rolled back", b"committed  "]) {
+        let mut txn = place.store.begin();
+        place.objects.remove(&mut txn, id).unwrap();
+        let Vote::Prepared(held) = txn.prepare(branch).unwrap() else { panic!("it has changed something") };
+        drop(held);
+        place = place.crashed();
+    }
+    let has_room = |place: &Place| {
+        // Who asks for room, as a sweep of a graph does, and who inserts.
+        place.objects.offer_room(&place.store, ids[0].page).unwrap();
+        place.insert(b"another");
+    };
+    has_room(&place);
+    place.store.prepared(b"rolled back").unwrap().rollback().unwrap();
+    has_room(&place);
+    assert_eq!(place.get(ids[0]).as_deref(), Some(&b"to be kept, or not"[..]));
+    place.store.prepared(b"committed  ").unwrap().commit(Commit::Sync).unwrap();
+    has_room(&place);
+    assert_eq!(place.get(ids[1]), None);
+    assert_eq!(place.objects.sweep(&place.store).unwrap(), 0, "it was purged when that was certain");
+    place.check();
 }

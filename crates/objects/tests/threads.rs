@@ -4,6 +4,7 @@ mod common;
 
 use cedrat_media::SimDisk;
 use cedrat_objects::{ObjectId, Objects, Options, UndoPolicy};
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::{Error, Result, Store, Txn};
 use common::{get, number, open_on};
@@ -131,5 +132,34 @@ fn objects_come_and_go() {
         ids.sort_unstable();
         assert_eq!(bank.objects.ids(&mut txn).unwrap(), ids);
         bank.objects.check(&txn).unwrap().expect_sound();
+    });
+}
+
+/// S5: who opens a collection while it is dropped leaves nothing behind that another one takes for its own.
+#[test]
+fn who_opens_what_is_being_dropped_harms_nobody() {
+    const TURNS: usize = if cfg!(cedrat_shuttle) { 3 } else { 2000 };
+    explore(25, SCHEDULES, || {
+        let store = open_on(&Arc::new(SimDisk::new()), cedrat_txn::Options::simulated());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let opener = {
+            let (store, is_over) = (store.clone(), Arc::clone(&is_over));
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Acquire) {
+                    drop(Objects::open(&store, "one", Options::default()));
+                    thread::yield_now();
+                }
+            })
+        };
+        let mut lost = 0;
+        for _ in 0..TURNS {
+            let objects = Objects::create(&store, "one", Options::default()).unwrap();
+            store.transact(|txn| objects.insert(txn, b"object")).unwrap();
+            lost += usize::from(objects.check(&store.begin()).unwrap().elements != 1);
+            objects.drop(&store, "one").unwrap();
+        }
+        is_over.store(true, Ordering::Release);
+        opener.join().unwrap();
+        assert_eq!(lost, 0, "objects that are in no page of their collection");
     });
 }

@@ -82,6 +82,11 @@ impl From<StructureError> for Error {
 }
 
 impl StructureError {
+    /// Whether a name has, or has not, what it stands for: somebody else may have given or taken it meanwhile.
+    pub fn is_about_a_name(&self) -> bool {
+        matches!(self, StructureError::NoSuchName { .. } | StructureError::NameTaken { .. })
+    }
+
     /// The structure's own complaint in a transaction's error, if it is one.
     pub fn of(error: &Error) -> Option<&StructureError> {
         match error {

@@ -4,7 +4,7 @@
 //! anything else, and what it has deferred stands in none. Who reads without locks asks here.
 
 use std::any::TypeId;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::{Arc, Mutex};
@@ -21,8 +21,8 @@ use crate::transaction::Txn;
 /// What recovery has found of a prepared transaction that others may ask about.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Records of versioned pages that it has inserted.
-    inserted: Vec<RecordId>,
+    /// Records that it has changed, and whether they are records of versioned pages that it has inserted.
+    changed: HashMap<RecordId, bool>,
     /// Records of the application's own, by the number of their kind, the oldest first.
     noted: Vec<(u32, Vec<u8>)>,
 }
@@ -38,7 +38,8 @@ impl Left {
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     by: Mutex<HashMap<TxnId, Arc<Left>>>,
-    records: Mutex<HashSet<RecordId>>,
+    /// What they have changed; `true`: inserted.
+    records: Mutex<HashMap<RecordId, bool>>,
     /// How many records: as a rule none, and nobody asks further.
     count: AtomicUsize,
     late_begun: AtomicU64,
@@ -46,10 +47,11 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// What this transaction has inserted is not there, for those who read without locks.
+    /// What this transaction has inserted is not there, for those who read without locks; what it has changed is not to be
+    /// taken for certain.
     pub(crate) fn hide(&self, txn: TxnId, left: &Arc<Left>) {
         let mut records = self.records.lock();
-        records.extend(&left.inserted);
+        records.extend(&left.changed);
         self.count.store(records.len(), Ordering::Release);
         self.by.lock().insert(txn, Arc::clone(left));
     }
@@ -58,14 +60,18 @@ impl Hidden {
     pub(crate) fn reveal(&self, txn: TxnId) {
         let Some(left) = self.by.lock().remove(&txn) else { return };
         let mut records = self.records.lock();
-        left.inserted.iter().for_each(|at| {
+        left.changed.keys().for_each(|at| {
             records.remove(at);
         });
         self.count.store(records.len(), Ordering::Release);
     }
 
-    fn has(&self, at: RecordId) -> bool {
-        self.count.load(Ordering::Acquire) > 0 && self.records.lock().contains(&at)
+    /// Whether it is changed by any of them; `Some(true)`: inserted.
+    fn has(&self, at: RecordId) -> Option<bool> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.records.lock().get(&at).copied()
     }
 
     /// Makes late changes, page by page, if there are any.
@@ -88,7 +94,13 @@ impl Store {
     /// Whether this record of a versioned page was inserted by a transaction that prepared in an earlier opening, and is in
     /// doubt: then it is not there for who reads without locks. To be asked *before* the page is read.
     pub fn is_in_doubt(&self, at: RecordId) -> bool {
-        self.inner.hidden.has(at)
+        self.inner.hidden.has(at) == Some(true)
+    }
+
+    /// Whether this record was changed, or inserted, by a transaction that prepared in an earlier opening, and is in doubt: what
+    /// its page says of it may have to be taken back. To be asked *before* the page is read.
+    pub fn is_changed_in_doubt(&self, at: RecordId) -> bool {
+        self.inner.hidden.has(at).is_some()
     }
 
     /// Who reads several records without locks, and means one state of them, asks before and behind: the same answer, and not
@@ -114,7 +126,9 @@ impl Txn {
         let mut left = Left::default();
         self.along_what_counts(|body, _| {
             match *body {
-                Body::Update { redo, .. } if Some(redo.operation) == insertion => left.inserted.push(redo.at),
+                Body::Update { redo, .. } => {
+                    *left.changed.entry(redo.at).or_default() |= Some(redo.operation) == insertion;
+                }
                 Body::User { number, bytes } => left.noted.push((number, bytes.to_vec())),
                 _ => {}
             }

@@ -64,13 +64,16 @@ pub(crate) struct Inner {
     pub(crate) no_flush: bool,
     attempts: u32,
     pub(crate) layouts: Layouts,
-    residents: Mutex<HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>>,
+    residents: Mutex<Residents>,
     report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
     /// No other opening of the store succeeds while this lives.
     _lock: LockGuard,
 }
+
+/// What structures keep in memory, by their root pages and its type.
+type Residents = HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>;
 
 /// Keeps the store's threads, and ends them.
 struct Lease {
@@ -207,17 +210,37 @@ impl Store {
     /// # Errors
     /// Those of `init`.
     pub fn resident<T: Send + Sync + 'static>(&self, root: PageId, init: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        self.resident_of(root, |_| true, init)
+    }
+
+    /// As [`resident`](Store::resident), if it is of the structure that the caller means: another one, which has had the root
+    /// page before and was made resident by somebody who was late, is forgotten.
+    ///
+    /// # Errors
+    /// Those of `init`.
+    pub fn resident_of<T: Send + Sync + 'static>(
+        &self,
+        root: PageId,
+        is_meant: impl Fn(&T) -> bool,
+        init: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
         let key = (root, TypeId::of::<T>());
-        let known = self.inner.residents.lock().get(&key).cloned();
-        let resident = match known {
-            Some(resident) => resident,
-            None => {
-                // Outside of the mutex, because it may read pages.
-                let made: Arc<dyn Any + Send + Sync> = Arc::new(init()?);
-                Arc::clone(self.inner.residents.lock().entry(key).or_insert(made))
-            }
+        let known = |residents: &Residents| {
+            let known = Arc::clone(residents.get(&key)?).downcast().expect("the key holds the type");
+            is_meant(&known).then_some(known)
         };
-        Ok(resident.downcast().expect("the key holds the type"))
+        let found = known(&self.inner.residents.lock());
+        if let Some(resident) = found {
+            return Ok(resident);
+        }
+        // Outside of the mutex, because it may read pages.
+        let made = Arc::new(init()?);
+        let mut residents = self.inner.residents.lock();
+        if let Some(resident) = known(&residents) {
+            return Ok(resident);
+        }
+        residents.insert(key, Arc::<T>::clone(&made));
+        Ok(made)
     }
 
     /// Reads a page under its shared latch, outside of any transaction: it may hold what no one committed yet.

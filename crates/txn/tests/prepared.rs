@@ -3,15 +3,18 @@
 
 mod common;
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
-    BRANCH_ID_LEN_MAX, Commit, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared, RecordId, Result, Store,
-    Txn, TxnOptions, Undo, Vote,
+    BRANCH_ID_LEN_MAX, Commit, Delta, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared, RecordId, Refused,
+    Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedInsert, Vote,
 };
+use cedrat_wal::{Lsn, TxnId};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -541,4 +544,75 @@ fn many_words_are_prepared_and_committed_whole() {
         }
         assert!(ended > 0);
     }
+}
+
+/// Writes one byte.
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {}
+
+impl Delta for Mark {
+    const NAME: &'static str = "test.mark";
+
+    fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        record[0] = 1;
+        Ok(())
+    }
+}
+
+/// Keeps a record of the tests here, and says when it is told that a change is taken back; then it waits.
+struct Slow(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Unflushed for Slow {
+    fn oldest(&self) -> Option<Lsn> {
+        None
+    }
+
+    fn flush(&self, _: Lsn, _: &ToPages<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn taken_back(&self, _: TakenBack) {
+        let meeting = self.0.lock().take();
+        if let Some((has_begun, may_go_on)) = meeting {
+            has_begun.send(()).unwrap();
+            may_go_on.recv().unwrap();
+        }
+    }
+
+    fn ended(&self, _: TxnId, _: Option<Lsn>) {}
+}
+
+/// E9.8: while it is rolled back, and nothing of that may be in the log, nobody prepares under its identifier.
+#[test]
+fn an_identifier_is_free_when_the_rollback_is_in_the_log() {
+    let disk = Arc::new(SimDisk::new());
+    let open = |disk: &Arc<SimDisk>| {
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+        Store::open(media, options(), registry().delta::<Mark>())
+    };
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let record = store
+        .transact(|txn| {
+            let page = txn.allocate()?;
+            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
+            txn.update(at(page, 0), &VersionedInsert { record: (&[0_u8; 8][..]).into() })?;
+            Ok(at(page, 0))
+        })
+        .unwrap();
+    let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel());
+    let keeper = store.keep_log_for(Arc::new(Slow(Mutex::new(Some((begun, may_go_on))))));
+    let mut txn = store.begin();
+    txn.defer(&keeper, record, &Mark {}).unwrap();
+    let held = prepared(txn, BRANCH);
+    let rolls_back = std::thread::spawn(move || held.rollback());
+    has_begun.recv().unwrap();
+    let mut txn = store.begin();
+    txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    assert!(matches!(txn.prepare(BRANCH), Err(Error::BranchExists { .. })));
+    let crashed = after_a_crash(&disk);
+    go_on.send(()).unwrap();
+    rolls_back.join().unwrap().unwrap();
+    drop(add_and_prepare(&store, page, 1, BRANCH));
+    assert_eq!(ids(&open(&crashed).unwrap()), [BRANCH]);
 }
