@@ -12,6 +12,7 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.Buffer;
+import java.util.AbstractMap;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
@@ -529,6 +530,27 @@ final class Recorder implements Handler {
 
     // ---- stores
 
+    /// Whether a thread that is in no transaction is about to store to a persistent object of the program that
+    /// nobody has locked. It may, to what is not stored with the object: a transient field, where the program
+    /// keeps what it can compute again.
+    private boolean isPersistentOutside(Context context, Object base) {
+        return context.innermost == null
+                && !context.isRecording
+                && context.suspended == 0
+                && storeOf(base) != null
+                && !locks.isLocked(base);
+    }
+
+    /// Whether the JDK's own fields of an object are those of [AbstractMap]: views that it makes when they are
+    /// asked for.
+    private static boolean isView(Object base) {
+        Class<?> type = base.getClass();
+        while (type.getClassLoader() != null) {
+            type = type.getSuperclass();
+        }
+        return type == AbstractMap.class;
+    }
+
     /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
     /// remembered. In a transaction the thread is recording until it says otherwise.
     private Transaction storing(Context context, Object base) {
@@ -626,6 +648,9 @@ final class Recorder implements Handler {
         if (base == null || context.isRecording) {
             return;
         }
+        if (isPersistentOutside(context, base) && slot(context, field, base).isTransient()) {
+            return;
+        }
         // A static field may be stored to by way of a subclass, and what is locked is the class that declares
         // it.
         Object home = base instanceof Class ? slot(context, field, base).home(base) : base;
@@ -648,6 +673,9 @@ final class Recorder implements Handler {
     @Override
     public void beforeFields(Object base) {
         Context context = contexts.get();
+        if (isPersistentOutside(context, base) && isView(base)) {
+            return;
+        }
         Transaction transaction = storing(context, base);
         if (transaction == null) {
             return;

@@ -132,6 +132,10 @@ abstract class Slot {
             return owner == null ? base : owner;
         }
 
+        boolean isTransient() {
+            return Modifier.isTransient(reflected.getModifiers());
+        }
+
         boolean isReference() {
             return kind == 'L';
         }

@@ -19,6 +19,7 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.lang.reflect.Proxy;
+import java.util.AbstractMap;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -765,5 +766,34 @@ class PersistenceTest {
         });
         reopen();
         assertEquals(List.of("x", "y"), store.lookup("list"));
+    }
+
+    private static final class Caching extends AbstractMap<String, Integer> {
+        private final HashMap<String, Integer> entries = new HashMap<>(Map.of("one", 1));
+        private transient int hash;
+
+        @Override
+        public Set<Map.Entry<String, Integer>> entrySet() {
+            return entries.entrySet();
+        }
+
+        @Override
+        public int hashCode() {
+            if (hash == 0) {
+                hash = entries.hashCode();
+            }
+            return hash;
+        }
+    }
+
+    /// The program's transient field, and the views of its superclass.
+    @Test
+    void whatIsNotStoredMayBeStoredToOutsideOfTransactions() {
+        store.mark("caching", new Caching());
+        reopen();
+        Caching caching = store.lookup("caching");
+        assertEquals(Map.of("one", 1).hashCode(), caching.hashCode());
+        assertEquals(Set.of("one"), caching.keySet());
+        assertThrows(IllegalStateException.class, () -> caching.entries.put("two", 2));
     }
 }
