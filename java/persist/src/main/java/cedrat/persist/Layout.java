@@ -63,6 +63,7 @@ final class Layout extends Shape {
 
     private final Class<?> type;
     private final StoredClass definition;
+    private final List<StoredField> fields;
     private final Primitive[] primitives;
     private final Reference[] references;
     private final int dataLength;
@@ -76,6 +77,7 @@ final class Layout extends Shape {
     Layout(Class<?> type, StoredClass definition, List<StoredField> fields, Layout current) {
         this.type = type;
         this.definition = definition;
+        this.fields = List.copyOf(fields);
         this.current = current == null ? this : current;
         List<StoredField> sorted = new ArrayList<>();
         List<Reference> found = new ArrayList<>();
@@ -111,6 +113,11 @@ final class Layout extends Shape {
 
     Layout current() {
         return current;
+    }
+
+    /// In the order of the definitions, those of the superclasses first.
+    List<StoredField> fields() {
+        return fields;
     }
 
     @Override

@@ -154,10 +154,12 @@ final class Schema {
         }
         refuseIfUnfit(type);
         List<Layout.StoredField> fields = new ArrayList<>();
-        for (Class<?> declaring : hierarchy(type)) {
-            for (Field field : lasting(declaring)) {
-                fields.add(new Layout.StoredField(member(field), slots.slot(field)));
-            }
+        if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
+            // In the order of its definition, which need not be that of the class: the store knows an older one, maybe.
+            fields.addAll(layout(type.getSuperclass()).fields());
+        }
+        for (Field field : lasting(type)) {
+            fields.add(new Layout.StoredField(member(field), slots.slot(field)));
         }
         Layout made = new Layout(type, null, fields, null);
         current.put(type, made);

@@ -116,6 +116,22 @@ class ClassChangeTest {
         assertEquals("1 b 1 1099511627776 true", show(third));
     }
 
+    /// The superclass keeps its definition, whose order the definition of the subclass goes on.
+    @Test
+    void fieldsOfASuperclassChangePlacesWhileASubclassGetsMore() throws IOException {
+        String show =
+                " static Object show(Object it) { Item i = (Item) it; return i.a + \" \" + i.b + \" \" + i.c + \" \" + i.d; }"
+                        + " static void change(Object it) { Item i = (Item) it; i.a++; i.c = \"changed\"; }";
+        make(
+                "static class Base { int a = 1, b = 2; Object c = \"c\", d = \"d\"; } static class Item extends Base { int e; }"
+                        + " static Object make() { return new Item(); }" + show);
+        String second =
+                "static class Base { Object d, c; int b, a; } static class Item extends Base { long f; int e; }" + show;
+        assertEquals("1 2 c d", show(second));
+        assertEquals("2 2 changed d", change(second));
+        assertEquals("3 2 changed d", change(second));
+    }
+
     /// One class, of which objects of three definitions are there at a time.
     @Test
     void objectsOfSeveralDefinitionsAreThereAtATime() throws IOException {
