@@ -73,6 +73,10 @@ final class Canonical {
                 });
             }
             case Collection<?> collection -> collection.forEach(this::refer);
+            case Note note -> {
+                refer(note.number());
+                refer(note.next());
+            }
             default -> {
                 if (object.getClass().isArray()) {
                     for (int i = 0; i < Array.getLength(object); i++) {

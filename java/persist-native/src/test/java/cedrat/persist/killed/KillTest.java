@@ -1,8 +1,10 @@
 package cedrat.persist.killed;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
@@ -10,36 +12,90 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.spi.ToolProvider;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Processes that change random graphs are killed at random moments. What was acknowledged is there afterwards,
-/// and what is there is what the program would have made.
+/// Processes that change random graphs are killed, in each [Phase] as often as in the others. What was
+/// acknowledged is there afterwards, and what is there is what the program would have made.
 class KillTest {
     /// `-Dcedrat.kills=…`: how often.
     private static final int KILLS = Integer.getInteger("cedrat.kills", 40);
 
     private static final int THREADS = 2;
     private static final int STORES = 4;
-    private static final int ACKS_MIN = 100;
+
+    /// Fields are where they were not, of another order, more and fewer. None that a version does not share
+    /// has a value.
+    private static final List<String> VERSIONS = List.of(
+            "int number; Object next; byte gone;",
+            "long[] more; double before; Object next; short between; int number; String name;",
+            "Object other; boolean flag; int number; Object next;");
 
     @TempDir
     Path folder;
+
+    /// Of each version the folder that has it.
+    private final List<Path> versions = new ArrayList<>();
+
+    /// Kills in a phase.
+    private static final class Count {
+        int kills;
+        /// The process had not said that the phase was over.
+        int within;
+        long acks;
+    }
+
+    private final Map<Phase, Count> counts = new EnumMap<>(Phase.class);
+
+    @BeforeEach
+    void versionsAreCompiled() throws IOException {
+        for (String fields : VERSIONS) {
+            Path classes = Files.createDirectories(folder.resolve("version" + versions.size()));
+            Path source = classes.resolve("Paper.java");
+            Files.writeString(source, """
+                    package cedrat.persist.killed;
+                    final class Paper implements Note {
+                        FIELDS
+                        public int number() { return number; }
+                        public Object next() { return next; }
+                        public void write(int number, Object next) { this.number = number; this.next = next; }
+                    }
+                    """.replace("FIELDS", fields));
+            int result = ToolProvider.findFirst("javac")
+                    .orElseThrow()
+                    .run(System.out, System.err, "-d", classes.toString(), "-cp", path(), source.toString());
+            assertEquals(0, result);
+            versions.add(classes);
+        }
+    }
+
+    private static String path() {
+        return System.getProperty("java.class.path");
+    }
 
     @Test
     void whatWasAcknowledgedIsThereAndNothingIsHalf() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());
         SplittableRandom random = new SplittableRandom(seed);
-        long acks = 0;
         for (int store = 0; store < STORES; store++) {
-            long[] acknowledged = new long[THREADS];
-            for (int kill = 0; kill < KILLS / STORES; kill++) {
-                acks += run(Killed.class, folder.resolve("store" + store), seed + store, random, acknowledged);
+            Child child = new Child(Killed.class, folder.resolve("store" + store), seed + store);
+            for (int kill = store; kill < KILLS; kill += STORES) {
+                Phase phase = Phase.values()[kill / STORES % Phase.values().length];
+                if (phase == Phase.CLASS_CHANGE) {
+                    child.version = (child.version + 1 + random.nextInt(VERSIONS.size() - 1)) % VERSIONS.size();
+                }
+                child.run(phase, 1 + random.nextInt(begins(phase)));
             }
+            // What the last one has left.
+            child.run(Phase.COMMIT, 1);
         }
-        System.out.println(KILLS + " processes killed, " + acks + " commits acknowledged (seed " + seed + ")");
+        printCounts(seed);
     }
 
     /// Each transfer moves money between an object, a record and a word, as a whole or not at all.
@@ -47,60 +103,102 @@ class KillTest {
     void noMoneyIsLostBetweenObjectsRecordsAndWords() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());
         SplittableRandom random = new SplittableRandom(seed);
-        long acks = 0;
-        long[] acknowledged = new long[1];
+        Child child = new Child(Transfers.class, folder.resolve("bank"), seed);
         for (int kill = 0; kill < KILLS / 2; kill++) {
-            acks += run(Transfers.class, folder.resolve("bank"), seed, random, acknowledged);
+            child.run(Phase.COMMIT, 1 + random.nextInt(begins(Phase.COMMIT)));
         }
-        System.out.println(KILLS / 2 + " processes killed, " + acks + " transfers acknowledged (seed " + seed + ")");
+        // What the last one has left.
+        child.run(Phase.COMMIT, 1);
+        printCounts(seed);
     }
 
-    /// Runs a process until it has acknowledged enough, and then for a moment more.
-    ///
-    /// @param acknowledged the newest steps of each thread, old and then new
-    private static long run(Class<?> program, Path directory, long seed, SplittableRandom random, long[] acknowledged)
-            throws IOException, InterruptedException {
-        Path errors = Files.createTempFile("killed", ".err");
-        Process process = start(program, directory, seed, errors);
-        long acks = 0;
-        long wanted = ACKS_MIN + random.nextInt(100);
-        try (BufferedReader said = process.inputReader(StandardCharsets.UTF_8)) {
-            for (String line; (line = said.readLine()) != null; ) {
-                String[] words = line.split(" ");
-                int thread = Integer.parseInt(words[1]);
-                long steps = Long.parseLong(words[2]);
-                if (steps < acknowledged[thread]) {
-                    fail(line + ", but " + Arrays.toString(acknowledged) + " were acknowledged, seed " + seed);
+    private void printCounts(long seed) {
+        counts.forEach((phase, count) -> System.out.println(phase + ": " + count.kills + " processes killed, "
+                + count.within + " within it, " + count.acks + " commits acknowledged"));
+        System.out.println("seed " + seed);
+    }
+
+    /// How often a process enters a phase at most until it is killed.
+    private static int begins(Phase phase) {
+        return switch (phase) {
+            case COMMIT, LETTING_GO -> 200;
+            case COLLECTION -> 300;
+            case FLUSH -> 4;
+            // The opening, and the first transactions.
+            case CLASS_CHANGE -> 12;
+        };
+    }
+
+    /// Processes over one store, one after the other.
+    private final class Child {
+        private final Class<?> program;
+        private final Path directory;
+        private final long seed;
+        /// The newest steps of each thread that were acknowledged, or found.
+        private final long[] acknowledged = new long[THREADS];
+        /// Of the class that changes.
+        int version;
+
+        Child(Class<?> program, Path directory, long seed) {
+            this.program = program;
+            this.directory = directory;
+            this.seed = seed;
+        }
+
+        /// Runs a process until it has entered the phase so often; there it is killed.
+        void run(Phase phase, int begins) throws IOException, InterruptedException {
+            Path errors = Files.createTempFile("killed", ".err");
+            Process process = start(phase, errors);
+            Count count = counts.computeIfAbsent(phase, key -> new Count());
+            int begun = 0;
+            int ended = 0;
+            try (BufferedReader said = process.inputReader(StandardCharsets.UTF_8)) {
+                for (String line; (line = said.readLine()) != null; ) {
+                    if (line.equals("end")) {
+                        ended++;
+                    } else if (!line.equals("begin")) {
+                        count.acks += steps(line);
+                    } else if (++begun == begins) {
+                        // Here it dies. By its handle: what it has said before is still to be read.
+                        process.toHandle().destroyForcibly();
+                    }
                 }
-                acknowledged[thread] = steps;
-                if (words[0].equals("ack") && ++acks == wanted) {
-                    // Here it dies, wherever its threads are. By its handle: what it has said before is still to be
-                    // read.
-                    process.toHandle().destroyForcibly();
-                }
+            } finally {
+                process.destroyForcibly();
             }
-        } finally {
-            process.destroyForcibly();
+            process.waitFor();
+            if (begun < begins) {
+                fail("seed " + seed + ", " + phase + ": the process has ended by itself: " + Files.readString(errors));
+            }
+            count.kills++;
+            count.within += ended < begun ? 1 : 0;
+            Files.delete(errors);
         }
-        process.waitFor();
-        if (acks < wanted) {
-            fail("seed " + seed + ": the process has ended by itself: " + Files.readString(errors));
-        }
-        Files.delete(errors);
-        return acks;
-    }
 
-    private static Process start(Class<?> program, Path directory, long seed, Path errors) throws IOException {
-        String agent = System.getProperty("cedrat.agent");
-        List<String> command = new ArrayList<>();
-        command.add(ProcessHandle.current().info().command().orElse("java"));
-        command.addAll(List.of("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
-        command.addAll(List.of("-javaagent:" + agent, "--enable-native-access=ALL-UNNAMED"));
-        command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), program.getName()));
-        command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS));
-        return new ProcessBuilder(command)
-                .redirectError(Redirect.to(errors.toFile()))
-                .start();
+        /// Takes what a process says of the steps of a thread; returns how many were acknowledged by it.
+        private int steps(String line) {
+            String[] words = line.split(" ");
+            int thread = Integer.parseInt(words[1]);
+            long steps = Long.parseLong(words[2]);
+            if (steps < acknowledged[thread]) {
+                fail(line + ", but " + Arrays.toString(acknowledged) + " were acknowledged, seed " + seed);
+            }
+            acknowledged[thread] = steps;
+            return words[0].equals("ack") ? 1 : 0;
+        }
+
+        private Process start(Phase phase, Path errors) throws IOException {
+            String agent = System.getProperty("cedrat.agent");
+            List<String> command = new ArrayList<>();
+            command.add(ProcessHandle.current().info().command().orElse("java"));
+            command.addAll(List.of("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+            command.addAll(List.of("-javaagent:" + agent, "--enable-native-access=ALL-UNNAMED"));
+            command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
+            command.addAll(List.of("-cp", versions.get(version) + File.pathSeparator + path(), program.getName()));
+            command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS, phase.name()));
+            return new ProcessBuilder(command)
+                    .redirectError(Redirect.to(errors.toFile()))
+                    .start();
+        }
     }
 }

@@ -12,11 +12,11 @@ import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// A process that moves money between fields of objects, records in pages and words of a heap, until it is killed:
-/// `DIRECTORY SEED THREADS`.
+/// `DIRECTORY SEED THREADS PHASE`, of which the last is [Phase#COMMIT].
 ///
 /// Each transfer counts itself, in the place that it takes from. The process says `found 0 TRANSFERS` of what is there
 /// when it begins, if nothing is lost of the money; then it goes on, and says `ack 0 TRANSFERS` of how many are durable
-/// at least.
+/// at least. When it begins a transfer it says `begin`, and behind it `end`.
 public final class Transfers {
     private static final int PLACES = 4;
     private static final long TOTAL = 1_000_000;
@@ -95,6 +95,7 @@ public final class Transfers {
             int to = random.nextInt(3 * PLACES);
             int percent = random.nextInt(101);
             boolean isRolledBack = random.nextInt(100) < ROLLED_BACK_PERCENT;
+            say("begin");
             Transaction.run(transaction -> {
                 if (isRolledBack) {
                     // A nested one that is taken back leaves nothing of itself.
@@ -105,6 +106,7 @@ public final class Transfers {
                 }
                 transfer(from, to, percent);
             });
+            say("end");
             synchronized (durable) {
                 say("ack 0 " + durable.incrementAndGet());
             }

@@ -13,8 +13,8 @@ import java.util.PriorityQueue;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 
-/// A graph that changes at random, but by the same numbers always in the same way: what is in a store after so
-/// many steps is what it becomes in memory after as many.
+/// A graph that changes at random, but by the same numbers always in the same way: what is in a store after
+/// so many steps is what it becomes in memory after as many.
 ///
 /// No step looks at the order of a hash table, which may be another after a restart.
 final class World {
@@ -35,6 +35,7 @@ final class World {
     private long[] numbers = new long[4];
     private String text = "";
     private byte[] bytes = {};
+    private final Note[] papers = new Note[6];
     private Color color = Color.RED;
     private Thing oldest;
     private Thing newest;
@@ -75,7 +76,7 @@ final class World {
     }
 
     private void change(SplittableRandom random) {
-        switch (random.nextInt(24)) {
+        switch (random.nextInt(26)) {
             case 0, 1, 2 -> slots[random.nextInt(SLOTS)] = make(random);
             case 3 -> slots[random.nextInt(SLOTS)] = null;
             case 4 -> named.put("name " + random.nextInt(40), any(random));
@@ -116,6 +117,7 @@ final class World {
                     ranks.poll();
                 }
             }
+            case 22, 23 -> note(random);
             default -> touch(random);
         }
     }
@@ -146,6 +148,15 @@ final class World {
             unlink(oldest);
         }
         return made;
+    }
+
+    /// New ones, and some that another version of their class may have written.
+    private void note(SplittableRandom random) {
+        int place = random.nextInt(papers.length);
+        if (papers[place] == null || random.nextInt(4) == 0) {
+            papers[place] = Note.make();
+        }
+        papers[place].write(random.nextInt(), papers[random.nextInt(papers.length)]);
     }
 
     private Thing any(SplittableRandom random) {
