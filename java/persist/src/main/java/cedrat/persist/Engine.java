@@ -120,25 +120,49 @@ final class Engine implements Persistent {
     /// Waits until everything that was committed by now is durable, if that was asked for.
     @Override
     public void awaitDurable() {
-        if (options.durability == PersistenceOptions.Durability.ASYNC) {
-            return;
+        if (options.durability == PersistenceOptions.Durability.SYNC) {
+            awaitDurable(appended());
         }
-        long lsn;
-        synchronized (this) {
-            lsn = appended;
-        }
-        if (lsn <= durable) {
+    }
+
+    @Override
+    public synchronized long appended() {
+        return appended;
+    }
+
+    @Override
+    public void awaitDurable(long place) {
+        if (place <= durable) {
             return;
         }
         check();
         try {
-            graph.waitDurable(lsn);
+            graph.waitDurable(place);
         } catch (GraphStoreException e) {
             throw stop(e);
         }
-        synchronized (this) {
-            durable = Math.max(durable, lsn);
+        becameDurable(place);
+    }
+
+    @Override
+    public boolean isDurable(long place) {
+        if (place <= durable) {
+            return true;
         }
+        check();
+        try {
+            if (!graph.isDurable(place)) {
+                return false;
+            }
+        } catch (GraphStoreException e) {
+            throw stop(e);
+        }
+        becameDurable(place);
+        return true;
+    }
+
+    private synchronized void becameDurable(long place) {
+        durable = Math.max(durable, place);
     }
 
     // ---- collection

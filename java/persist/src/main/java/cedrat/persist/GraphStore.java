@@ -70,6 +70,9 @@ public interface GraphStore extends AutoCloseable {
     /// @param lsn as [#commit] has returned it
     void waitDurable(long lsn) throws GraphStoreException;
 
+    /// Whether all commits up to one are durable.
+    boolean isDurable(long lsn) throws GraphStoreException;
+
     /// Begins to remove objects that neither a root nor one of `alive` reaches; one collection runs at a time.
     /// What is reached now stays, and so does what is made or read from now on.
     ///

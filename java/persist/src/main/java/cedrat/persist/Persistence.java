@@ -247,6 +247,18 @@ public final class Persistence implements AutoCloseable {
         }
     }
 
+    /// Says that fields of an object, or elements of an array, are about to be changed where no barrier sees it:
+    /// by native code, or by a `MethodHandle` (Transactions for Java, §3.2). A rollback restores what they are now,
+    /// a commit stores what they are then. It takes the object's write lock, and loads all that its fields lead to.
+    /// Each object is named by itself; again after the transaction has ended.
+    ///
+    /// @param object persistent or not
+    /// @throws IllegalStateException         if this thread is in no transaction
+    /// @throws UnsupportedOperationException if the object is one that no rollback restores
+    public static void touched(Object object) {
+        Recorder.get().touched(Objects.requireNonNull(object));
+    }
+
     private interface Work {
         boolean run();
     }

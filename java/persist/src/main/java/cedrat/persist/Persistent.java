@@ -51,4 +51,17 @@ interface Persistent {
     ///
     /// @throws PersistenceException if that fails: the store has stopped
     void awaitDurable();
+
+    /// The place in the log up to which something was stored by now.
+    long appended();
+
+    /// Waits until everything that was stored up to a place is durable.
+    ///
+    /// @throws PersistenceException if that fails: the store has stopped
+    void awaitDurable(long place);
+
+    /// Whether it is.
+    ///
+    /// @throws PersistenceException if the store has stopped
+    boolean isDurable(long place);
 }

@@ -306,27 +306,40 @@ final class Recorder implements Handler {
     }
 
     void end(Transaction transaction, Transaction.Action action) {
-        check(transaction);
-        Context context = contexts.get();
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
-        try {
-            if (action == Transaction.Action.ROLLBACK) {
-                rollBack(transaction);
-                return;
-            }
-            List<Persistent> awaited = List.of();
-            if (transaction.outer != null) {
-                transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
-            } else {
-                awaited = store(transaction);
-            }
-            leave(transaction, action);
-            // Others go on meanwhile; what they commit is behind this in the log.
-            awaited.forEach(Persistent::awaitDurable);
-        } finally {
-            context.isRecording = wasRecording;
+        // Others go on meanwhile; what they commit is behind this in the log.
+        unrecorded(() -> {
+            finish(transaction, action).forEach(Persistent::awaitDurable);
+            return null;
+        });
+    }
+
+    /// Commits.
+    ///
+    /// @return what to wait for
+    CommitToken commit(Transaction transaction) {
+        if (transaction.outer != null) {
+            check(transaction);
+            throw new IllegalStateException(
+                    "a nested transaction stores nothing: say to the outermost one when its " + "commit is to return");
         }
+        return unrecorded(() -> new CommitToken(finish(transaction, Transaction.Action.COMMIT)));
+    }
+
+    /// @return the stores to wait for
+    private List<Persistent> finish(Transaction transaction, Transaction.Action action) {
+        check(transaction);
+        if (action == Transaction.Action.ROLLBACK) {
+            rollBack(transaction);
+            return List.of();
+        }
+        List<Persistent> awaited = List.of();
+        if (transaction.outer != null) {
+            transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
+        } else {
+            awaited = store(transaction);
+        }
+        leave(transaction, action);
+        return awaited;
     }
 
     /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
@@ -891,6 +904,22 @@ final class Recorder implements Handler {
         if (context.innermost != null && !context.isRecording && context.suspended == 0) {
             throw new UnsupportedOperationException(
                     "a rollback could not undo " + method + ": call it outside of transactions");
+        }
+    }
+
+    /// The program is about to change an object where no barrier is.
+    void touched(Object object) {
+        Context context = contexts.get();
+        if (context.innermost == null) {
+            throw new IllegalStateException(
+                    "what is changed behind the barriers' back is restored by a rollback: begin a transaction");
+        }
+        check(context.innermost);
+        if (object instanceof Persistable) {
+            beforeRead(object);
+            beforeFields(object);
+        } else {
+            beforeArgument(object);
         }
     }
 

@@ -146,6 +146,21 @@ public final class Transaction implements AutoCloseable {
         Recorder.get().end(this, Action.COMMIT);
     }
 
+    /// As [#commit()], of a top-level transaction, whatever was said when its stores were opened.
+    ///
+    /// @param durability when it returns: with `SYNC` when nothing that it has changed can be lost any more, with
+    ///     `ASYNC` at once
+    /// @return what one can wait with until nothing can be lost
+    /// @throws IllegalStateException if it is nested
+    public CommitToken commit(PersistenceOptions.Durability durability) {
+        Objects.requireNonNull(durability);
+        CommitToken token = Recorder.get().commit(this);
+        if (durability == PersistenceOptions.Durability.SYNC) {
+            token.await();
+        }
+        return token;
+    }
+
     /// Restores what was changed.
     public void rollback() {
         Recorder.get().end(this, Action.ROLLBACK);

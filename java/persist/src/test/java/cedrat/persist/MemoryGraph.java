@@ -345,6 +345,14 @@ public final class MemoryGraph {
         }
 
         @Override
+        public boolean isDurable(long upTo) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                return upTo <= durable;
+            }
+        }
+
+        @Override
         public void waitDurable(long upTo) throws GraphStoreException {
             synchronized (MemoryGraph.this) {
                 enter();

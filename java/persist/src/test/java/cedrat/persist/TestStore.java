@@ -146,4 +146,17 @@ public final class TestStore implements Persistent, AutoCloseable {
 
     @Override
     public void awaitDurable() {}
+
+    @Override
+    public long appended() {
+        return 0;
+    }
+
+    @Override
+    public void awaitDurable(long place) {}
+
+    @Override
+    public boolean isDurable(long place) {
+        return true;
+    }
 }

@@ -477,6 +477,38 @@ class CollectionChangesTest {
         assertTrue(thrown.getMessage().contains("[key 7] → [0] leads to"), thrown.getMessage());
     }
 
+    private static boolean isReversed;
+
+    private record Ranked(int rank) implements Comparable<Ranked> {
+        @Override
+        public int compareTo(Ranked other) {
+            return isReversed ? Integer.compare(other.rank, rank) : Integer.compare(rank, other.rank);
+        }
+    }
+
+    /// As if the class had changed between two runs.
+    @Test
+    void aHeapThatComparesOtherwiseIsStoredAnew() {
+        PriorityQueue<Ranked> heap = new PriorityQueue<>();
+        for (int i = 0; i < 40; i++) {
+            heap.add(new Ranked(i));
+        }
+        store.mark("collection", heap);
+        isReversed = true;
+        try {
+            reopen();
+            PriorityQueue<Ranked> found = store.lookup("collection");
+            Transaction.run(() -> found.add(new Ranked(100)));
+            reopen();
+            PriorityQueue<Ranked> again = store.lookup("collection");
+            assertEquals(new HashSet<>(found), new HashSet<>(again));
+            assertEquals(41, again.size());
+            assertEquals(100, again.peek().rank);
+        } finally {
+            isReversed = false;
+        }
+    }
+
     /// An entry that the program has kept is none of the map any more: when its cell is another's, and when the
     /// whole was stored since.
     @ParameterizedTest
