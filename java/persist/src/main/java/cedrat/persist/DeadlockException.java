@@ -1,7 +1,7 @@
 package cedrat.persist;
 
-/// Transactions waited for each other's locks in a circle, and this one was chosen to give way: it is rolled
-/// back with all those around it, and its locks are free. Leave its scope, and run it again;
+/// Transactions waited for each other in a circle, by locks or also by monitors, and this one was chosen to give
+/// way: it is rolled back with all those around it, and its locks are free. Leave its scope, and run it again;
 /// [Transaction#run(Transaction.Work)] does so by itself.
 public final class DeadlockException extends RuntimeException {
     private static final long serialVersionUID = 1;

@@ -1,5 +1,9 @@
 package cedrat.persist;
 
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
@@ -20,8 +24,13 @@ import java.util.concurrent.locks.ReentrantLock;
 final class Locks {
     private static final int BUCKETS = 1 << 12;
     private static final Owner[] NOBODY = {};
+    /// After how long a wait is looked at for circles that lead through monitors: each time twice as long.
+    private static final long FIRST_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
+
+    private static final long LAST_LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private final ReentrantLock mutex = new ReentrantLock();
+    private final MonitorCircles monitors = new MonitorCircles(this);
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// How many searches for circles there were.
     private long searches;
@@ -46,6 +55,10 @@ final class Locks {
         private int edge;
 
         private Owner cameFrom;
+        /// The thread that its transaction is on, or null: on none.
+        volatile Thread thread;
+        /// Who waits for a monitor that it was in when it gave way, or null. On its own thread.
+        MonitorCircles.Blocked inTheWayOf;
 
         Owner(long birth) {
             this.birth = birth;
@@ -209,17 +222,75 @@ final class Locks {
         }
     }
 
-    private static boolean await(Waiter waiter) {
+    private boolean await(Waiter waiter) {
         boolean wasInterrupted = false;
-        while (waiter.turn == Turn.QUEUED) {
-            LockSupport.park(waiter.lock);
-            // A store cannot be broken off; the interrupt is for whoever asks next.
-            wasInterrupted |= Thread.interrupted();
+        // Nobody is told which monitors a virtual thread has.
+        boolean isLooking = !waiter.thread.isVirtual();
+        long pause = FIRST_LOOK_NANOS;
+        try {
+            while (waiter.turn == Turn.QUEUED) {
+                if (isLooking) {
+                    LockSupport.parkNanos(waiter.lock, pause);
+                    pause = Math.min(2 * pause, LAST_LOOK_NANOS);
+                } else {
+                    LockSupport.park(waiter.lock);
+                }
+                // A store cannot be broken off; the interrupt is for whoever asks next.
+                wasInterrupted |= Thread.interrupted();
+                if (isLooking && waiter.turn == Turn.QUEUED && monitors.isInCircle(waiter.owner)) {
+                    giveUp(waiter);
+                }
+            }
+        } finally {
+            // Should the look fail, nobody waits here any more.
+            giveUp(waiter);
+            monitors.end();
         }
         if (wasInterrupted) {
             Thread.currentThread().interrupt();
         }
         return waiter.turn == Turn.GRANTED;
+    }
+
+    /// Takes it out of the queue, unless it has been granted the lock.
+    private void giveUp(Waiter waiter) {
+        if (waiter.turn != Turn.QUEUED) {
+            return;
+        }
+        mutex.lock();
+        try {
+            if (waiter.turn == Turn.QUEUED) {
+                dequeue(waiter);
+                waiter.tell(Turn.VICTIM);
+                grantInTurn(waiter.lock);
+            }
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    /// Whom an owner waits for just now: who is before it in the queue, or who has the lock. Empty if it waits for
+    /// none.
+    List<Owner> awaited(Owner owner) {
+        mutex.lock();
+        try {
+            Waiter waiter = owner.waiting;
+            if (waiter == null) {
+                return List.of();
+            }
+            if (waiter.previous != null) {
+                return List.of(waiter.previous.owner);
+            }
+            ObjectLock lock = waiter.lock;
+            List<Owner> holders = new ArrayList<>(Arrays.asList(lock.readers).subList(0, lock.readerCount));
+            if (lock.writer != null) {
+                holders.add(lock.writer);
+            }
+            holders.removeIf(holder -> holder == owner);
+            return holders;
+        } finally {
+            mutex.unlock();
+        }
     }
 
     /// Whether the owner may write the object already.

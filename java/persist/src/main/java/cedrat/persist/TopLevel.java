@@ -47,6 +47,7 @@ final class TopLevel {
         loadingBefore = context.loading;
         context.suspended = 0;
         context.loading = 0;
+        owner.thread = Thread.currentThread();
         this.context = context;
     }
 
@@ -54,6 +55,7 @@ final class TopLevel {
     void leave() {
         context.suspended = suspendedBefore;
         context.loading = loadingBefore;
+        owner.thread = null;
         context = null;
     }
 }

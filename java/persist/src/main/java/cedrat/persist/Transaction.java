@@ -119,6 +119,8 @@ public final class Transaction implements AutoCloseable {
     ///
     /// **Again:** a top-level one that is rolled back to end a deadlock is run again, until it is not.
     ///
+    /// @throws DeadlockException     if that deadlock led through a monitor which this thread has entered before,
+    ///     so that to run again would not end it
     /// @throws IllegalStateException as [#begin]
     public static <E extends Exception> void run(Work<E> work) throws E {
         throw Recorder.notWoven();

@@ -63,7 +63,7 @@ public final class WovenCode {
                 }
                 return result;
             } catch (DeadlockException e) {
-                if (isNested || !transaction.top.isDoomed) {
+                if (isNested || !transaction.top.isDoomed || !MonitorCircles.letPass(transaction.top.owner)) {
                     throw e;
                 }
             }

@@ -3,6 +3,7 @@ package cedrat.persist;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /// Code that the agent has not seen, and which may hand work over in a transaction.
 public final class Elsewhere {
@@ -11,6 +12,11 @@ public final class Elsewhere {
     /// As [ExecutorService#submit(Runnable)].
     public static Future<?> submit(ExecutorService threads, Runnable work) {
         return threads.submit(work);
+    }
+
+    /// As [AtomicInteger#incrementAndGet].
+    public static void count(AtomicInteger number) {
+        number.incrementAndGet();
     }
 
     /// As [ExecutorService#submit(Callable)].

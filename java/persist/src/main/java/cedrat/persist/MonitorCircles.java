@@ -1,0 +1,156 @@
+package cedrat.persist;
+
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
+import java.lang.management.ThreadMXBean;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/// Finds circles of threads that wait for each other's locks and monitors.
+///
+/// - J3.1  Who waits for the lock of an object within a monitor, as in `Vector.add`, for one whose thread waits for
+///         that monitor, would wait for ever: [Locks] knows nothing of monitors. So a wait that lasts looks at
+///         what the threads of those whom it waits for are blocked on, as the virtual machine tells it.
+///
+/// To give way at once, where a monitor of the object is held, would refuse most waits that end by themselves: who
+/// has the lock has often left the monitor, and will only commit.
+///
+/// The virtual machine does not tell what virtual threads are blocked on, and what they own: circles through
+/// their monitors are not found. Nor is any where the module `java.management` was left out.
+///
+/// **Threads:** any.
+final class MonitorCircles {
+    /// Who has given way lets others enter the monitor before it runs again, for as long at most.
+    private static final long LET_PASS_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    /// As the virtual machine says that a thread waits for none.
+    private static final long NONE = -1;
+
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
+    /// A thread that is blocked on a monitor, for the so many-th time in its life.
+    record Blocked(long thread, long count) {}
+
+    /// Loaded when it is needed first: most programs never wait so long.
+    private static final class Threads {
+        static final ThreadMXBean BEAN =
+                ModuleLayer.boot().findModule("java.management").isPresent()
+                        ? ManagementFactory.getThreadMXBean()
+                        : null;
+
+        private Threads() {}
+
+        /// What a thread waits for, or null: it is not known.
+        static ThreadInfo info(long thread) {
+            return BEAN == null ? null : BEAN.getThreadInfo(thread);
+        }
+    }
+
+    private final Locks locks;
+    /// Who has been waiting for a lock for a while, by their threads.
+    private final Map<Long, Locks.Owner> waiting = new ConcurrentHashMap<>();
+
+    MonitorCircles(Locks locks) {
+        this.locks = locks;
+    }
+
+    /// Whether an owner, whose thread this is, waits for itself. If so, who is blocked on its monitor is
+    /// remembered for [#letPass]. To be called from time to time while it waits.
+    boolean isInCircle(Locks.Owner owner) {
+        long self = Thread.currentThread().threadId();
+        waiting.put(self, owner);
+        return new Search(owner, self).isCircle();
+    }
+
+    /// The thread does not wait any more.
+    void end() {
+        waiting.remove(Thread.currentThread().threadId());
+    }
+
+    /// After an owner has given way, and before it runs again: lets who was blocked on its monitor enter that.
+    ///
+    /// @return false if this thread has not left the monitor, so that running again would be in vain
+    static boolean letPass(Locks.Owner owner) {
+        Blocked blocked = owner.inTheWayOf;
+        owner.inTheWayOf = null;
+        long end = System.nanoTime() + LET_PASS_NANOS;
+        while (blocked != null && System.nanoTime() - end < 0) {
+            ThreadInfo info = Threads.info(blocked.thread);
+            if (info == null
+                    || info.getThreadState() != Thread.State.BLOCKED
+                    || info.getBlockedCount() != blocked.count) {
+                return true;
+            }
+            if (info.getLockOwnerId() == Thread.currentThread().threadId()) {
+                return false;
+            }
+            LockSupport.parkNanos(LOOK_NANOS);
+        }
+        return true;
+    }
+
+    private final class Search {
+        private final Locks.Owner start;
+        private final long self;
+        private final Set<Locks.Owner> seen = new HashSet<>();
+        private final Deque<Locks.Owner> next = new ArrayDeque<>();
+
+        Search(Locks.Owner start, long self) {
+            this.start = start;
+            this.self = self;
+        }
+
+        boolean isCircle() {
+            next.add(start);
+            boolean isBack = false;
+            while (!isBack && !next.isEmpty()) {
+                Locks.Owner owner = next.remove();
+                List<Locks.Owner> awaited = locks.awaited(owner);
+                isBack = awaited.isEmpty() ? isBlocked(owner) : add(awaited);
+            }
+            return isBack;
+        }
+
+        /// @return whether the start is among them
+        private boolean add(List<Locks.Owner> owners) {
+            for (Locks.Owner owner : owners) {
+                if (owner == start) {
+                    return true;
+                }
+                if (seen.add(owner)) {
+                    next.add(owner);
+                }
+            }
+            return false;
+        }
+
+        /// Whether the thread of an owner that waits for no lock is blocked on the start's monitors. Others who
+        /// wait for locks, and have monitors that it is blocked on, are looked at next.
+        private boolean isBlocked(Locks.Owner owner) {
+            Set<Long> threads = new HashSet<>();
+            Thread first = owner.thread;
+            long thread = first == null ? NONE : first.threadId();
+            while (thread != NONE && threads.add(thread)) {
+                ThreadInfo info = Threads.info(thread);
+                long holder = info == null ? NONE : info.getLockOwnerId();
+                if (holder == self) {
+                    start.inTheWayOf = new Blocked(thread, info.getBlockedCount());
+                    return true;
+                }
+                Locks.Owner waiter = waiting.get(holder);
+                if (waiter != null) {
+                    return add(List.of(waiter));
+                }
+                thread = holder;
+            }
+            return false;
+        }
+    }
+}

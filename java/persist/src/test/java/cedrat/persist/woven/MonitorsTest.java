@@ -1,0 +1,138 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cedrat.persist.DeadlockException;
+import cedrat.persist.Elsewhere;
+import cedrat.persist.RwLock;
+import cedrat.persist.Transaction;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Vector;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// J3.1: who waits for a lock within a monitor.
+@Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class MonitorsTest {
+    private static final class Account {
+        int balance;
+        int changes;
+    }
+
+    private final ExecutorService threads =
+            Executors.newThreadPerTaskExecutor(Thread.ofPlatform().daemon().factory());
+
+    @AfterEach
+    void end() {
+        threads.shutdownNow();
+    }
+
+    /// Starts `work`, and returns when its thread waits for a lock of a transaction.
+    private Future<?> startAndWait(Runnable work) throws InterruptedException {
+        Thread[] started = new Thread[1];
+        CountDownLatch isStarted = new CountDownLatch(1);
+        Future<?> future = Elsewhere.submit(threads, () -> {
+            started[0] = Thread.currentThread();
+            isStarted.countDown();
+            work.run();
+        });
+        isStarted.await();
+        while (LockSupport.getBlocker(started[0]) == null && !future.isDone()) {
+            Thread.onSpinWait();
+        }
+        return future;
+    }
+
+    /// The other one waits for the vector's lock within its monitor, for which this thread waits.
+    @Test
+    void aCircleThroughAMonitorIsBroken() throws Exception {
+        Vector<Integer> numbers = new Vector<>();
+        AtomicInteger runs = new AtomicInteger();
+        Future<?> other;
+        try (var transaction = Transaction.begin()) {
+            numbers.add(1);
+            other = startAndWait(() -> Transaction.run(() -> {
+                Elsewhere.count(runs);
+                numbers.add(3);
+            }));
+            numbers.add(2);
+            transaction.commit();
+        }
+        other.get();
+        assertEquals(List.of(1, 2, 3), numbers);
+        assertEquals(true, runs.get() > 1);
+    }
+
+    /// To run the transaction again would leave the monitor as it is.
+    @Test
+    void whoHasEnteredTheMonitorBeforeIsTold() throws Exception {
+        Account account = new Account();
+        Object monitor = new Object();
+        Future<?> other;
+        try (var transaction = Transaction.begin()) {
+            account.balance = 1;
+            other = startAndWait(() -> {
+                synchronized (monitor) {
+                    assertThrows(
+                            DeadlockException.class,
+                            () -> Transaction.run(() -> {
+                                account.balance = 2;
+                            }));
+                }
+            });
+            synchronized (monitor) {
+                account.balance++;
+            }
+            transaction.commit();
+        }
+        other.get();
+        assertEquals(2, account.balance);
+    }
+
+    /// A waits for B's lock, B's thread for a monitor of C's, which waits for A's lock.
+    @Test
+    void aCircleOfSeveralIsBroken() throws Exception {
+        Account first = new Account();
+        Account second = new Account();
+        Object monitor = new Object();
+        List<Future<?>> others = new ArrayList<>();
+        try (var transaction = Transaction.begin()) {
+            second.balance = 1;
+            CountDownLatch hasFirst = new CountDownLatch(1);
+            others.add(Elsewhere.submit(
+                    threads,
+                    () -> Transaction.run(() -> {
+                        RwLock.acquireWrite(first);
+                        hasFirst.countDown();
+                        second.changes = 1;
+                    })));
+            hasFirst.await();
+            others.add(startAndWait(() -> {
+                Transaction.run(() -> {
+                    synchronized (monitor) {
+                        first.changes = 1;
+                    }
+                });
+            }));
+            synchronized (monitor) {
+                second.balance++;
+            }
+            transaction.commit();
+        }
+        for (Future<?> other : others) {
+            other.get();
+        }
+        assertEquals(1, first.changes);
+        assertEquals(2, second.balance);
+        assertEquals(1, second.changes);
+    }
+}
