@@ -67,6 +67,9 @@ final class Layout extends Shape {
     private final Primitive[] primitives;
     private final Reference[] references;
     private final int dataLength;
+    private volatile boolean isInitialized;
+    /// The thread that initialises the class and loads objects of it meanwhile, or null.
+    private volatile Thread initializing;
     /// The layout of the class as it is now.
     private final Layout current;
     /// By the number of a reference, its number in the current layout, or -1.
@@ -225,6 +228,26 @@ final class Layout extends Shape {
             if (referenceOffset(i) >= at && referenceOffset(i) < to) {
                 writeReference(object, identity, i, out);
             }
+        }
+    }
+
+    /// Whether [#create] would neither run the initialiser of the class nor wait for it.
+    boolean isInitialized() {
+        if (!isInitialized && initializing != Thread.currentThread()) {
+            if (Memory.isUninitialized(type)) {
+                return false;
+            }
+            isInitialized = true;
+            initializing = null;
+        }
+        return true;
+    }
+
+    /// Initialises the class. If this thread is doing so already, it goes on as if it had.
+    void initialize() {
+        Memory.initialize(type);
+        if (Memory.isUninitialized(type)) {
+            initializing = Thread.currentThread();
         }
     }
 

@@ -5,6 +5,7 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
@@ -21,6 +22,9 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /// read under it is not old. Filling a hash table or a sorted map calls methods of
 /// the program, which may read fields that are pending: that load is one of its own, within the first.
 ///
+/// - J1.1  The class of an object is initialised under none of the locks: its initialiser may load something, or
+///         wait for who does. The load that has come upon it is begun anew.
+///
 /// **Threads:** any.
 final class Loader {
     /// How many objects are read by one call of the store.
@@ -29,11 +33,13 @@ final class Loader {
     private static final Object[] NOTHING = {};
 
     private final Engine engine;
-    private final ReentrantLock lock = new ReentrantLock();
+    private final LoadLock lock = new LoadLock();
     /// Shared by loads, from the reading of an object to its entry in the table.
     private final ReentrantReadWriteLock loading = new ReentrantReadWriteLock();
     /// The innermost load that is going on, under the lock.
     private Load innermost;
+    /// How many collections are being filled, one within the other, under the lock.
+    private int fillings;
 
     Loader(Engine engine) {
         this.engine = engine;
@@ -48,9 +54,33 @@ final class Loader {
             return engine.value(word);
         }
         Object known = engine.table.find(word);
-        if (known != null) {
-            return known;
+        boolean isOutermost = loading.getReadHoldCount() == 0;
+        while (known == null) {
+            try {
+                known = resolveOnce(word);
+            } catch (Uninitialized found) {
+                if (!isOutermost) {
+                    throw found;
+                }
+                initialize(found.layout);
+            }
         }
+        return known;
+    }
+
+    /// A class initialiser may wait for whoever waits for a load, so it is run under none of the locks; then all is
+    /// read again.
+    private void initialize(Layout layout) {
+        boolean wasFilling = engine.recorder.filling(true);
+        try {
+            layout.initialize();
+        } finally {
+            engine.recorder.filling(wasFilling);
+        }
+    }
+
+    private Object resolveOnce(long word) throws GraphStoreException {
+        Object known = null;
         loading.readLock().lock();
         try {
             while (known == null) {
@@ -84,6 +114,10 @@ final class Loader {
 
     /// An object of a woven class. Null if it has to be read again.
     private Object object(long id, Layout layout, ObjectBytes bytes, int version) {
+        // What the program asks for while a collection is filled cannot be begun anew, and is loaded under the lock.
+        if (!isFilling() && !layout.isInitialized()) {
+            throw new Uninitialized(layout);
+        }
         Object object = layout.create(bytes);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
         identity.pending = layout.words(bytes);
@@ -95,6 +129,10 @@ final class Loader {
             engine.loaded.add(identity);
         }
         return winner;
+    }
+
+    private boolean isFilling() {
+        return lock.isHeldByCurrentThread() && fillings != 0;
     }
 
     /// A text, a number, or another object that does not change and leads to no other.
@@ -115,7 +153,7 @@ final class Loader {
 
     /// Anything else.
     private Object whole(long id) throws GraphStoreException {
-        lock.lock();
+        lock.enter();
         try {
             Object known = engine.table.find(id);
             if (known != null) {
@@ -140,6 +178,48 @@ final class Loader {
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    /// Held while a collection is filled, by which the program's methods are called. They may wait for a monitor,
+    /// and who has entered that for this.
+    private static final class LoadLock extends ReentrantLock {
+        private static final long serialVersionUID = 1;
+        private static final long LOOK_MILLIS = 100;
+
+        /// @throws PersistenceException if who has the lock waits for a monitor that this thread has entered
+        void enter() {
+            boolean wasInterrupted = false;
+            boolean isEntered = tryLock();
+            while (!isEntered) {
+                try {
+                    isEntered = tryLock(LOOK_MILLIS, TimeUnit.MILLISECONDS);
+                } catch (InterruptedException e) {
+                    // A read cannot be broken off; the interrupt is for whoever asks next.
+                    wasInterrupted = true;
+                }
+                Thread owner = isEntered ? null : getOwner();
+                if (owner != null && MonitorCircles.waitsForThisThread(owner)) {
+                    throw new PersistenceException("a collection that " + owner + " is loading is filled by a method, "
+                            + "such as `hashCode`, which waits for a monitor that this thread has entered: read what "
+                            + "is not loaded before entering it, or let the method enter none");
+                }
+            }
+            if (wasInterrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /// The class of an object is to be initialised before the object is made.
+    private static final class Uninitialized extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        final transient Layout layout;
+
+        Uninitialized(Layout layout) {
+            super("an initialiser is to be run", null, false, false);
+            this.layout = layout;
         }
     }
 
@@ -207,6 +287,7 @@ final class Loader {
 
         private Object fill(Node node) {
             boolean wasFilling = engine.recorder.filling(true);
+            fillings++;
             try {
                 Object object = node.shape.fill(node.object, node.bytes, node.references);
                 if (node.shape instanceof FormShape shape) {
@@ -214,6 +295,7 @@ final class Loader {
                 }
                 return object;
             } finally {
+                fillings--;
                 engine.recorder.filling(wasFilling);
             }
         }

@@ -30,6 +30,15 @@ final class Memory {
         }
     }
 
+    /// Whether making an object of a class would run its initialiser, or wait for it; also if this thread runs it.
+    static boolean isUninitialized(Class<?> type) {
+        return UNSAFE.shouldBeInitialized(type);
+    }
+
+    static void initialize(Class<?> type) {
+        UNSAFE.ensureClassInitialized(type);
+    }
+
     static long offset(Field field) {
         return UNSAFE.objectFieldOffset(field);
     }

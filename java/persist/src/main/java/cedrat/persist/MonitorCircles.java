@@ -96,6 +96,19 @@ final class MonitorCircles {
         return true;
     }
 
+    /// Whether a thread waits for a monitor that this thread has entered, directly or because who has the monitor or
+    /// lock that it waits for does.
+    static boolean waitsForThisThread(Thread thread) {
+        Set<Long> seen = new HashSet<>();
+        long self = Thread.currentThread().threadId();
+        long at = thread.threadId();
+        while (at != NONE && at != self && seen.add(at)) {
+            ThreadInfo info = Threads.info(at);
+            at = info == null ? NONE : info.getLockOwnerId();
+        }
+        return at == self;
+    }
+
     private final class Search {
         private final Locks.Owner start;
         private final long self;
