@@ -43,6 +43,27 @@ pub(crate) unsafe fn room<'a, T>(result: *mut T, what: &'static str) -> Result<&
     unsafe { result.cast::<std::mem::MaybeUninit<T>>().as_mut() }.ok_or_else(|| Failure::null(what))
 }
 
+/// Whether something in memory can have so many bytes: what is longer is a mistake, a negative number as a rule.
+pub(crate) fn len_in_memory(len: usize, what: &'static str) -> Result<usize> {
+    match isize::try_from(len) {
+        Ok(_) => Ok(len),
+        Err(_) => Err(Failure::new(Status::Limit, format!("{what} cannot have {len} bytes; is its length negative?"))),
+    }
+}
+
+/// Bytes from C.
+///
+/// # Safety
+/// 1 and 4.
+pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, len: usize, what: &'static str) -> Result<&'a [u8]> {
+    match len_in_memory(len, what)? {
+        0 => Ok(&[]), // none may lie anywhere
+        _ if bytes.is_null() => Err(Failure::null(what)),
+        // SAFETY: 1 and 4.
+        len => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }),
+    }
+}
+
 /// Puts a text into a buffer of C, cut where it is too long, with a zero at the end.
 ///
 /// # Safety
@@ -448,4 +469,22 @@ pub(crate) unsafe extern "C" fn cedrat_plain_set_root(
     };
     // SAFETY: 2.
     unsafe { with_heap(heap, set) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_length_is_refused() {
+        let byte = 7_u8;
+        // SAFETY: of what is refused nothing is looked at; the other one is as long as it says.
+        let (refused, taken) = unsafe {
+            (bytes((&raw const byte).cast(), usize::MAX, "bytes"), bytes((&raw const byte).cast(), 1, "bytes"))
+        };
+        assert_eq!(refused.unwrap_err().status, Status::Limit);
+        assert_eq!(taken.unwrap(), [7]);
+        // SAFETY: none may lie anywhere, also nowhere.
+        assert!(unsafe { bytes(std::ptr::null(), 0, "bytes") }.unwrap().is_empty());
+    }
 }

@@ -11,8 +11,8 @@ use front::structures::{Records, StructureError};
 use front::txn::{Commit, RecordId, Savepoint, TxnOptions};
 use front::{Store, Txn};
 
-use crate::border::{Handle, PANICKED, room, text, with_opened};
-use crate::graphs::{Buffer, GraphHandle, bytes, mode_of_graph, put_identities, told};
+use crate::border::{Handle, PANICKED, bytes, room, text, with_opened};
+use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
 use crate::status::{Failure, Result, Status};
 

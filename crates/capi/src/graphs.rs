@@ -10,10 +10,10 @@ use front::objects::ObjectError;
 use front::structures::StructureError;
 use front::txn::Vote;
 
-use crate::border::{Handle, PANICKED, put_text, room, text, with_opened};
+use crate::border::{Handle, PANICKED, bytes, put_text, room, text, with_opened};
 use crate::opened::Opened;
 use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
-use crate::status::{Failure, Result, Status};
+use crate::status::{Failure, Result, Status, of_pages};
 
 /// What a `cedrat_graph *` points at. It keeps its store open.
 pub(crate) struct GraphHandle {
@@ -48,6 +48,7 @@ pub(crate) fn told(error: front::Error) -> Failure {
         front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
             (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
+            (Some(GraphError::Senseless { .. }), ..) => Some(Status::Damaged),
             (_, Some(ObjectError::CacheFull { .. }), _) => Some(Status::Limit),
             (
                 _,
@@ -64,7 +65,8 @@ pub(crate) fn told(error: front::Error) -> Failure {
         front::Error::LogFull { .. } => Some(Status::LogFull),
         front::Error::TooLarge { .. } => Some(Status::Limit),
         front::Error::Damaged(_) => Some(Status::Damaged),
-        front::Error::Pages(_) | front::Error::Io { .. } => Some(Status::Io),
+        front::Error::Pages(error) => Some(of_pages(error)),
+        front::Error::Io { .. } => Some(Status::Io),
         _ => None,
     };
     match status {
@@ -91,19 +93,6 @@ fn said(graph: &GraphHandle, came_to: std::thread::Result<Result<()>>) -> Status
             graph.opened.stop(PANICKED);
             graph.failed(Failure::new(Status::Panic, PANICKED))
         }
-    }
-}
-
-/// Bytes from C.
-///
-/// # Safety
-/// 1 and 4 of `border`.
-pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, size: usize, what: &'static str) -> Result<&'a [u8]> {
-    match size {
-        0 => Ok(&[]), // none may lie anywhere
-        _ if bytes.is_null() => Err(Failure::null(what)),
-        // SAFETY: 1 and 4.
-        _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), size) }),
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use front::wal::Lsn;
 
 use crate::alone::{CursorHandle, OpenedLog};
-use crate::border::{close, open_as, room, said, tell, text, with_opened};
+use crate::border::{self, close, open_as, room, said, tell, text, with_opened};
 use crate::options::{LogChoices, given};
-use crate::status::{Failure, Status};
+use crate::status::Status;
 
 /// `cedrat_log_open`.
 ///
@@ -71,12 +71,8 @@ pub(crate) unsafe extern "C" fn cedrat_log_append(
     let append = |log: &Arc<OpenedLog>| {
         // SAFETY: 1.
         let lsn = unsafe { room(lsn, "lsn")? };
-        let entry = match size {
-            0 => &[], // an entry without a byte may lie anywhere
-            _ if bytes.is_null() => return Err(Failure::null("bytes")),
-            // SAFETY: 1 and 4.
-            _ => unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) },
-        };
+        // SAFETY: 1 and 4.
+        let entry = unsafe { border::bytes(bytes, size, "bytes")? };
         lsn.write(0);
         lsn.write(log.log.append(entry)?.get());
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use front::txn::BRANCH_ID_LEN_MAX;
 
-use crate::border::{room, with_opened};
+use crate::border::{self, room, with_opened};
 use crate::opened::Opened;
 use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
@@ -32,7 +32,7 @@ unsafe fn identifier<'a>(id: *const c_void, len: usize) -> Result<&'a [u8]> {
         return Err(Failure::null("id"));
     }
     // SAFETY: 1.
-    Ok(unsafe { std::slice::from_raw_parts(id.cast(), len) })
+    unsafe { border::bytes(id, len, "id") }
 }
 
 /// `cedrat_prepare`.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use front::heap;
+use front::pages::PoolError;
 use front::wal::LogError;
 
 /// `cedrat_status` of the header: numbers and meanings are those there, and stay.
@@ -111,7 +112,8 @@ impl From<front::Error> for Failure {
             front::Error::Damaged(_) | front::Error::Unregistered { .. } | front::Error::BadRecord { .. } => {
                 Status::Damaged
             }
-            front::Error::Pages(_) | front::Error::Io { .. } => Status::Io,
+            front::Error::Pages(ref error) => of_pages(error),
+            front::Error::Io { .. } => Status::Io,
             front::Error::Log(ref error) => of_log(error),
             front::Error::InUse { .. } | front::Error::BranchHeld { .. } => Status::InUse,
             front::Error::BranchExists { .. } => Status::Exists,
@@ -142,5 +144,28 @@ fn of_log(error: &LogError) -> Status {
         LogError::InUse { .. } => Status::InUse,
         LogError::Foreign { .. } | LogError::Truncated { .. } => Status::Misuse,
         _ => Status::Io,
+    }
+}
+
+pub(crate) fn of_pages(error: &PoolError) -> Status {
+    match error {
+        PoolError::Damaged { .. } | PoolError::Foreign { .. } | PoolError::Beyond { .. } => Status::Damaged,
+        _ => Status::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use front::pages::{Damaged, PageId};
+
+    use super::*;
+
+    #[test]
+    fn damage_is_called_so() {
+        let of = |error: PoolError| Failure::from(front::Error::from(error)).status;
+        let (file, damage) = (String::from("pages"), Damaged::in_body(PageId::new(7), 0, "nonsense"));
+        assert_eq!(of(PoolError::Damaged { file: file.clone(), offset: 9, damage }), Status::Damaged);
+        assert_eq!(of(PoolError::Foreign { file: file.clone(), offset: 9, what: "newer".into() }), Status::Damaged);
+        assert_eq!(of(PoolError::DiskFull { file, pages: 9 }), Status::Io);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use front::heap::Commit;
 
-use crate::border::{Handle, room, text, with_opened};
+use crate::border::{self, Handle, len_in_memory, room, text, with_opened};
 use crate::exit::Watch;
 use crate::opened::{HeapHandle, Opened};
 use crate::status::{Failure, Result, Status};
@@ -231,6 +231,7 @@ pub(crate) unsafe extern "C" fn cedrat_load_bytes(
         if bytes.is_null() {
             return Err(Failure::null("bytes"));
         }
+        let len = len_in_memory(len, "bytes")?;
         // SAFETY: 1 and 4; zeros first, for what C has there may never have been written.
         let bytes = unsafe {
             std::ptr::write_bytes(bytes.cast::<u8>(), 0, len);
@@ -258,7 +259,7 @@ pub(crate) unsafe extern "C" fn cedrat_store_bytes(
             return Err(Failure::null("bytes"));
         }
         // SAFETY: 1 and 4.
-        let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
+        let bytes = unsafe { border::bytes(bytes, len, "bytes")? };
         thread.store_bytes(address as usize, bytes)
     };
     // SAFETY: 2 and 3.

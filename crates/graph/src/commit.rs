@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use cedrat_objects::{Edit, Objects, Reserved};
+use cedrat_objects::{Edit, ObjectError, Objects, Reserved};
+use cedrat_pages::Damaged;
 use cedrat_txn::{Commit, Error, Result, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
 use crate::collect::{Beside, Told};
 use crate::entries::{Entries, Entry, What, resolve};
-use crate::error::{GraphError, does_not_fit};
+use crate::error::{GraphError, does_not_fit, senseless};
 use crate::graph::{Graph, Shared};
 use crate::long::{Head, PIECE_LEN, Pen, SHORT_LEN_MAX, Stored};
 use crate::object::{self, HEADER_LEN, Header, words};
@@ -277,15 +278,26 @@ impl<'w> Work<'w> {
             }
             What::Patch { identity, offset, bytes } => {
                 self.still_there(identity)?;
-                self.patch(identity, offset.into(), bytes).map_err(|error| told(error, identity))
+                self.patch(identity, offset.into(), bytes).map_err(|error| self.told(error, identity))
             }
             What::Put { identity, object } => {
                 self.still_there(identity)?;
                 let object = self.resolved(object)?;
-                self.put(identity, &object).map_err(|error| told(error, identity))
+                self.put(identity, &object).map_err(|error| self.told(error, identity))
             }
             What::Root { name, to } => self.set_root(name, to),
         }
+    }
+
+    /// An error of a change of this object, which is locked.
+    fn told(&self, error: Error, identity: Identity) -> Error {
+        let error = told(error, identity);
+        let what = match (ObjectError::of(&error), GraphError::of(&error)) {
+            (Some(ObjectError::NoSuchObject { .. }), _) => "a piece of an object of this page is not there",
+            (_, Some(GraphError::Senseless { what })) => what,
+            _ => return error,
+        };
+        self.txn.store().pool().damaged(Damaged::in_body(identity.place().page, 0, what)).into()
     }
 
     /// An object with identities where it refers to new ones.
@@ -321,7 +333,7 @@ impl<'w> Work<'w> {
             match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
                 Stored::Short(old) if is_fed => {
-                    let header = Header::of_object(old, old.len() as u64).map_err(does_not_fit)?;
+                    let header = Header::of_object(old, old.len() as u64).map_err(senseless)?;
                     overwritten = old[header.references_at() as usize..].to_vec();
                 }
                 _ => {}
@@ -409,7 +421,7 @@ impl<'w> Work<'w> {
 fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
     match Stored::of(bytes) {
         Ok(Stored::Node { .. } | Stored::Leaf(_)) => Err(GraphError::NoSuchObject { identity }.into()),
-        stored => stored.map_err(does_not_fit),
+        stored => stored.map_err(senseless),
     }
 }
 
@@ -420,15 +432,21 @@ struct Fitted<'b> {
     references_from: usize,
 }
 
+/// Bytes that a patch may leave out behind the end of an object, which become nulls: they all have to be written.
+const GAP_MAX: u64 = 16 << 20;
+
 /// A patch of an object that begins with these bytes and has so many; or why it must not be.
 fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Fitted<'b>> {
-    let header = Header::of_object(start, len).map_err(does_not_fit)?;
+    let header = Header::of_object(start, len).map_err(senseless)?;
     let (references, end) = (header.references_at(), offset + bytes.len() as u64);
     if bytes.is_empty() || HEADER_LEN as u64 <= offset && end <= references {
         return Ok(Fitted { bytes: Cow::Borrowed(bytes), references_from: bytes.len() });
     }
     if offset < HEADER_LEN as u64 {
         return Err(does_not_fit("a patch of the first 8 bytes, class and length of the data; put the object anew"));
+    }
+    if offset > len + GAP_MAX {
+        return Err(does_not_fit("a patch more than 16 MiB behind the object's end; make it longer by smaller steps"));
     }
     let first = references.saturating_sub(offset) as usize;
     if !end.is_multiple_of(8) || !(offset + first as u64).is_multiple_of(8) {

@@ -42,6 +42,12 @@ pub enum GraphError {
         /// Why.
         what: &'static str,
     },
+    /// What is stored makes no sense.
+    #[error("{what}; verify the store")]
+    Senseless {
+        /// Why.
+        what: &'static str,
+    },
     /// There is no such object in the graph.
     #[error("the graph has no object {identity} (page, slot): it was collected, or its commit has not happened")]
     NoSuchObject {
@@ -76,4 +82,9 @@ impl GraphError {
 
 pub(crate) fn does_not_fit(what: &'static str) -> Error {
     GraphError::DoesNotFit { what }.into()
+}
+
+/// Of an object as it is stored: whoever knows where it lies says that it is damaged.
+pub(crate) fn senseless(what: &'static str) -> Error {
+    GraphError::Senseless { what }.into()
 }

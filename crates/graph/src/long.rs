@@ -13,7 +13,7 @@
 use cedrat_objects::{Edit, OBJECT_LEN_MAX as RECORD_LEN_MAX, Objects};
 use cedrat_txn::{RecordId, Result, Txn};
 
-use crate::error::does_not_fit;
+use crate::error::senseless;
 use crate::object::{HEADER_LEN, Header};
 use crate::word::Identity;
 
@@ -32,6 +32,10 @@ pub(crate) const SHORT_LEN_MAX: usize = RECORD_LEN_MAX;
 
 /// Words in a head, or in a node.
 const FAN: usize = (RECORD_LEN_MAX - HEAD_LEN) / 8;
+
+/// The greatest height of a head.
+const HEIGHT_MAX: u8 = 2;
+const _: () = assert!((FAN.pow(HEIGHT_MAX as u32 + 1) * PIECE_LEN) as u64 >= crate::OBJECT_LEN_MAX);
 
 mod kind {
     pub(super) const HEAD: u8 = 1;
@@ -64,8 +68,10 @@ impl<'b> Stored<'b> {
         let (header, rest) = bytes.split_first_chunk().ok_or("it is shorter than the header of a piece")?;
         match *header {
             [_, _, _, _, kind::LEAF, 0, 0, 0] => Ok(Stored::Leaf(rest)),
-            [_, _, _, _, kind::NODE, height @ 1..=9, 0, 0] => Ok(Stored::Node { height, words: identities(rest)? }),
-            [_, _, _, _, kind::HEAD, height @ 0..=9, 0, 0] => {
+            [_, _, _, _, kind::NODE, height @ 1..=HEIGHT_MAX, 0, 0] => {
+                Ok(Stored::Node { height, words: identities(rest)? })
+            }
+            [_, _, _, _, kind::HEAD, height @ 0..=HEIGHT_MAX, 0, 0] => {
                 let (len, rest) = rest.split_first_chunk().ok_or("it is shorter than a head")?;
                 let (changes, rest) = rest.split_first_chunk().ok_or("it is shorter than a head")?;
                 let (len, changes) = (u64::from_le_bytes(*len), u64::from_le_bytes(*changes));
@@ -151,7 +157,7 @@ impl Pen<'_> {
 }
 
 fn wrong() -> cedrat_txn::Error {
-    does_not_fit("a piece of the object is not what its head says; verify the store")
+    senseless("a piece of the object is not what its head says")
 }
 
 /// Looks at a leaf, which has so many bytes.
@@ -262,7 +268,7 @@ impl Head {
     /// The bytes of its references.
     pub(crate) fn references<P: Pieces>(&self, pieces: &mut P) -> Result<Vec<u8>> {
         let start = self.read_range(pieces, 0, HEADER_LEN as u64)?;
-        let header = Header::of_object(&start, self.len).map_err(does_not_fit)?;
+        let header = Header::of_object(&start, self.len).map_err(senseless)?;
         self.read_range(pieces, header.references_at(), self.len)
     }
 

@@ -3,11 +3,14 @@
 
 mod common;
 
-use cedrat_graph::{Changes, Identity, Reference};
+use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference};
+use cedrat_media::Loss;
 use cedrat_objects::{ObjectId, Objects};
-use cedrat_pages::{PageId, Slot};
-use cedrat_txn::{Commit, Txn};
-use common::{Place, pattern, place, underneath};
+use cedrat_pages::{PageId, PoolError, Slot};
+use cedrat_structures::RawHashTable;
+use cedrat_sync::Arc;
+use cedrat_txn::{Commit, Error, Txn};
+use common::{NAME, Place, just, open_on, pattern, place, underneath};
 
 fn at(identity: Identity) -> ObjectId {
     ObjectId::new(PageId::new(identity.get() >> 16), Slot((identity.get() & 0xffff) as u16))
@@ -104,7 +107,30 @@ fn pieces_that_are_none_are_told() {
         problem(&place, id);
         let error = place.graph.read(id).unwrap_err().to_string();
         assert!(error.starts_with("pages, byte "), "{error}");
+        if case != 1 {
+            is_damage(&place, Changes::new().patch(id, 8, &pattern(6000, 1)));
+        }
     }
+}
+
+/// A commit says so, too: what its caller wants is no mistake.
+#[track_caller]
+fn is_damage(place: &Place, changes: &Changes) {
+    let error = place.graph.commit(changes, Mode::Sync).unwrap_err();
+    assert!(matches!(GraphError::cause(&error), Error::Pages(PoolError::Damaged { .. })), "{error}");
+}
+
+#[test]
+fn definitions_that_make_no_sense_are_told() {
+    let place = place();
+    let store = place.graph.store();
+    let classes = PageId::new(store.read(place.graph.root_page()).unwrap().u64_at(16).unwrap());
+    let table = RawHashTable::open(store, classes).unwrap();
+    store.transact(|txn| table.put(txn, b"no number", b"no definition").map(just)).unwrap();
+    let disk = Arc::new(place.disk.journal().crash(place.disk.journal_len(), Loss::Everything));
+    let again = open_on(&disk, cedrat_txn::Options::simulated());
+    let error = Graph::open(&again, NAME, Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Pages(PoolError::Damaged { .. })), "{error}");
 }
 
 #[test]
@@ -125,7 +151,7 @@ fn a_piece_of_two_objects_is_told() {
 #[test]
 fn objects_that_make_no_sense_are_told() {
     let place = place();
-    let nonsense: [&[u8]; 7] = [
+    let nonsense: [&[u8]; 8] = [
         b"\x01\0",
         b"\x01\0\0\0\x04\0\0\0",
         b"\x01\0\0\0\x08\0\0\0",
@@ -133,6 +159,8 @@ fn objects_that_make_no_sense_are_told() {
         &[0, 0, 0, 0, 1, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0, 0, 0, 0, 9, 0, 0, 0],
         &[0, 0, 0, 0],
+        // Higher than any object is.
+        &[0, 0, 0, 0, 1, 9, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0],
     ];
     for bytes in nonsense {
         let id = root(&place, 8);
@@ -142,6 +170,7 @@ fn objects_that_make_no_sense_are_told() {
         let error = place.graph.object(id).unwrap_err().to_string();
         assert!(error.starts_with("pages, byte "), "{bytes:?}: {error}");
         assert!(place.graph.collect([]).unwrap().step(9).is_err(), "{bytes:?}: what it leads to is not known");
+        is_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
         behind_its_back(&place, |objects, txn| objects.remove(txn, at(id)).unwrap());
     }
     let id = root(&place, 8);

@@ -279,6 +279,21 @@ fn graphs_have_names_and_are_dropped() {
     place.check();
 }
 
+/// All of a gap would have to be written.
+#[test]
+fn a_patch_far_behind_the_end_is_refused() {
+    let place = place();
+    let id = place.add(b"", &[]);
+    let refused = |offset: u32| {
+        let error = place.graph.commit(Changes::new().patch(id, offset, &[0; 8]), Mode::Sync).unwrap_err();
+        assert!(matches!(GraphError::of(GraphError::cause(&error)), Some(GraphError::DoesNotFit { .. })), "{error}");
+    };
+    refused((16 << 20) + 16);
+    refused((1 << 31) - 8);
+    place.commit(Changes::new().patch(id, 100_000, &[0; 8]));
+    assert_eq!(place.graph.read(id).unwrap().len(), 100_008);
+}
+
 /// What a caller does to one object.
 #[derive(Clone, Debug)]
 enum Does {

@@ -525,8 +525,8 @@ impl Cache {
         let mut old: Vec<RecordId> =
             self.state.lock().lines.iter().flatten().filter(is_old).map(|kept| kept.at()).collect();
         old.sort_unstable();
-        // One at a time, so that others can go on in between.
-        old.into_iter().try_for_each(|at| self.flush_one(at, pages))
+        // One at a time, so that others can go on in between; and all of them, for a page that cannot be read is of some alone.
+        old.into_iter().map(|at| self.flush_one(at, pages)).fold(Ok(()), Result::and)
     }
 
     /// Flushes a record and lets it go.
@@ -664,9 +664,9 @@ mod tests {
     use crate::kept::OVERHEAD_BYTES;
     use crate::record::new_record;
 
-    /// Pages that take everything, and count.
+    /// Pages that take everything but the records of one, and count.
     #[derive(Default)]
-    struct Taking(Mutex<Vec<Lsn>>);
+    struct Taking(Mutex<Vec<Lsn>>, Option<PageId>);
 
     impl Pages for Taking {
         fn read(&self, _: PageId) -> Result<LatchedPage<'_>> {
@@ -674,6 +674,9 @@ mod tests {
         }
 
         fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
+            if self.1 == Some(kept.at.page) {
+                return Err(Error::Misuse("the page is damaged"));
+            }
             self.0.lock().push(kept.version);
             Ok(())
         }
@@ -735,6 +738,22 @@ mod tests {
         cache.taken_back(TakenBack { txn: TxnId(7), at: AT, change: Lsn::new(5), inverse: None });
         assert_eq!((&*cache.get(AT).unwrap().bytes, cache.oldest()), (&*alive, None));
         assert_eq!(cache.statistics().bytes, OVERHEAD_BYTES + alive.len() as u64);
+    }
+
+    /// A record that cannot be written keeps no others from it.
+    #[test]
+    fn all_others_are_written() {
+        let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), Some(AT.page)));
+        for (number, page) in [8, 9, 10].into_iter().enumerate() {
+            let at = RecordId::new(PageId::new(page), Slot(1));
+            let found = image(new_record(b"object", 16, false), 1);
+            let change = |record: &mut [u8]| Dead {}.apply(record);
+            let changing = cache.change(TxnId(7), at, Some(&found), |_, _| true, change, Back::Stays, &pages);
+            changing.unwrap().unwrap().logged(Lsn::new(5 + number as u64));
+        }
+        assert!(cache.flush_older(Lsn::new(100), &pages).is_err());
+        assert_eq!(*pages.0.lock(), [Lsn::new(5), Lsn::new(7)]);
+        assert_eq!(cache.oldest(), Some(Lsn::new(6)));
     }
 
     /// What is counted is what is there.

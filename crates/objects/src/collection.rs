@@ -260,6 +260,7 @@ impl Objects {
         let none = || Error::from(ObjectError::NoSuchObject { id });
         let mut before = None;
         loop {
+            let late = store.late_commits();
             // Whatever was found: its pages may have been somebody else's by then (S5).
             let home = self.committed(store, id);
             self.is_there()?;
@@ -279,6 +280,12 @@ impl Objects {
             {
                 let version = Version { at, lsn: image.version };
                 return Ok((look(object(&image.bytes, &header)), version));
+            }
+            // Somebody who was in doubt is just making its changes, page by page: its home says something else soon.
+            if late.is_none() || store.late_commits() != late {
+                before = None;
+                cedrat_sync::thread::yield_now();
+                continue;
             }
             // It has moved on, or has gone, since its home was read: then that says something else by now.
             if before.replace(home.version) == Some(home.version) {

@@ -148,6 +148,8 @@ impl Slots {
     fn take(&mut self) {
         if self.vacant.pop().is_none() {
             self.next = Slot(self.next.0 + 1);
+        } else if self.vacant.is_empty() {
+            self.vacant = Vec::new(); // its memory
         }
     }
 }
@@ -159,7 +161,7 @@ struct Known {
     current: Option<PageId>,
     /// Pages where records may be dead, or were purged.
     roomy: BTreeMap<PageId, BTreeSet<Slot>>,
-    /// An identity is given away once (E19.11).
+    /// An identity is given away once (E19.11). Of pages where some was, or a record was purged.
     slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
 }
 
@@ -238,6 +240,8 @@ impl Places {
     ) -> Result<RecordId> {
         let at = promise.at;
         assert_eq!(record.len(), promise.len, "a record is as long as the room that it was promised");
+        // What is refused has done nothing.
+        txn.may_keep(keeper)?;
         // Before its page shows it: who reads without locks asks in the other order (E19.13).
         cache.is_born(txn.id(), at);
         let insertion = VersionedInsert { record: record.into() };
@@ -281,7 +285,11 @@ impl Places {
                     dead.insert(slot);
                 }
             }
-            let slot = known.slots_of(page, &objects.versioned)?.peek();
+            // Of a page that nothing was given away of there is nothing to remember: sweeps come to all of them.
+            let slot = match known.slots.get(&page) {
+                Some(slots) => slots.peek(),
+                None => Slots::of(&objects.versioned)?.peek(),
+            };
             let has_room = objects.versioned.room(slot)?.is_some_and(|room| room >= ROOM_LEN);
             if has_room || !dead.is_empty() {
                 known.roomy.entry(page).or_default().extend(dead);
@@ -428,4 +436,37 @@ pub(crate) fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
         next = link.ok_or_else(|| damaged("the page belongs to another collection, or to none"))?.next;
     }
     Ok(pages)
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_media::{Media, SimDisk};
+
+    use super::*;
+    use crate::{Objects, Options};
+
+    /// Sweeps come to all pages, also of what is larger than memory.
+    #[test]
+    fn of_pages_that_are_offered_nothing_is_remembered() {
+        let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let open = || {
+            let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
+            Store::open(Arc::clone(&disk), cedrat_txn::Options::simulated(), registry).unwrap()
+        };
+        let remembered = |objects: &Objects| objects.shared.places.known.lock().slots.len();
+        let store = open();
+        let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+        for len in [3700, 100].repeat(10) {
+            store.transact(|txn| objects.insert(txn, &vec![1; len])).unwrap();
+        }
+        let pages = objects.pages(&store).unwrap();
+        assert_eq!(remembered(&objects), pages.len());
+        store.close().unwrap();
+        let store = open();
+        let objects = Objects::open(&store, "objects", Options::default()).unwrap();
+        pages.iter().for_each(|&page| objects.offer_room(&store, page).unwrap());
+        assert_eq!(remembered(&objects), 0);
+        store.transact(|txn| objects.insert(txn, b"another")).unwrap();
+        assert!((1..3).contains(&remembered(&objects)));
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use cedrat_objects::{ObjectError, ObjectId, Objects, Options, UndoPolicy};
 use cedrat_structures::StructureError;
-use cedrat_txn::{Commit, Error, TxnOptions, Vote};
+use cedrat_txn::{Commit, Error, Txn, TxnOptions, Undo, Vote};
 use common::{Add, HalfWay, POLICIES, Place, Subtract, get, is_absent, number, place, place_with};
 
 /// L071: objects are there again, with their identities.
@@ -665,4 +665,18 @@ fn a_removal_in_doubt_is_not_purged() {
     assert_eq!(place.get(ids[1]), None);
     assert_eq!(place.objects.sweep(&place.store).unwrap(), 0, "it was purged when that was certain");
     place.check();
+}
+
+/// What is refused has done nothing, also without isolation, where no lock refuses it before.
+#[test]
+fn an_insertion_that_is_refused_leaves_nothing() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let mut txn = place.store.begin_with(TxnOptions::default().without_isolation());
+    let within = |txn: &mut Txn| {
+        assert!(matches!(place.objects.insert(txn, b"object"), Err(Error::Misuse(_))));
+        Ok(((), Undo::none()))
+    };
+    txn.nested((), within).unwrap();
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(place.objects.ids(&mut place.store.begin()).unwrap(), []);
 }

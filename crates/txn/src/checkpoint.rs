@@ -33,6 +33,8 @@ pub(crate) struct Checkpoints {
     every: AtomicU64,
     /// The clock when the last one was taken.
     last: AtomicU64,
+    /// Why the last one that was tried has failed, if it has.
+    failed: Mutex<Option<String>>,
     wish: Arc<Wish>,
 }
 
@@ -98,6 +100,11 @@ impl Checkpoints {
         self.written.load(Ordering::Relaxed)
     }
 
+    /// Why the log may not be given up.
+    pub(crate) fn failed(&self) -> Option<String> {
+        self.failed.lock().clone()
+    }
+
     /// A checkpoint has come to its end, whoever called for it: the next is due when as much was written since its beginning.
     fn has_come_to_its_end(&self, written: u64) {
         let due_at = written.saturating_add(self.every.load(Ordering::Relaxed));
@@ -119,18 +126,25 @@ impl Inner {
         self.take_checkpoint(self.log.current_lsn().next())
     }
 
-    /// Records that are kept elsewhere, with changes older than `flush_before`, go to their pages first.
     fn take_checkpoint(&self, flush_before: Lsn) -> Result<()> {
+        let taken = self.try_checkpoint(flush_before);
+        *self.checkpoints.failed.lock() = taken.as_ref().err().map(Error::to_string);
+        taken
+    }
+
+    /// Records that are kept elsewhere, with changes older than `flush_before`, go to their pages first. One that cannot be
+    /// written holds the log from its oldest change on, and nothing else up.
+    fn try_checkpoint(&self, flush_before: Lsn) -> Result<()> {
         self.alive()?;
         let written = self.checkpoints.begins();
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
-        self.keepers.flush(flush_before, &ToPages(self))?;
+        let flushed = self.keepers.flush(flush_before, &ToPages(self));
         self.pool.write_back(WriteBack::Below(now))?;
         self.note_where_recovery_begins()?;
         self.checkpoints.last.store(now.get(), Ordering::Relaxed);
         self.checkpoints.has_come_to_its_end(written);
-        Ok(())
+        flushed
     }
 
     fn note_where_recovery_begins(&self) -> Result<()> {
@@ -152,12 +166,13 @@ impl Inner {
         Ok(())
     }
 
-    /// The log is full: makes room if a checkpoint can. What stops it will be met by whoever tries again.
+    /// The log is full: makes room if a checkpoint can. What stops it, whoever finds no room then is told.
     pub(crate) fn make_room(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
         // Whoever waited here while somebody else took one has what he waited for.
         if self.checkpoints.taken.load(Ordering::Acquire) == taken {
+            // It is noted why.
             let _ = self.take_checkpoint(self.log.current_lsn().next());
         }
     }
@@ -180,7 +195,7 @@ impl Checkpointer {
             .name("cedrat-checkpoints".into())
             .spawn(move || {
                 while inner.checkpoints.wish.hear() == What::Checkpoint {
-                    // Another failure may pass: without checkpoints the log would fill up, and nobody would know why.
+                    // Another failure may pass. Until then it is noted, for whoever finds the log full.
                     if inner.checkpoint().is_err() && inner.alive().is_err() {
                         return;
                     }

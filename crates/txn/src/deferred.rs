@@ -79,7 +79,8 @@ pub trait Unflushed: Send + Sync {
     /// keeps the log growing.
     ///
     /// # Errors
-    /// Those of [`ToPages::flush_record`]; the checkpoint is then given up.
+    /// Those of [`ToPages::flush_record`], of the first record that could not be written; others are to be written
+    /// nevertheless. The checkpoint says so, and the log is kept from the oldest change on that is in no page.
     fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()>;
 
     /// A change is taken back, by a rollback or by a return to a savepoint. Called for each, the newest first; not for
@@ -186,7 +187,9 @@ impl Keepers {
     }
 
     pub(crate) fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {
-        self.all().0.iter().try_for_each(|unflushed| unflushed.flush(before, pages))
+        // All of them, whoever fails: each holds the log up by itself.
+        let all = self.all();
+        all.0.iter().map(|unflushed| unflushed.flush(before, pages)).fold(Ok(()), Result::and)
     }
 }
 
@@ -504,7 +507,11 @@ impl Txn {
         Ok(Some((appended.lsn, changed)))
     }
 
-    fn may_keep(&self, keeper: &Keeper) -> Result<()> {
+    /// Whether changes may be deferred now, or a record be [kept](Txn::kept) once it was changed: to be asked before.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`], as there.
+    pub fn may_keep(&self, keeper: &Keeper) -> Result<()> {
         if self.how != How::Plain || self.undoing {
             return Err(Error::Misuse(
                 "a change was to be deferred within a nested top action, an ordered sequence, isolation declared, or undo; \

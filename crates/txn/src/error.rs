@@ -22,12 +22,16 @@ pub enum Error {
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
     /// The log has no room. Roll back, or end the transactions that hold it, and try again.
-    #[error("{full}{}", oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being given up")).unwrap_or_default())]
+    #[error("{full}{}{}",
+        oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being given up")).unwrap_or_default(),
+        checkpoint.as_ref().map(|why| format!("; the last checkpoint has failed: {why}")).unwrap_or_default())]
     LogFull {
         /// What the log says.
         full: LogFull,
         /// The oldest transaction that has not ended.
         oldest: Option<TxnId>,
+        /// Why the last checkpoint has failed, which would have given log up.
+        checkpoint: Option<String>,
     },
     /// This transaction was rolled back because it kept the log from being given up for too long (E16.3). Run it
     /// again, in smaller steps, or raise the log's limit.
@@ -202,7 +206,7 @@ impl From<LogFull> for Error {
     fn from(full: LogFull) -> Error {
         match full {
             LogFull::Stopped(stopped) => Error::Stopped(stopped),
-            full => Error::LogFull { full, oldest: None },
+            full => Error::LogFull { full, oldest: None, checkpoint: None },
         }
     }
 }

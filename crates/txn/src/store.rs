@@ -193,6 +193,12 @@ impl Store {
         }
     }
 
+    /// Why the last checkpoint has failed, if it has, in words: until one succeeds the log is not given up, or not all of it,
+    /// and may fill up. Those that nobody asks for are taken in the background.
+    pub fn checkpoint_failure(&self) -> Option<String> {
+        self.inner.checkpoints.failed()
+    }
+
     /// What the opening did.
     pub fn recovery(&self) -> RecoveryReport {
         self.inner.report.lock().clone()

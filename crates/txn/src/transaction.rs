@@ -722,7 +722,8 @@ impl Txn {
                         return Err(self.obey());
                     }
                 }
-                Err(Error::LogFull { full, oldest: oldest.map(|entry| entry.id) })
+                let checkpoint = self.inner().checkpoints.failed();
+                Err(Error::LogFull { full, oldest: oldest.map(|entry| entry.id), checkpoint })
             }
             Err(other) => Err(other),
         }

@@ -6,6 +6,7 @@ mod kept;
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
     Commit, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store, TakenBack,
@@ -592,4 +593,57 @@ fn what_cannot_be_flushed_is_refused() {
     let older = Lsn::new(change.get() - 1);
     is_misuse(flush(KeptRecord { since: older, version: older, ..right }), "newer");
     assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1])), change));
+}
+
+/// Keeps something that it cannot write, while it is stuck; and counts how often it is asked.
+struct Stuck {
+    since: Lsn,
+    is_stuck: AtomicBool,
+    asked: AtomicU64,
+}
+
+impl Stuck {
+    fn new(store: &Store, is_stuck: bool) -> Arc<Stuck> {
+        let since = store.log().current_lsn().next();
+        Arc::new(Stuck { since, is_stuck: AtomicBool::new(is_stuck), asked: AtomicU64::new(0) })
+    }
+}
+
+impl Unflushed for Stuck {
+    fn oldest(&self) -> Option<Lsn> {
+        self.is_stuck.load(Ordering::Acquire).then_some(self.since)
+    }
+
+    fn flush(&self, _: Lsn, _: &ToPages<'_>) -> Result<()> {
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        match self.is_stuck.load(Ordering::Acquire) {
+            true => Err(Error::user("the record cannot be written")),
+            false => Ok(()),
+        }
+    }
+
+    fn taken_back(&self, _: TakenBack) {}
+
+    fn ended(&self, _: TxnId, _: Option<Lsn>) {}
+}
+
+/// And who keeps others is asked for them nevertheless.
+#[test]
+fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
+    let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
+    let store = &place.store;
+    let (stuck, other) = (Stuck::new(store, true), Stuck::new(store, false));
+    let keepers = [&stuck, &other].map(|unflushed| store.keep_log_for(Arc::<Stuck>::clone(unflushed)));
+    assert_eq!(store.checkpoint_failure(), None);
+    let change = || store.transact(|txn| page_of_records(txn, RECORDS).map(drop));
+    let error = (0..100_000).find_map(|_| change().err()).expect("the log has a limit");
+    assert!(matches!(&error, Error::LogFull { checkpoint: Some(_), .. }), "{error}");
+    assert!(error.to_string().contains("the record cannot be written"), "{error}");
+    assert!(store.checkpoint_failure().is_some_and(|why| why.contains("the record cannot be written")));
+    assert!(other.asked.load(Ordering::Acquire) > 0, "another one can be written");
+    stuck.is_stuck.store(false, Ordering::Release);
+    store.checkpoint().unwrap();
+    assert_eq!(store.checkpoint_failure(), None);
+    change().unwrap();
+    drop(keepers);
 }
