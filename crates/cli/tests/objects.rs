@@ -341,6 +341,25 @@ fn what_makes_no_sense_is_named_and_the_rest_is_shown() {
 }
 
 #[test]
+fn what_is_in_doubt_is_looked_at_as_if_rolled_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bank = bank(folder.path());
+    let mut changes = Changes::new();
+    let maybe = changes.add(STRING, &string("maybe"), &[]);
+    changes.set_root("maybe", maybe).set_root("map", Reference::NULL);
+    drop(bank.graph.prepare(changes.as_bytes(), b"branch").expect("it is prepared"));
+    drop(bank); // it is not told what becomes of it
+    let in_doubt = &json(&cedrat(&["info", text(folder.path()), "--json"]))["in_doubt"];
+    assert_eq!(in_doubt.as_array().map(Vec::len), Some(1));
+    let before = files(folder.path());
+    let found = json(&cedrat(&["objects", text(folder.path()), "--json"]));
+    let names: Vec<&str> =
+        found["roots"].as_array().expect("roots").iter().filter_map(|root| root["name"].as_str()).collect();
+    assert_eq!((names, &found["objects"]), (vec!["map", "people", "seven"], &json!(10)));
+    assert_eq!(files(folder.path()), before, "it is still in doubt");
+}
+
+#[test]
 fn the_graph_is_found_or_chosen() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = cedrat::open(folder.path()).expect("a store");
