@@ -23,7 +23,7 @@ final class Commit extends ObjectWriter {
     /// What one more entry costs, so that a smaller gap is better written than left out.
     private static final int GAP = 24;
 
-    private static final int CAPACITY = 16;
+    private static final int CAPACITY = 4;
 
     private final Engine engine;
     private final Transaction transaction;

@@ -21,7 +21,7 @@ final class CommitBuffer {
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
-    private byte[] bytes = new byte[1 << 10];
+    private byte[] bytes = new byte[1 << 8];
     private int size;
     private int entry;
     private int body;

@@ -14,7 +14,9 @@ import java.util.Arrays;
 ///
 /// **Threads:** one at a time.
 final class MadeObjects {
-    private static final int CAPACITY = 64;
+    /// Most transactions make few, and each makes its arrays anew.
+    private static final int CAPACITY = 8;
+
     private static final int STRONG_MAX = 1024;
 
     /// Objects, and weak references to others.

@@ -33,7 +33,9 @@ final class TopLevel {
     /// It is about to change an object of a store.
     void changes(Persistent store) {
         if (!changed.contains(store)) {
-            changed = Stream.concat(changed.stream(), Stream.of(store)).toList();
+            changed = changed.isEmpty()
+                    ? List.of(store)
+                    : Stream.concat(changed.stream(), Stream.of(store)).toList();
         }
     }
 

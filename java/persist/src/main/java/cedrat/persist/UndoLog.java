@@ -12,7 +12,8 @@ import java.util.Arrays;
 ///
 /// **Threads:** one at a time.
 final class UndoLog {
-    private static final int CAPACITY = 64;
+    /// Most transactions are small, and each makes its arrays anew.
+    private static final int CAPACITY = 8;
 
     private Object[] bases = new Object[CAPACITY];
     private Slot[] slots = new Slot[CAPACITY];

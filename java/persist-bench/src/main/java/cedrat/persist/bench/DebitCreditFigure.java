@@ -26,6 +26,9 @@ import picocli.CommandLine.Option;
 @Command(name = "debit-credit", description = "A bank in memory: transfers per second, one commit each.")
 final class DebitCreditFigure implements Callable<Integer> {
     private static final int TURNS = 3;
+    /// Of Table 1, what is left when the store, persistence, or transactions are left out.
+    private static final List<String> STAGES = List.of("cedrat:no-store", "cedrat:memory", "cedrat:plain");
+
     private static final List<String> PEERS = List.of("je", "mvstore", "eclipsestore");
     /// What Cedrat's log takes for a transfer.
     private static final int RAW_BYTES = 320;
@@ -98,6 +101,9 @@ final class DebitCreditFigure implements Callable<Integer> {
                 all.add(new Place(system, 1, false));
             }
         }
+        for (String stage : STAGES) {
+            all.add(new Place(stage, 1, false));
+        }
         all.removeIf(place -> !isWanted("system", place.system)
                 || place.params().entrySet().stream().anyMatch(param -> !isWanted(param.getKey(), param.getValue())));
         return all;
@@ -129,7 +135,7 @@ final class DebitCreditFigure implements Callable<Integer> {
             command.add(ProcessHandle.current().info().command().orElse("java"));
             command.addAll(List.of("-Xms2g", "-Xmx2g", "-XX:+UseParallelGC", "--enable-native-access=ALL-UNNAMED"));
             command.add("--sun-misc-unsafe-memory-access=allow");
-            if (place.system.equals("cedrat")) {
+            if (place.system.startsWith("cedrat")) {
                 command.add("-javaagent:" + options.agent);
                 command.add("-Dcedrat.library=" + library);
             }

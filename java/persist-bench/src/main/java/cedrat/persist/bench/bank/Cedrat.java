@@ -6,17 +6,74 @@ import cedrat.persist.PersistenceOptions.Durability;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
+import java.util.stream.Stream;
 
-/// Persistent Java objects, locked and changed as a program would.
+/// Persistent Java objects, locked and changed as a program would; or a part of what that takes.
 public final class Cedrat implements Engine {
+    /// The stages of Table 1, each without something that the one before has.
+    private enum Stage {
+        COMPLETE("cedrat"),
+        /// Commits are given to nobody.
+        WITHOUT_STORE("cedrat:no-store"),
+        /// Nothing is persistent: locks, and a log of old values.
+        IN_MEMORY("cedrat:memory"),
+        /// No transaction: what the program itself does.
+        PLAIN("cedrat:plain");
+
+        final String engine;
+
+        Stage(String engine) {
+            this.engine = engine;
+        }
+    }
+
+    private final Stage stage;
+
+    /// All of it.
+    public Cedrat() {
+        this(Stage.COMPLETE);
+    }
+
+    private Cedrat(Stage stage) {
+        this.stage = stage;
+    }
+
+    /// Its name, and the beginning of what [#of] takes.
+    static final String NAME = Stage.COMPLETE.engine;
+
+    /// The stage of this name.
+    static Cedrat of(String name) {
+        return Stream.of(Stage.values())
+                .filter(stage -> stage.engine.equals(name))
+                .map(Cedrat::new)
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("there is no stage " + name));
+    }
+
     @Override
     public String name() {
-        return "cedrat";
+        return stage.engine;
+    }
+
+    @Override
+    public boolean isLasting() {
+        return stage == Stage.COMPLETE;
     }
 
     @Override
     public Bank open(Path directory, boolean isDurable) {
-        return new Open(directory, isDurable);
+        return switch (stage) {
+            case COMPLETE -> new Persistent(Persistence.open(directory, options(isDurable)));
+            case WITHOUT_STORE ->
+                new Persistent(
+                        Persistence.open(new NoStore(), options(isDurable).loadedBytesMax(Long.MAX_VALUE)));
+            case IN_MEMORY -> new InMemory(true);
+            case PLAIN -> new InMemory(false);
+        };
+    }
+
+    private static PersistenceOptions options(boolean isDurable) {
+        return new PersistenceOptions().durability(isDurable ? Durability.SYNC : Durability.ASYNC);
     }
 
     private static class Row {
@@ -57,23 +114,20 @@ public final class Cedrat implements Engine {
         }
     }
 
-    private static final class Open implements Bank {
+    private static final class Persistent implements Bank {
         private static final String ROOT = "books";
 
         private final Persistence persistence;
         private final Row[] accounts;
         private final Row[] tellers;
         private final Branch[] branches;
-        private final Books books;
 
-        Open(Path directory, boolean isDurable) {
-            PersistenceOptions options =
-                    new PersistenceOptions().durability(isDurable ? Durability.SYNC : Durability.ASYNC);
-            persistence = Persistence.open(directory, options);
+        Persistent(Persistence persistence) {
+            this.persistence = persistence;
             if (persistence.lookup(ROOT) == null) {
                 persistence.mark(ROOT, new Books());
             }
-            books = persistence.lookup(ROOT);
+            Books books = persistence.lookup(ROOT);
             accounts = books.accounts;
             tellers = books.tellers;
             branches = books.branches;
@@ -88,14 +142,8 @@ public final class Cedrat implements Engine {
                 add(account, transfer.amount());
                 add(teller, transfer.amount());
                 add(branch, transfer.amount());
-                long now = System.currentTimeMillis();
-                branch.newest = new Line(branch.newest, transfer.amount(), now, transfer.account(), transfer.teller());
+                branch.newest = line(branch.newest, transfer);
             });
-        }
-
-        private static void add(Row row, long amount) {
-            RwLock.acquireWrite(row);
-            row.balance += amount;
         }
 
         @Override
@@ -115,5 +163,52 @@ public final class Cedrat implements Engine {
         public void close() {
             persistence.close();
         }
+    }
+
+    private static void add(Row row, long amount) {
+        RwLock.acquireWrite(row);
+        row.balance += amount;
+    }
+
+    private static Line line(Line older, Transfer transfer) {
+        return new Line(older, transfer.amount(), System.currentTimeMillis(), transfer.account(), transfer.teller());
+    }
+
+    /// Of the history the newest line of each branch is kept: all of it would fill memory.
+    private static final class InMemory implements Bank {
+        private final Books books = new Books();
+        private final boolean hasTransactions;
+
+        InMemory(boolean hasTransactions) {
+            this.hasTransactions = hasTransactions;
+        }
+
+        @Override
+        public void transact(Transfer transfer) {
+            Row account = books.accounts[transfer.account()];
+            Row teller = books.tellers[transfer.teller()];
+            Branch branch = books.branches[transfer.branch()];
+            if (hasTransactions) {
+                Transaction.run(() -> {
+                    add(account, transfer.amount());
+                    add(teller, transfer.amount());
+                    add(branch, transfer.amount());
+                    branch.newest = line(null, transfer);
+                });
+            } else {
+                account.balance += transfer.amount();
+                teller.balance += transfer.amount();
+                branch.balance += transfer.amount();
+                branch.newest = line(null, transfer);
+            }
+        }
+
+        @Override
+        public Balances balances() {
+            return Balances.of(Books.sum(books.accounts), 0);
+        }
+
+        @Override
+        public void close() {}
     }
 }

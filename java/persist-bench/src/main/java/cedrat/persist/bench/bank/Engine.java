@@ -14,6 +14,11 @@ public interface Engine {
     /// @param isDurable whether a transaction that has returned survives the end of the machine's power
     Bank open(Path directory, boolean isDurable) throws Exception;
 
+    /// Whether what was committed is there when the bank is opened again.
+    default boolean isLasting() {
+        return true;
+    }
+
     /// An open bank.
     ///
     /// **Threads:** any, all at once.
