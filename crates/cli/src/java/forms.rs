@@ -121,7 +121,7 @@ impl Form {
             .or(match name {
                 "java.math.BigInteger" => Some((Data::BigInteger, NONE)),
                 "java.math.BigDecimal" => Some((Data::BigDecimal, NONE)),
-                "java.net.URI" | "java.io.File" => Some((Data::Text, NONE)),
+                "java.net.URI" | "java.net.URL" | "java.nio.file.Path" | "java.io.File" => Some((Data::Text, NONE)),
                 _ => None,
             })
             .ok_or_else(|| format!("the form {name} is not known: use a newer command"))?;
@@ -183,8 +183,9 @@ fn other_form(name: &str) -> Option<(Data, References)> {
         | "Set.of"
         | "stream.Stream.toList"
         | "Collections.singleton"
+        | "concurrent.atomic.AtomicReferenceArray"
         | "Collections.singletonList" => cells(Data::Nothing, elements),
-        "HashMap" | "Hashtable" | "IdentityHashMap" | "Map.of" | "Collections.singletonMap" => {
+        "HashMap" | "Hashtable" | "IdentityHashMap" | "Properties" | "Map.of" | "Collections.singletonMap" => {
             cells(Data::Nothing, entries)
         }
         "TreeSet" => cells(Data::Nothing, Cells { has_comparator: true, ..elements }),
@@ -195,7 +196,9 @@ fn other_form(name: &str) -> Option<(Data, References)> {
         "Optional" | "concurrent.atomic.AtomicReference" => simple(References::Named(&["get()"])),
         "Map.entry" | "AbstractMap$SimpleEntry" | "AbstractMap$SimpleImmutableEntry" => simple(KEY_AND_VALUE),
         "Collections.nCopies" => simple(References::Named(&["size()", "get(0)"])),
-        "Arrays.asList" => simple(WRAPPED),
+        "Arrays.asList" | "concurrent.atomic.AtomicIntegerArray" | "concurrent.atomic.AtomicLongArray" => {
+            simple(WRAPPED)
+        }
         _ => {
             let method = name.strip_prefix("Collections.")?;
             let wraps = method.starts_with("unmodifiable")

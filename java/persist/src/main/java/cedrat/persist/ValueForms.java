@@ -3,8 +3,11 @@ package cedrat.persist;
 import java.io.File;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.net.MalformedURLException;
 import java.net.URI;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
@@ -217,6 +220,16 @@ final class ValueForms {
     private void addNames() {
         text(URI.class, URI::create);
         text(File.class, File::new);
+        constant(URL.class, ValueForms::writeUrl, in -> url(in.getText()));
+        // Its class is not public. Paths of other file systems are of other classes.
+        Class<? extends Path> path = Path.of("").getClass();
+        forms.addConstant(
+                path,
+                new Value<Path>(
+                        "java.nio.file.Path",
+                        (one, out) -> out.putText(one.toString()),
+                        in -> Path.of(in.getText()),
+                        (object, parts) -> {}));
         text(Currency.class, Currency::getInstance);
         constant(Locale.class, ValueForms::writeLocale, ValueForms::readLocale);
         constant(
@@ -350,6 +363,33 @@ final class ValueForms {
 
     private static BigInteger readInteger(ObjectBytes in) {
         return new BigInteger(in.getBytes(in.getCount()));
+    }
+
+    /// A URL that was made with a handler of its own is another one when it is made of its text.
+    private static void writeUrl(URL url, ObjectWriter out) {
+        String text = url.toExternalForm();
+        if (!isUrl(text)) {
+            throw out.refuse("its protocol is not known without the handler that it was made with: keep its text");
+        }
+        out.putText(text);
+    }
+
+    private static boolean isUrl(String text) {
+        try {
+            return url(text).toExternalForm().equals(text);
+        } catch (IllegalArgumentException e) {
+            return false;
+        }
+    }
+
+    /// Not every URL is a URI.
+    @SuppressWarnings("deprecation")
+    private static URL url(String text) {
+        try {
+            return new URL(text);
+        } catch (MalformedURLException e) {
+            throw new IllegalArgumentException(e.getMessage(), e);
+        }
     }
 
     /// By its tag, unless that is not the whole of it.

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.NavigableSet;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.SequencedCollection;
 import java.util.SequencedMap;
 import java.util.SequencedSet;
@@ -21,7 +22,10 @@ import java.util.SortedMap;
 import java.util.SortedSet;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
 import java.util.stream.Stream;
 
@@ -387,6 +391,94 @@ final class WrapperForms {
         forms.add(
                 asList.getClass(),
                 new Wrapper("java.util.Arrays.asList", array, elements -> Arrays.asList((Object[]) elements)));
+        forms.add(
+                AtomicIntegerArray.class,
+                new Wrapper(
+                        "java.util.concurrent.atomic.AtomicIntegerArray",
+                        Memory.offset(AtomicIntegerArray.class, "array"),
+                        elements -> new AtomicIntegerArray((int[]) elements)));
+        forms.add(
+                AtomicLongArray.class,
+                new Wrapper(
+                        "java.util.concurrent.atomic.AtomicLongArray",
+                        Memory.offset(AtomicLongArray.class, "array"),
+                        elements -> new AtomicLongArray((long[]) elements)));
+        addAtomicReferences();
+        addProperties();
+    }
+
+    /// Keys and values; what is looked up where there is no key behind a key that is null, which none of its own is.
+    private void addProperties() {
+        long defaults = Memory.offset(Properties.class, "defaults");
+        forms.add(Properties.class, new Form("java.util.Properties") {
+            @Override
+            void write(Object object, ObjectWriter out) {
+                out.endData();
+                for (Object reference : pairs(object)) {
+                    out.reference(reference);
+                }
+                Object others = Memory.getReference(object, defaults);
+                if (others != null) {
+                    out.reference(null);
+                    out.reference(others);
+                }
+            }
+
+            @Override
+            Object create(ObjectBytes in) {
+                return new Properties();
+            }
+
+            @Override
+            Object fill(Object created, ObjectBytes in, Object[] references) {
+                if (references.length % 2 != 0) {
+                    throw in.damaged("it has a key without a value");
+                }
+                for (int i = 0; i < references.length; i += 2) {
+                    if (references[i] != null) {
+                        ((Properties) created).put(references[i], references[i + 1]);
+                    } else if (references[i + 1] instanceof Properties others) {
+                        Memory.putReference(created, defaults, others);
+                    } else {
+                        throw in.damaged("its defaults are no properties");
+                    }
+                }
+                return created;
+            }
+
+            @Override
+            String step(Object object, int reference) {
+                int own = 2 * ((Properties) object).size();
+                return reference < own ? CollectionForms.step((Properties) object, reference) : "defaults";
+            }
+        });
+    }
+
+    @SuppressWarnings("unchecked")
+    private void addAtomicReferences() {
+        forms.add(AtomicReferenceArray.class, new Form("java.util.concurrent.atomic.AtomicReferenceArray") {
+            @Override
+            void write(Object object, ObjectWriter out) {
+                AtomicReferenceArray<?> array = (AtomicReferenceArray<?>) object;
+                out.endData();
+                for (int i = 0; i < array.length(); i++) {
+                    out.reference(array.get(i));
+                }
+            }
+
+            @Override
+            Object create(ObjectBytes in) {
+                return new AtomicReferenceArray<>(in.referenceCount());
+            }
+
+            @Override
+            Object fill(Object created, ObjectBytes in, Object[] references) {
+                for (int i = 0; i < references.length; i++) {
+                    ((AtomicReferenceArray<Object>) created).set(i, references[i]);
+                }
+                return created;
+            }
+        });
         forms.add(AtomicReference.class, new Form("java.util.concurrent.atomic.AtomicReference") {
             @Override
             void write(Object object, ObjectWriter out) {

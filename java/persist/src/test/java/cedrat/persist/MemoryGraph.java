@@ -28,6 +28,9 @@ public final class MemoryGraph {
     private long lastIdentity = 1 << 16;
     private long lsn;
     private long durable;
+    /// How far was waited for, each time.
+    private final List<Long> waits = new ArrayList<>();
+
     private long written;
     private long reads;
     private boolean refusesCommits;
@@ -70,6 +73,11 @@ public final class MemoryGraph {
     /// Up to which commit a wait was asked for.
     public synchronized long durable() {
         return durable;
+    }
+
+    /// How often somebody has waited.
+    public synchronized int waits() {
+        return waits.size();
     }
 
     /// The last commit.
@@ -362,6 +370,7 @@ public final class MemoryGraph {
                     throw new GraphStoreException("a sync has failed", null, true);
                 }
                 durable = Math.max(durable, upTo);
+                waits.add(upTo);
             }
         }
 

@@ -53,6 +53,9 @@ class CommitTokenTest {
         assertTrue(graph.durable() < graph.lsn() - 1);
         second.await();
         assertEquals(graph.lsn() - 1, graph.durable());
+        int waits = graph.waits();
+        first.await();
+        assertEquals(waits, graph.waits());
         assertTrue(first.isDurable());
         assertTrue(second.isDurable());
         assertFalse(third.isDurable());

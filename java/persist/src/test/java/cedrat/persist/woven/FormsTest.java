@@ -12,10 +12,15 @@ import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import java.io.File;
+import java.io.IOException;
 import java.io.Serializable;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.net.URI;
+import java.net.URL;
+import java.net.URLConnection;
+import java.net.URLStreamHandler;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
@@ -57,6 +62,7 @@ import java.util.OptionalDouble;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.PriorityQueue;
+import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
 import java.util.Stack;
@@ -67,8 +73,11 @@ import java.util.Vector;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.function.Function;
 import java.util.function.IntUnaryOperator;
 import java.util.regex.Pattern;
@@ -212,7 +221,7 @@ class FormsTest {
     }
 
     @Test
-    void valuesComeBack() {
+    void valuesComeBack() throws Exception {
         for (Object value : new Object[] {
             Long.MAX_VALUE,
             0.1,
@@ -241,6 +250,9 @@ class FormsTest {
                     .withLaterOffsetAtOverlap(),
             URI.create("https://example.org/a?b=c#d"),
             new File("a/b"),
+            Path.of("/a/b c"),
+            Path.of(""),
+            URI.create("https://example.org/a?b=c#d").toURL(),
             new Date(123_456_789),
             Locale.forLanguageTag("de-Latn-CH-u-ca-gregory"),
             Locale.of("no", "NO", "NY"),
@@ -263,6 +275,9 @@ class FormsTest {
         comesBackAs(new AtomicLong(5), AtomicLong::get);
         comesBackAs(new AtomicBoolean(true), AtomicBoolean::get);
         comesBackAs(new AtomicReference<>("text"), AtomicReference::get);
+        comesBackAs(new AtomicIntegerArray(new int[] {1, -2}), AtomicIntegerArray::toString);
+        comesBackAs(new AtomicLongArray(new long[] {1, Long.MIN_VALUE}), AtomicLongArray::toString);
+        comesBackAs(new AtomicReferenceArray<>(new Object[] {"text", null, 7}), AtomicReferenceArray::toString);
         comesBackAs(Pattern.compile("a+", Pattern.CASE_INSENSITIVE), pattern -> pattern + " " + pattern.flags());
         Random random = new Random(5);
         random.nextGaussian();
@@ -272,6 +287,58 @@ class FormsTest {
             assertEquals(random.nextInt(), found.nextInt());
             assertEquals(random.nextGaussian(), found.nextGaussian());
         });
+    }
+
+    @Test
+    void propertiesComeBackWithTheirDefaults() {
+        Properties defaults = new Properties();
+        defaults.setProperty("host", "localhost");
+        Properties properties = new Properties(defaults);
+        properties.setProperty("port", "80");
+        properties.put("an object", Planet.EARTH);
+        Properties found = again(properties);
+        assertEquals("localhost", found.getProperty("host"));
+        assertEquals(properties, found);
+        assertThrows(IllegalStateException.class, () -> found.setProperty("port", "81"));
+        assertThrows(UnsupportedOperationException.class, () -> Transaction.run(() -> found.setProperty("port", "81")));
+    }
+
+    @Test
+    void aReferenceToAnArrayThatLeadsBackToItComesBack() {
+        AtomicReferenceArray<Object> array = new AtomicReferenceArray<>(2);
+        array.set(1, array);
+        AtomicReferenceArray<Object> found = again(array);
+        assertSame(found, found.get(1));
+    }
+
+    private static final class Names extends ArrayList<String> {
+        private static final long serialVersionUID = 1;
+
+        String first;
+    }
+
+    @Test
+    void whatExtendsAClassOfTheJdkWithStateIsRefused() {
+        var thrown = assertThrows(PersistenceException.class, () -> again(List.of(new Names())));
+        assertTrue(
+                thrown.getMessage().contains("it → [0] leads to an object of " + Names.class.getName())
+                        && thrown.getMessage()
+                                .contains("extends java.util.ArrayList, whose fields nobody sees: let it "
+                                        + "have a field of that type"),
+                thrown.getMessage());
+    }
+
+    /// Nothing but its handler knows the protocol.
+    @Test
+    void anUrlWithAHandlerOfItsOwnIsRefused() throws Exception {
+        URL url = URL.of(URI.create("own:there"), new URLStreamHandler() {
+            @Override
+            protected URLConnection openConnection(URL any) throws IOException {
+                throw new IOException("nobody opens it");
+            }
+        });
+        var thrown = assertThrows(PersistenceException.class, () -> again(url));
+        assertTrue(thrown.getMessage().contains("keep its text"), thrown.getMessage());
     }
 
     @Test
