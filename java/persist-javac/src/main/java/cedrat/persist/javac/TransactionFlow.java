@@ -100,7 +100,10 @@ final class TransactionFlow extends Flow {
 
     private JCStatement otherAction(TransactionStatement transaction, VarSymbol resource, TreeMaker make) {
         Name name = names.fromString(transaction.commits ? Word.ROLLBACK : Word.COMMIT);
-        Symbol method = resource.type.tsym.members().findFirst(name);
+        // One that takes nothing: a commit may also say when it is durable.
+        Symbol method = resource.type.tsym.members().findFirst(name, found -> found.type
+                .getParameterTypes()
+                .isEmpty());
         return make.Exec(make.App(make.Select(make.Ident(resource), method), List.nil()));
     }
 
