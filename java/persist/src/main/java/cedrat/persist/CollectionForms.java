@@ -277,6 +277,11 @@ final class CollectionForms {
 
         @Override
         String step(Object object, int reference) {
+            return storedStep(reference);
+        }
+
+        @Override
+        String storedStep(int reference) {
             return reference < head ? "comparator()" : "[" + (reference - head) + "]";
         }
 

@@ -492,8 +492,12 @@ final class Commit extends ObjectWriter {
         } else {
             Change change = changes.get(~at);
             path.addFirst(change.step(reference));
-            path.addFirst("an object of " + change.object.getClass().getName() + " (" + Engine.show(change.identity.id)
-                    + ")");
+            String way = new Ways(engine).to(change.identity.id);
+            path.addFirst(
+                    way != null
+                            ? way
+                            : "an object of " + change.object.getClass().getName() + " ("
+                                    + Engine.show(change.identity.id) + ")");
         }
         path.removeIf(String::isEmpty);
         return String.join(" → ", path);

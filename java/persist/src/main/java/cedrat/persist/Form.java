@@ -53,6 +53,11 @@ abstract class Form {
         return "[" + reference + "]";
     }
 
+    /// As [#step], of an object's bytes in the store: of most forms they do not tell.
+    String storedStep(int reference) {
+        return "[…]";
+    }
+
     /// Shows the objects and arrays of the JDK's own that an object is made of: what is stored to one of them
     /// is stored to the object.
     void parts(Object object, PartVisitor parts) {}

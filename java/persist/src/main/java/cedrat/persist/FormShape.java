@@ -41,4 +41,9 @@ final class FormShape extends Shape {
     String step(Object object, int reference) {
         return form.step(object, reference);
     }
+
+    @Override
+    String storedStep(int reference) {
+        return form.storedStep(reference);
+    }
 }

@@ -36,4 +36,9 @@ abstract class Shape {
 
     /// How one gets to a reference of an object, as a program would write it.
     abstract String step(Object object, int reference);
+
+    /// As [#step], of an object's bytes in the store, as far as these tell.
+    String storedStep(int reference) {
+        return step(null, reference);
+    }
 }

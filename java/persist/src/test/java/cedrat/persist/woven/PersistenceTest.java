@@ -796,4 +796,25 @@ class PersistenceTest {
         assertEquals(Set.of("one"), caching.keySet());
         assertThrows(IllegalStateException.class, () -> caching.entries.put("two", 2));
     }
+
+    /// The way of a refusal begins at a name, wherever the transaction has begun.
+    @Test
+    void theWayToWhatIsRefusedBeginsAtAName() {
+        store.mark("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
+        reopen();
+        List<?> others = store.lookup("others");
+        Holder holder = (Holder) ((Pair) ((Object[]) others.get(1))[0]).right;
+        PersistenceException thrown = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    holder.held = new Object[] {null, new Thread()};
+                }));
+        String way = "others → [1] → [0] → right → held → [1] leads to an object of java.lang.Thread";
+        assertTrue(thrown.getMessage().startsWith(way), thrown.getMessage());
+        assertNull(holder.held);
+    }
+
+    private static final class Holder {
+        Object held;
+    }
 }
