@@ -42,6 +42,9 @@ final class Commit extends ObjectWriter {
 
     private int attachedCount;
 
+    /// The identities of what was prepared, or null.
+    private long[] prepared;
+
     /// The first of the roots, as a parent.
     private static final int ROOTS = Integer.MIN_VALUE;
     /// Whose references are written.
@@ -144,7 +147,8 @@ final class Commit extends ObjectWriter {
             GraphStore.Committed committed = buffer.size() == 0 && faces == null ? null : append(faces);
             if (committed != null) {
                 isStored = true;
-                attach(committed);
+                attach(committed.identities());
+                engine.appended(committed.lsn());
             }
         } catch (GraphStoreException e) {
             if (e.isConflict()) {
@@ -165,15 +169,59 @@ final class Commit extends ObjectWriter {
         }
     }
 
+    /// Stores it as a branch, of which [#committed] or [#rolledBack] says later what has become of it.
+    ///
+    /// @return false if there is nothing to store
+    /// @throws RuntimeException if it is not prepared
+    boolean prepare(byte[] branch) {
+        boolean isPrepared = false;
+        try {
+            write();
+            if (buffer.size() != 0) {
+                prepared = engine.graph.prepare(buffer.bytes(), buffer.size(), branch);
+                check(prepared.length);
+                isPrepared = true;
+            }
+            return isPrepared;
+        } catch (GraphStoreException e) {
+            throw engine.refused(e);
+        } finally {
+            if (!isPrepared) {
+                rolledBack();
+            }
+        }
+    }
+
+    /// The store has committed what was prepared.
+    void committed() {
+        try {
+            attach(prepared);
+        } catch (RuntimeException | Error e) {
+            // Memory is not as the store is.
+            throw engine.stop(e);
+        } finally {
+            abandon();
+        }
+    }
+
+    /// The store has nothing of it, or will have nothing.
+    void rolledBack() {
+        abandon();
+        forget();
+    }
+
     private GraphStore.Committed append(Faces faces) throws GraphStoreException {
         GraphStore.Committed committed = faces == null
                 ? engine.graph.commit(buffer.bytes(), buffer.size())
                 : faces.commit(buffer.bytes(), buffer.size());
-        if (committed.identities().length != count) {
-            throw new GraphStoreException(
-                    "it made " + committed.identities().length + " objects of " + count, null, true);
-        }
+        check(committed.identities().length);
         return committed;
+    }
+
+    private void check(int made) throws GraphStoreException {
+        if (made != count) {
+            throw new GraphStoreException("it made " + made + " objects of " + count, null, true);
+        }
     }
 
     private void write() throws GraphStoreException {
@@ -505,10 +553,10 @@ final class Commit extends ObjectWriter {
 
     // ---- afterwards
 
-    private void attach(GraphStore.Committed committed) {
+    private void attach(long[] stored) {
         for (int i = 0; i < count; i++) {
             ObjectIdentity identity = identities[i];
-            identity.id = committed.identities()[i];
+            identity.id = stored[i];
             identity.commit = null;
             engine.table.add(identity);
             if (!(fresh[i] instanceof Persistable)) {
@@ -533,7 +581,6 @@ final class Commit extends ObjectWriter {
                 changed.set(stored(object), null);
             }
         }
-        engine.appended(committed.lsn());
     }
 
     /// The word of an object that is persistent by now.

@@ -6,6 +6,10 @@ package cedrat.persist;
 final class Context {
     /// The innermost transaction that it is in, or null.
     Transaction innermost;
+    /// The branch of a transaction over several stores in which transactions of this thread are nested, or null. The
+    /// thread is in it only while it is in one of these: what it does otherwise, in a transaction manager and other
+    /// stores, is none of its business.
+    Transaction branch;
     /// How many classes it initialises, loads or links just now, one within the other.
     int suspended;
     /// How many of these it loads or links, or initialises of the JDK.

@@ -30,6 +30,8 @@ final class Engine implements Persistent {
     final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();
     final boolean isRestarted;
+    final Doubts doubts;
+    final Branches branches;
 
     final Loaded loaded;
 
@@ -60,6 +62,12 @@ final class Engine implements Persistent {
             roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
         }
         isRestarted = !schema.isEmpty() || !roots.isEmpty();
+        doubts = new Doubts(graph);
+        branches = new Branches(this);
+    }
+
+    boolean hasStopped() {
+        return end != null;
     }
 
     /// An identity as people read it: page and slot.
@@ -381,6 +389,22 @@ final class Engine implements Persistent {
         Commit commit = new Commit(this, transaction);
         Faces faces = transaction.top.faces;
         return commit.isEmpty() && (faces == null || faces.engine != this) ? null : commit;
+    }
+
+    @Override
+    public boolean prepare(Commit commit, byte[] branch) {
+        check();
+        return commit.prepare(branch);
+    }
+
+    /// A branch of an earlier opening has committed: names that it has changed lead to something else, and
+    /// its objects may be loaded.
+    void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException {
+        Map<String, Long> now = changed.roots().isEmpty() ? Map.of() : graph.roots();
+        for (String name : changed.roots()) {
+            roots.computeIfAbsent(name, key -> new Root(this, key, 0)).set(now.getOrDefault(name, 0L), null);
+        }
+        doubts.end(branch);
     }
 
     @Override

@@ -65,6 +65,33 @@ public interface GraphStore extends AutoCloseable {
     /// @param length how many of its bytes count
     Committed commit(byte[] buffer, int length) throws GraphStoreException;
 
+    /// What a branch in doubt changes of what was there before: it may become other than it was.
+    ///
+    /// @param identities of objects
+    /// @param roots      names, also of those that led to nothing
+    record Changed(long[] identities, List<String> roots) {}
+
+    /// Prepares what a buffer says as a branch of a transaction that spans several stores. When this
+    /// returns, all of it can be committed and rolled back, whatever happens; until then everybody reads
+    /// what was there before, and commits that change the same are refused. When it throws, nothing has
+    /// happened, unless the store has stopped.
+    ///
+    /// @param branch its name, 1 to 140 bytes
+    /// @return the identities of the new objects, in their order
+    long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException;
+
+    /// Commits a branch that is prepared. It is durable when this returns.
+    void commitPrepared(byte[] branch) throws GraphStoreException;
+
+    /// Rolls a branch back that is prepared. That is durable when this returns.
+    void rollbackPrepared(byte[] branch) throws GraphStoreException;
+
+    /// The names of all branches that are prepared and have not ended, also of earlier openings.
+    List<byte[]> inDoubt() throws GraphStoreException;
+
+    /// What a branch in doubt changes.
+    Changed changedBy(byte[] branch) throws GraphStoreException;
+
     /// Waits until all commits up to one are durable.
     ///
     /// @param lsn as [#commit] has returned it

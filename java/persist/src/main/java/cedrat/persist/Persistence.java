@@ -6,6 +6,7 @@ import java.util.Objects;
 import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.TreeSet;
+import javax.transaction.xa.XAResource;
 
 /// A store of ordinary objects (Transactions for Java, §2.2): what a name leads to is persistent, and whatever
 /// that leads to.
@@ -129,6 +130,7 @@ public final class Persistence implements AutoCloseable {
 
     private boolean set(String name, Object object) {
         engine.check();
+        engine.doubts.check(name);
         if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
             throw new IllegalArgumentException("a name has at most " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
         }
@@ -146,6 +148,7 @@ public final class Persistence implements AutoCloseable {
         Objects.requireNonNull(name);
         return (T) recorder.unrecorded(() -> {
             engine.check();
+            engine.doubts.check(name);
             Root root = engine.roots.get(name);
             if (root == null) {
                 return null;
@@ -229,16 +232,36 @@ public final class Persistence implements AutoCloseable {
         return recorder.<Long>unrecorded(engine::collect);
     }
 
-    /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and are no
-    /// longer persistent objects of an open store: what is pending cannot be read, and nothing is stored. May be
-    /// called again.
+    /// What a transaction manager needs (XA, by `javax.transaction.xa`), so that a transaction changes
+    /// objects of this store and what other stores have, all or nothing. Each call returns another one, and
+    /// all are of one store.
     ///
-    /// @throws IllegalStateException if this thread is in a transaction
+    /// From `start` to `end` the transactions of the thread, by [Transaction#begin], are nested in the branch:
+    /// what they commit is stored when that commits, and taken back when it rolls back, but for locals. A thread
+    /// has one branch at a time. From `prepare` on, what the branch has changed is on the disk, and stays locked,
+    /// until the transaction manager commits it or rolls it back.
+    ///
+    /// What a branch has changed that is in doubt since an earlier opening is not loaded before the branch
+    /// has ended: [InDoubtException].
+    ///
+    /// **Threads:** any; a branch is on one at a time.
+    public XAResource xaResource() {
+        return new BranchResource(engine.branches);
+    }
+
+    /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and
+    /// are no longer persistent objects of an open store: what is pending cannot be read, and nothing is
+    /// stored. May be called again. What branches have changed that are prepared is in memory as it was
+    /// before; in the store they stay in doubt.
+    ///
+    /// @throws IllegalStateException if this thread is in a transaction, or branches have neither prepared
+    /// nor ended
     @Override
     public void close() {
         if (recorder.isInTransaction()) {
             throw new IllegalStateException("a store is not closed within a transaction: end it first");
         }
+        recorder.unrecorded(engine.branches::close);
         recorder.closed(engine);
         try {
             engine.close();

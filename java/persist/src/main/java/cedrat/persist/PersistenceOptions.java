@@ -3,6 +3,7 @@ package cedrat.persist;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.LongSupplier;
 
 /// How a store of persistent objects is opened.
 ///
@@ -31,6 +32,8 @@ public final class PersistenceOptions {
     ClassLoader classLoader;
     long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
+    /// The clock of branches' timeouts; only differences mean something.
+    LongSupplier nanos = System::nanoTime;
 
     /// The defaults: commits wait, classes are found as the opening thread finds them, an eighth of the heap for
     /// what is loaded, nothing is renamed.
@@ -43,6 +46,7 @@ public final class PersistenceOptions {
         classLoader = other.classLoader;
         loadedBytesMax = other.loadedBytesMax;
         pageBytesMax = other.pageBytesMax;
+        nanos = other.nanos;
     }
 
     /// What is loaded gets old before it is let go of, so that the virtual machine collects all of the heap, and not

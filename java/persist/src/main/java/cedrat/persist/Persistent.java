@@ -47,6 +47,13 @@ interface Persistent {
     /// @throws RuntimeException if they are not stored: memory is to be restored
     void commit(Commit changes);
 
+    /// Stores it as a branch of a transaction that spans several stores. When this returns, it can be
+    /// committed and rolled back, whatever happens.
+    ///
+    /// @return false if there is nothing to store
+    /// @throws RuntimeException if it is not prepared: memory is to be restored
+    boolean prepare(Commit changes, byte[] branch);
+
     /// Waits until everything that was stored by now is durable, if commits are to wait for that.
     ///
     /// @throws PersistenceException if that fails: the store has stopped

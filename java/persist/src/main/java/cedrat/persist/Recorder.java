@@ -133,11 +133,16 @@ final class Recorder implements Handler {
 
     /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
     <T> T unrecorded(Supplier<T> work) {
+        return this.<T, RuntimeException>unrecordedCall(work::get);
+    }
+
+    /// As that, of work that may fail otherwise.
+    <T, E extends Exception> T unrecordedCall(Transaction.PlainCall<T, E> work) throws E {
         Context context = contexts.get();
         boolean wasRecording = context.isRecording;
         context.isRecording = true;
         try {
-            return work.get();
+            return work.call();
         } finally {
             context.isRecording = wasRecording;
         }
@@ -263,7 +268,11 @@ final class Recorder implements Handler {
             throw new IllegalStateException("stores of a class would not be remembered: " + failure);
         }
         Context context = contexts.get();
-        Transaction outer = context.innermost;
+        if (context.innermost == null && context.branch != null && !context.branch.top.isDoomed) {
+            context.branch.top.enter(context);
+            context.innermost = context.branch;
+        }
+        Transaction outer = context.innermost == null ? context.branch : context.innermost;
         if (outer == null) {
             context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context), null);
             Barrier.opened();
@@ -396,11 +405,21 @@ final class Recorder implements Handler {
 
     private void leave(Transaction transaction, Transaction.Action action) {
         transaction.ended(action);
-        contexts.get().innermost = transaction.outer;
+        boolean isDetached = transaction.top.context == null;
+        if (!isDetached) {
+            Context context = contexts.get();
+            context.innermost = transaction.outer;
+            if (transaction.outer != null && transaction.outer == context.branch) {
+                context.innermost = null;
+                transaction.top.leave();
+            }
+        }
         if (transaction.outer == null) {
             Faces.end(transaction.top);
             locks.releaseAll(transaction.top.owner);
-            transaction.top.leave();
+            if (!isDetached) {
+                transaction.top.leave();
+            }
             Barrier.closed();
         }
     }
@@ -447,6 +466,108 @@ final class Recorder implements Handler {
         context.innermost = transaction;
     }
 
+    // ---- branches of transactions that span several stores: they begin and end on no thread
+
+    /// A top-level transaction, detached.
+    Transaction beginBranch() {
+        Context context = contexts.get();
+        Transaction branch = new Transaction(new TopLevel(new Locks.Owner(birth()), context), null);
+        branch.top.leave();
+        Barrier.opened();
+        return branch;
+    }
+
+    /// The transactions of this thread are nested in that one from now on.
+    void enterBranch(Transaction branch) {
+        contexts.get().branch = branch;
+    }
+
+    /// They are not any more.
+    void leaveBranch() {
+        contexts.get().branch = null;
+    }
+
+    boolean isInBranch() {
+        return contexts.get().branch != null;
+    }
+
+    /// Prepares what a detached transaction has changed.
+    ///
+    /// @return null if it has changed nothing, and so has ended
+    /// @throws DeadlockException if it was rolled back to end a deadlock
+    /// @throws RuntimeException  if it was rolled back
+    Commit prepare(Transaction transaction, Persistent store, byte[] branch) {
+        return ending(transaction, () -> {
+            Commit changes = storesOnly(transaction, store).changes(transaction);
+            if (changes != null && store.prepare(changes, branch)) {
+                return changes;
+            }
+            leave(transaction, Transaction.Action.COMMIT);
+            // What it has read may be what others have just committed (J11.1).
+            store.awaitDurable(store.appended());
+            return null;
+        });
+    }
+
+    /// Commits a detached transaction that has not prepared.
+    ///
+    /// @throws DeadlockException if it was rolled back to end a deadlock
+    /// @throws RuntimeException  if it was rolled back; [PersistenceException] also if the store has stopped
+    void commit(Transaction transaction, Persistent store) {
+        ending(transaction, () -> {
+            Commit changes = storesOnly(transaction, store).changes(transaction);
+            if (changes != null) {
+                store.commit(changes);
+            }
+            leave(transaction, Transaction.Action.COMMIT);
+            store.awaitDurable();
+            return null;
+        });
+    }
+
+    /// Rolls a detached transaction back, whether or not it has prepared.
+    void rollback(Transaction transaction) {
+        unrecorded(() -> {
+            rollBack(transaction);
+            return null;
+        });
+    }
+
+    /// A detached transaction has committed that had prepared.
+    void committed(Transaction transaction) {
+        leave(transaction, Transaction.Action.COMMIT);
+    }
+
+    private Commit ending(Transaction transaction, Supplier<Commit> end) {
+        return unrecorded(() -> {
+            try {
+                return end.get();
+            } catch (DeadlockException e) {
+                doom(transaction);
+                leave(transaction, Transaction.Action.ROLLBACK);
+                throw e;
+            } catch (RuntimeException | Error e) {
+                if (!transaction.hasEnded()) {
+                    rollBack(transaction);
+                }
+                throw e;
+            }
+        });
+    }
+
+    /// @throws PersistenceException if the transaction has changed objects of another store
+    private Persistent storesOnly(Transaction transaction, Persistent only) {
+        for (Persistent store : transaction.top.changed()) {
+            Commit changes = store == only ? null : store.changes(transaction);
+            if (changes != null) {
+                changes.abandon();
+                throw new PersistenceException("the branch of one store has changed objects of another one: let that "
+                        + "take part in the transaction too, and change its objects in a branch of its own");
+            }
+        }
+        return only;
+    }
+
     // ---- locks
 
     void acquire(Object object, boolean toWrite) {
@@ -475,6 +596,11 @@ final class Recorder implements Handler {
         if (transaction == null) {
             throw new IllegalStateException(
                     "pages and heaps are read and changed in transactions, and this thread is in " + "none: begin one");
+        }
+        if (context.branch != null && transaction.top == context.branch.top) {
+            throw new PersistenceException(
+                    "pages and heaps take no part in a transaction over several stores: use them "
+                            + "in a transaction of their own");
         }
         boolean wasRecording = context.isRecording;
         context.isRecording = true;

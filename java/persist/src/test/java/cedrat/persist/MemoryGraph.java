@@ -6,8 +6,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -21,10 +23,12 @@ public final class MemoryGraph {
     private static final int NEW = 0xff;
 
     private final Map<Long, byte[]> objects = new HashMap<>();
-    private Map<String, Long> roots = new TreeMap<>();
+    private final Map<String, Long> roots = new TreeMap<>();
     private final List<byte[]> classes = new ArrayList<>();
     /// Since a collection has begun.
     private final Set<Long> readSince = new HashSet<>();
+    /// By their names, in hexadecimal digits.
+    private final Map<String, Decoded> branches = new TreeMap<>();
     private long lastIdentity = 1 << 16;
     private long lsn;
     private long durable;
@@ -108,7 +112,8 @@ public final class MemoryGraph {
     private final class Decoded {
         /// What becomes of the objects that the commit writes.
         private final Map<Long, byte[]> objects = new HashMap<>();
-        private final Map<String, Long> roots = new TreeMap<>(MemoryGraph.this.roots);
+        /// The names that the commit gives, and takes away by 0.
+        private final Map<String, Long> roots = new TreeMap<>();
         private final List<Long> identities = new ArrayList<>();
         private final ByteBuffer in;
 
@@ -206,18 +211,36 @@ public final class MemoryGraph {
         private void root(int length) {
             long word = reference(in.getLong());
             String name = new String(take(length), StandardCharsets.UTF_8);
-            if (word == 0) {
-                roots.remove(name);
-            } else {
-                roots.put(name, word);
-            }
+            roots.put(name, word);
         }
 
-        long[] apply() {
-            MemoryGraph.this.objects.putAll(objects);
-            MemoryGraph.this.roots = roots;
+        /// Its new objects have their identities from now on.
+        long[] promise() {
             lastIdentity += identities.size();
             return identities.stream().mapToLong(identity -> identity).toArray();
+        }
+
+        void apply() {
+            MemoryGraph.this.objects.putAll(objects);
+            MemoryGraph.this.roots.putAll(roots);
+            MemoryGraph.this.roots.values().removeIf(word -> word == 0);
+        }
+
+        /// The objects that were there before.
+        Set<Long> changed() {
+            Set<Long> changed = new HashSet<>(objects.keySet());
+            identities.forEach(changed::remove);
+            return changed;
+        }
+
+        void refuseIfInDoubt() throws GraphStoreException {
+            for (Map.Entry<String, Decoded> branch : branches.entrySet()) {
+                boolean meets = !Collections.disjoint(branch.getValue().objects.keySet(), objects.keySet())
+                        || !Collections.disjoint(branch.getValue().roots.keySet(), roots.keySet());
+                if (meets) {
+                    throw new GraphStoreException("the branch " + branch.getKey() + " is in doubt", null, false);
+                }
+            }
         }
     }
 
@@ -346,9 +369,63 @@ public final class MemoryGraph {
                 if (refusesCommits) {
                     throw new GraphStoreException("the disk is full", null, false);
                 }
-                long[] identities = new Decoded(buffer, length).apply();
+                Decoded decoded = new Decoded(buffer, length);
+                decoded.refuseIfInDoubt();
+                decoded.apply();
                 written += length;
-                return new Committed(identities, ++lsn);
+                return new Committed(decoded.promise(), ++lsn);
+            }
+        }
+
+        @Override
+        public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                if (refusesCommits) {
+                    throw new GraphStoreException("the disk is full", null, false);
+                }
+                Decoded decoded = new Decoded(buffer, length);
+                decoded.refuseIfInDoubt();
+                check(branches.putIfAbsent(HexFormat.of().formatHex(branch), decoded) == null, "a branch twice");
+                durable = ++lsn;
+                return decoded.promise();
+            }
+        }
+
+        @Override
+        public void commitPrepared(byte[] branch) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                branches.remove(HexFormat.of().formatHex(branch)).apply();
+                durable = ++lsn;
+            }
+        }
+
+        @Override
+        public void rollbackPrepared(byte[] branch) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                check(branches.remove(HexFormat.of().formatHex(branch)) != null, "no such branch");
+                durable = ++lsn;
+            }
+        }
+
+        @Override
+        public List<byte[]> inDoubt() throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                return branches.keySet().stream().map(HexFormat.of()::parseHex).toList();
+            }
+        }
+
+        @Override
+        public Changed changedBy(byte[] branch) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                Decoded found = branches.get(HexFormat.of().formatHex(branch));
+                long[] identities =
+                        found.changed().stream().mapToLong(identity -> identity).toArray();
+                return new Changed(identities, List.copyOf(found.roots.keySet()));
             }
         }
 

@@ -145,6 +145,11 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public boolean prepare(Commit changes, byte[] branch) {
+        throw new AssertionError("no branch begins in it");
+    }
+
+    @Override
     public void awaitDurable() {}
 
     @Override

@@ -47,16 +47,22 @@ final class NativeGraphStore implements GraphStore {
     private static final int LIMIT = 11;
     private static final int STOPPED = 13;
     private static final int PANIC = 17;
+    private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
     // Of `cedrat_options`: its size, and where a field lies.
     private static final long OPTIONS_BYTES = 16 * Long.BYTES;
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
 
+    // Of `cedrat_branch`: the length of the name, and the name.
+    private static final int BRANCH_NAME_AT = 8;
+    private static final int BRANCH_BYTES = 168;
+
     // Of a commit's buffer.
     private static final int NEW = 1;
     private static final int PATCH = 2;
     private static final int ENTRY_BYTES = 8;
+    private static final int PATCH_BYTES = ENTRY_BYTES + 16;
 
     private static final int MESSAGE_BYTES = 1024;
     /// Of `cedrat_heap_options`, which begins with the size.
@@ -89,6 +95,13 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle RECORDS_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle HEAP_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle HEAP_CREATE = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    private static final MethodHandle PREPARE =
+            function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle GET_BRANCH =
+            function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle COMMIT_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT);
+    private static final MethodHandle ROLLBACK_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    private static final MethodHandle IN_DOUBT = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COLLECT_BEGIN = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COLLECT_STEP = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COLLECT_SEAL = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -113,6 +126,11 @@ final class NativeGraphStore implements GraphStore {
         final MemorySegment recordsOpen;
         final MemorySegment heapOpen;
         final MemorySegment heapCreate;
+        final MemorySegment prepare;
+        final MemorySegment getBranch;
+        final MemorySegment commitPrepared;
+        final MemorySegment rollbackPrepared;
+        final MemorySegment inDoubt;
         final MemorySegment collectBegin;
         final MemorySegment collectStep;
         final MemorySegment collectSeal;
@@ -138,6 +156,11 @@ final class NativeGraphStore implements GraphStore {
             recordsOpen = library.function("cedrat_records_open");
             heapOpen = library.function("cedrat_heap_open");
             heapCreate = library.function("cedrat_heap_create");
+            prepare = library.function("cedrat_graph_prepare");
+            getBranch = library.function("cedrat_graph_get_branch");
+            commitPrepared = library.function("cedrat_commit_prepared");
+            rollbackPrepared = library.function("cedrat_rollback_prepared");
+            inDoubt = library.function("cedrat_in_doubt");
             collectBegin = library.function("cedrat_graph_collect_begin");
             collectStep = library.function("cedrat_graph_collect_step");
             collectSeal = library.function("cedrat_graph_collect_seal");
@@ -405,6 +428,133 @@ final class NativeGraphStore implements GraphStore {
         }
     }
 
+    @Override
+    public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
+        long created = created(MemorySegment.ofArray(buffer).asSlice(0, length));
+        Buffer call = take(length + Long.BYTES * created + branch.length);
+        try {
+            MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
+            MemorySegment identities = call.bytes.asSlice(length, Long.BYTES * created);
+            MemorySegment name = call.bytes.asSlice(length + Long.BYTES * created, branch.length);
+            name.copyFrom(MemorySegment.ofArray(branch));
+            check(
+                    (int) PREPARE.invokeExact(
+                            functions.prepare,
+                            graph,
+                            call.bytes,
+                            (long) length,
+                            name,
+                            (long) branch.length,
+                            identities,
+                            created,
+                            MemorySegment.NULL),
+                    "a branch does not prepare");
+            return identities.toArray(JAVA_LONG);
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(call);
+        }
+    }
+
+    @Override
+    public void commitPrepared(byte[] branch) throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
+            checkStore(
+                    (int) COMMIT_PREPARED.invokeExact(
+                            functions.commitPrepared, store, name, (long) branch.length, SYNC),
+                    "a branch does not commit");
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        }
+    }
+
+    @Override
+    public void rollbackPrepared(byte[] branch) throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
+            checkStore(
+                    (int) ROLLBACK_PREPARED.invokeExact(functions.rollbackPrepared, store, name, (long) branch.length),
+                    "a branch does not roll back");
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        }
+    }
+
+    @Override
+    public List<byte[]> inDoubt() throws GraphStoreException {
+        Buffer buffer = take(0);
+        try {
+            while (true) {
+                long capacity = buffer.bytes.byteSize() / BRANCH_BYTES;
+                checkStore(
+                        (int) IN_DOUBT.invokeExact(functions.inDoubt, store, buffer.bytes, capacity, buffer.result),
+                        "branches in doubt cannot be listed");
+                long count = buffer.result();
+                if (count > capacity) {
+                    buffer.ensure(count * BRANCH_BYTES);
+                    continue;
+                }
+                List<byte[]> names = new ArrayList<>();
+                for (long at = 0; at < count * BRANCH_BYTES; at += BRANCH_BYTES) {
+                    names.add(copy(buffer.bytes, at + BRANCH_NAME_AT, buffer.bytes.get(JAVA_LONG, at)));
+                }
+                return names;
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    @Override
+    public Changed changedBy(byte[] branch) throws GraphStoreException {
+        Buffer buffer = take(BUFFER_BYTES);
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
+            while (true) {
+                int status = (int) GET_BRANCH.invokeExact(
+                        functions.getBranch,
+                        graph,
+                        name,
+                        (long) branch.length,
+                        buffer.bytes,
+                        buffer.bytes.byteSize(),
+                        buffer.result);
+                if (status == LIMIT) {
+                    buffer.ensure(buffer.result());
+                    continue;
+                }
+                if (status == UNKNOWN) {
+                    return new Changed(new long[0], List.of()); // it has changed something else of the store
+                }
+                check(status, "what a branch changes cannot be read");
+                return changed(buffer.bytes.asSlice(0, buffer.result()));
+            }
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            give(buffer);
+        }
+    }
+
+    /// Entries of the kinds `PATCH`, of no bytes, and `ROOT`.
+    private static Changed changed(MemorySegment entries) {
+        long at = 0;
+        long objects = 0;
+        while (at < entries.byteSize() && entries.get(JAVA_BYTE, at) == PATCH) {
+            objects++;
+            at += PATCH_BYTES;
+        }
+        long[] identities = new long[(int) objects];
+        for (int i = 0; i < identities.length; i++) {
+            identities[i] = entries.get(LITTLE_LONG, (long) i * PATCH_BYTES + ENTRY_BYTES);
+        }
+        return new Changed(identities, List.copyOf(roots(entries.asSlice(at)).keySet()));
+    }
+
     /// How many entries of a buffer are `NEW`, see [GraphStore]. One that makes no sense ends it; the library
     /// refuses the whole then.
     static long created(MemorySegment entries) {
@@ -579,13 +729,7 @@ final class NativeGraphStore implements GraphStore {
         Buffer buffer = take(0);
         try {
             int status = (int) IS_STABLE.invokeExact(functions.isStable, store, lsn, waits, buffer.result);
-            if (status != OK) {
-                throw failure(
-                        "a commit did not become durable",
-                        functions,
-                        status,
-                        told(functions.message, functions, store));
-            }
+            checkStore(status, "a commit did not become durable");
             return buffer.result.get(JAVA_INT, 0) != 0;
         } catch (Throwable problem) {
             throw rethrown(problem);

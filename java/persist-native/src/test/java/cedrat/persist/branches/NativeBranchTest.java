@@ -1,0 +1,177 @@
+package cedrat.persist.branches;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cedrat.persist.Heap;
+import cedrat.persist.InDoubtException;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Records;
+import cedrat.persist.Transaction;
+import java.nio.file.Path;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// J11: branches of transactions over several stores, in a folder.
+class NativeBranchTest {
+    private record Id(byte[] global, byte[] branch) implements Xid {
+        @Override
+        public int getFormatId() {
+            return 7;
+        }
+
+        @Override
+        public byte[] getGlobalTransactionId() {
+            return global.clone();
+        }
+
+        @Override
+        public byte[] getBranchQualifier() {
+            return branch.clone();
+        }
+    }
+
+    private static final class Account {
+        long balance = 100;
+        Account friend;
+    }
+
+    /// As long as they may be.
+    private static final Id ID = new Id(new byte[Xid.MAXGTRIDSIZE], new byte[Xid.MAXBQUALSIZE]);
+
+    @TempDir
+    Path folder;
+
+    private Persistence store;
+    private XAResource resource;
+
+    @BeforeEach
+    void open() {
+        store = Persistence.open(folder, new PersistenceOptions());
+        resource = store.xaResource();
+        if (!store.restarted()) {
+            store.mark("account", new Account());
+            store.mark("other", new Account());
+        }
+    }
+
+    @AfterEach
+    void close() {
+        store.close();
+    }
+
+    private Account account() {
+        return store.lookup("account");
+    }
+
+    /// Changes an object, makes another one, and gives it a name.
+    private void prepare() throws XAException {
+        resource.start(ID, XAResource.TMNOFLAGS);
+        Transaction.run(() -> {
+            account().balance -= 30;
+            account().friend = new Account();
+            store.mark("friend", account().friend);
+        });
+        resource.end(ID, XAResource.TMSUCCESS);
+        assertEquals(XAResource.XA_OK, resource.prepare(ID));
+    }
+
+    /// The store is opened anew, with one branch in doubt.
+    private Xid inDoubt() throws XAException {
+        close();
+        open();
+        Xid[] found = resource.recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN);
+        assertEquals(1, found.length);
+        assertEquals(7, found[0].getFormatId());
+        assertArrayEquals(ID.global, found[0].getGlobalTransactionId());
+        assertArrayEquals(ID.branch, found[0].getBranchQualifier());
+        assertThrows(InDoubtException.class, this::account);
+        assertThrows(InDoubtException.class, () -> store.lookup("friend"));
+        Transaction.run(() -> store.<Account>lookup("other").balance++);
+        return found[0];
+    }
+
+    private void assertIs(long balance, boolean hasFriend) throws XAException {
+        assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+        assertEquals(balance, account().balance);
+        assertEquals(store.<Account>lookup("friend"), account().friend);
+        if (hasFriend) {
+            assertEquals(100, account().friend.balance);
+        } else {
+            assertNull(account().friend);
+        }
+    }
+
+    @Test
+    void whatIsPreparedIsCommittedInALaterOpening() throws XAException {
+        prepare();
+        inDoubt(); // as often as one likes
+        Xid found = inDoubt();
+        resource.commit(found, false);
+        assertIs(70, true);
+        Transaction.run(() -> account().balance++);
+        close();
+        open();
+        assertIs(71, true);
+        assertEquals(102, store.<Account>lookup("other").balance);
+    }
+
+    @Test
+    void whatIsPreparedIsRolledBackInALaterOpening() throws XAException {
+        prepare();
+        Xid found = inDoubt();
+        resource.rollback(found);
+        assertIs(100, false);
+        Transaction.run(() -> account().balance++);
+        close();
+        open();
+        assertIs(101, false);
+    }
+
+    @Test
+    void theOutcomeIsSaidInTheSameOpening() throws XAException {
+        prepare();
+        resource.rollback(ID);
+        assertIs(100, false);
+        prepare();
+        resource.commit(ID, false);
+        assertIs(70, true);
+        close();
+        open();
+        assertIs(70, true);
+    }
+
+    /// What a branch in doubt has made, and only it leads to, a collection leaves.
+    @Test
+    void aCollectionLeavesWhatABranchNeeds() throws XAException {
+        prepare();
+        Xid found = inDoubt();
+        assertEquals(0, store.collect());
+        resource.commit(found, false);
+        assertIs(70, true);
+    }
+
+    @Test
+    void pagesAndHeapsTakeNoPart() throws XAException {
+        Records records = store.records("records");
+        Heap heap = store.heap("heap", 1 << 20);
+        resource.start(ID, XAResource.TMNOFLAGS);
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> records.insert(new byte[8])));
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> heap.allocate(8)));
+        Transaction.run(() -> account().balance -= 30);
+        resource.end(ID, XAResource.TMSUCCESS);
+        Transaction.run(() -> records.insert(new byte[8]));
+        resource.prepare(ID);
+        resource.commit(ID, false);
+        assertEquals(70, account().balance);
+    }
+}

@@ -1,0 +1,376 @@
+package cedrat.persist;
+
+import java.util.EnumSet;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import javax.transaction.xa.XAException;
+
+/// The part of a transaction over several stores that belongs to one of persistent objects (XA).
+///
+/// ```text
+///           suspend, resume
+///             ┌───────┐
+///             ▼       │ end
+/// begin ──▶ Active ◀──┴──▶ Idle ──prepare──▶ Prepared ──commit, rollback──▶ Ended
+///             │ ▲            │ │                                               ▲
+///             │ └────join────┘ └──commit in one phase, rollback────────────────┤
+///             ├──end: too late, failed, a deadlock's victim──▶ Failed ─rollback┤
+///             └──rollback, end by another thread──▶ Given up ──end─────────────┤
+///                                                      InDoubt ─commit, rollback
+/// ```
+///
+/// - Active    a thread has it: the transactions of that thread are nested in it
+/// - Suspended none has it, and one takes it up by `resume`
+/// - Idle      none has it; all that it has changed is in memory, and locked
+/// - Prepared  that is on the disk as well, and stays locked in memory
+/// - InDoubt   prepared in an earlier opening; what it has changed is not in memory
+/// - Failed    it was rolled back, or will be, and the transaction manager is told so
+/// - Given up  nothing of it will be stored, and the thread that has it does not know yet
+///
+/// What holds:
+///
+/// - J11.1 Who votes that it commits has a prepare record on the disk, and all that it has read of this
+///         store; so has who votes that it has only read.
+/// - J11.2 From the vote to the outcome no other transaction changes what the branch has changed: in memory
+///         by its locks, in the store by those of the branch, in later openings by these alone.
+/// - J11.3 Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
+///         that. If the store cannot say what has become of it, it has stopped, and both wait for the next
+///         opening.
+///
+/// **Threads:** any; its monitor is held over each call.
+final class Branch {
+    private enum State {
+        ACTIVE,
+        SUSPENDED,
+        IDLE,
+        PREPARED,
+        IN_DOUBT,
+        FAILED,
+        GIVEN_UP,
+        ENDED
+    }
+
+    final BranchId id;
+    private final Branches branches;
+    private final Engine engine;
+    private final Recorder recorder;
+    private final LongSupplier nanos;
+    private final long began;
+    private final int timeoutSeconds;
+    /// Of one that is in doubt.
+    private final GraphStore.Changed changed;
+
+    private State state;
+    private Transaction transaction;
+    /// The thread that has it.
+    private Thread thread;
+    /// What was prepared.
+    private Commit prepared;
+    /// Why it has failed.
+    private XAException failure;
+
+    /// One that begins.
+    Branch(Branches branches, BranchId id, LongSupplier nanos, int timeoutSeconds) {
+        this(branches, id, nanos, nanos.getAsLong(), timeoutSeconds, null, State.SUSPENDED);
+    }
+
+    /// One of an earlier opening.
+    Branch(Branches branches, BranchId id, GraphStore.Changed changed) {
+        this(branches, id, () -> 0, 0, 0, changed, State.IN_DOUBT);
+    }
+
+    private Branch(
+            Branches branches,
+            BranchId id,
+            LongSupplier nanos,
+            long began,
+            int timeoutSeconds,
+            GraphStore.Changed changed,
+            State state) {
+        this.branches = branches;
+        this.id = id;
+        this.nanos = nanos;
+        this.began = began;
+        this.timeoutSeconds = timeoutSeconds;
+        this.changed = changed;
+        this.state = state;
+        engine = branches.engine;
+        recorder = engine.recorder;
+    }
+
+    synchronized boolean isInDoubt() {
+        return state == State.PREPARED || state == State.IN_DOUBT;
+    }
+
+    // ---- on a thread, and off it
+
+    synchronized void begin() throws XAException {
+        checkThread();
+        try {
+            engine.check();
+        } catch (RuntimeException e) {
+            throw refused(e);
+        }
+        transaction = recorder.beginBranch();
+        enterThread();
+    }
+
+    synchronized void join() throws XAException {
+        comeBack(State.IDLE);
+    }
+
+    synchronized void resume() throws XAException {
+        comeBack(State.SUSPENDED);
+    }
+
+    private void comeBack(State from) throws XAException {
+        throwFailure();
+        expect(from);
+        checkThread();
+        enterThread();
+    }
+
+    private void checkThread() throws XAException {
+        if (recorder.isInTransaction()) {
+            throw BranchResource.failure(
+                    XAException.XAER_OUTSIDE, "this thread is in a transaction: end or detach it first", null);
+        }
+        if (recorder.isInBranch()) {
+            throw protocol("this thread is in another branch, and may be in one: end or suspend that first");
+        }
+    }
+
+    private void enterThread() {
+        recorder.enterBranch(transaction);
+        state = State.ACTIVE;
+        thread = Thread.currentThread();
+    }
+
+    private void leaveThread() throws XAException {
+        if (recorder.isInTransaction()) {
+            throw protocol("a transaction that is nested in it is open: end that first");
+        }
+        recorder.leaveBranch();
+        thread = null;
+        if (transaction.top.isDoomed) {
+            fail(BranchResource.failure(
+                    XAException.XA_RBDEADLOCK, "the branch " + id + " was rolled back to end a deadlock", null));
+        }
+    }
+
+    synchronized void suspend() throws XAException {
+        throwFailure();
+        expect(State.ACTIVE);
+        if (thread != Thread.currentThread()) {
+            throw protocol("it is on another thread");
+        }
+        leaveThread();
+        throwFailure();
+        state = State.SUSPENDED;
+    }
+
+    synchronized void end(boolean fails) throws XAException {
+        throwFailure();
+        expect(State.ACTIVE, State.SUSPENDED, State.GIVEN_UP);
+        if (thread != null && thread != Thread.currentThread()) {
+            if (!fails) {
+                throw protocol("it is on another thread");
+            }
+            // That goes on for now, and hears it when it ends.
+            state = State.GIVEN_UP;
+            return;
+        }
+        boolean isGivenUp = state == State.GIVEN_UP;
+        if (thread != null) {
+            leaveThread();
+        }
+        if (isGivenUp) {
+            giveUp();
+        }
+        throwFailure();
+        state = State.IDLE;
+        failIfTooLate();
+        throwFailure();
+        if (fails) {
+            // The transaction manager knows it.
+            fail(BranchResource.failure(XAException.XA_RBROLLBACK, "the branch " + id + " has failed", null));
+        }
+    }
+
+    private void giveUp() throws XAException {
+        if (state != State.FAILED) {
+            recorder.rollback(transaction);
+        }
+        ended();
+        throw BranchResource.failure(
+                XAException.XA_RBROLLBACK, "the branch " + id + " was rolled back meanwhile", null);
+    }
+
+    // ---- the outcome
+
+    /// @return whether it is to be told its outcome; otherwise it has only read
+    synchronized boolean prepare() throws XAException {
+        failIfTooLate();
+        throwFailureAndEnd();
+        expect(State.IDLE);
+        try {
+            prepared = recorder.prepare(transaction, engine, id.stored());
+        } catch (RuntimeException e) {
+            throw rolledBack(e);
+        }
+        if (prepared == null) {
+            ended();
+            return false;
+        }
+        state = State.PREPARED;
+        return true;
+    }
+
+    synchronized void commitOnePhase() throws XAException {
+        failIfTooLate();
+        throwFailureAndEnd();
+        if (state == State.PREPARED || state == State.IN_DOUBT) {
+            throw protocol("it is prepared: commit it in two phases");
+        }
+        expect(State.IDLE);
+        try {
+            recorder.commit(transaction, engine);
+        } catch (RuntimeException e) {
+            throw rolledBack(e);
+        }
+        ended();
+    }
+
+    synchronized void commit() throws XAException {
+        expect(State.PREPARED, State.IN_DOUBT);
+        tell(() -> engine.graph.commitPrepared(id.stored()));
+        if (state == State.PREPARED) {
+            tell(prepared::committed);
+            recorder.committed(transaction);
+        } else {
+            tell(() -> engine.hasCommitted(id, changed));
+        }
+        ended();
+    }
+
+    synchronized void rollback() throws XAException {
+        switch (state) {
+            case ACTIVE -> {
+                if (thread != Thread.currentThread()) {
+                    // That hears it when it ends; nothing is stored before.
+                    state = State.GIVEN_UP;
+                    return;
+                }
+                leaveThread();
+                if (state != State.FAILED) {
+                    recorder.rollback(transaction);
+                }
+            }
+            case SUSPENDED, IDLE -> recorder.rollback(transaction);
+            case PREPARED, IN_DOUBT -> {
+                tell(() -> engine.graph.rollbackPrepared(id.stored()));
+                if (state == State.PREPARED) {
+                    prepared.rolledBack();
+                    recorder.rollback(transaction);
+                } else {
+                    engine.doubts.end(id);
+                }
+            }
+            case FAILED -> {}
+            case GIVEN_UP, ENDED -> throw gone();
+        }
+        ended();
+    }
+
+    /// The store closes, and has the branch in doubt: memory is as it was.
+    synchronized void leave() {
+        if (state == State.PREPARED) {
+            prepared.rolledBack();
+            recorder.rollback(transaction);
+        }
+        state = State.ENDED;
+    }
+
+    private interface Word {
+        void say() throws GraphStoreException;
+    }
+
+    private void tell(Word word) throws XAException {
+        try {
+            engine.check();
+            word.say();
+        } catch (GraphStoreException e) {
+            throw refused(engine.refused(e));
+        } catch (RuntimeException e) {
+            throw refused(e);
+        }
+    }
+
+    private void ended() {
+        state = State.ENDED;
+        branches.remove(this);
+    }
+
+    // ---- what is not as it should be
+
+    private void expect(State... states) throws XAException {
+        if (state == State.ENDED) {
+            throw gone();
+        }
+        if (!EnumSet.of(states[0], states).contains(state)) {
+            throw protocol("it is " + state.name().toLowerCase().replace('_', ' '));
+        }
+    }
+
+    private XAException protocol(String why) {
+        return BranchResource.failure(
+                XAException.XAER_PROTO, "the branch " + id + " is asked for what cannot be now: " + why, null);
+    }
+
+    private XAException gone() {
+        return BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+    }
+
+    /// Of a call that has changed nothing.
+    private XAException refused(RuntimeException why) {
+        return BranchResource.failure(
+                engine.hasStopped() ? XAException.XAER_RMFAIL : XAException.XAER_RMERR, why.getMessage(), why);
+    }
+
+    /// The transaction has ended: it was rolled back, unless the store has stopped.
+    private XAException rolledBack(RuntimeException why) {
+        ended();
+        int code = engine.hasStopped()
+                ? XAException.XAER_RMFAIL
+                : why instanceof DeadlockException ? XAException.XA_RBDEADLOCK : XAException.XA_RBROLLBACK;
+        return BranchResource.failure(code, why.getMessage(), why);
+    }
+
+    private void fail(XAException why) {
+        recorder.rollback(transaction);
+        state = State.FAILED;
+        failure = why;
+    }
+
+    private void throwFailure() throws XAException {
+        if (state == State.FAILED) {
+            throw failure;
+        }
+    }
+
+    /// As that, of a call after which the transaction manager knows it, and does not roll it back itself.
+    private void throwFailureAndEnd() throws XAException {
+        if (state == State.FAILED) {
+            ended();
+            throw failure;
+        }
+    }
+
+    private void failIfTooLate() {
+        boolean isLate = timeoutSeconds != 0 && nanos.getAsLong() - began > TimeUnit.SECONDS.toNanos(timeoutSeconds);
+        if (state == State.IDLE && isLate) {
+            String what = "the branch " + id + " has taken longer than " + timeoutSeconds + " seconds";
+            fail(BranchResource.failure(XAException.XA_RBTIMEOUT, what + ", and was rolled back", null));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+package cedrat.persist;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.Xid;
+
+/// The branches of one store that are neither committed nor rolled back.
+///
+/// **Threads:** any.
+final class Branches {
+    final Engine engine;
+    private final LongSupplier nanos;
+    private final Map<BranchId, Branch> all = new ConcurrentHashMap<>();
+
+    Branches(Engine engine) {
+        this.engine = engine;
+        nanos = engine.options.nanos;
+        engine.doubts.branches().forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
+    }
+
+    /// Begins one on this thread.
+    void begin(BranchId id, int timeoutSeconds) throws XAException {
+        Branch branch = new Branch(this, id, nanos, timeoutSeconds);
+        if (all.putIfAbsent(id, branch) != null) {
+            throw BranchResource.failure(XAException.XAER_DUPID, "there is a branch " + id + " already", null);
+        }
+        boolean isBegun = false;
+        try {
+            branch.begin();
+            isBegun = true;
+        } finally {
+            if (!isBegun) {
+                all.remove(id, branch);
+            }
+        }
+    }
+
+    Branch known(BranchId id) throws XAException {
+        Branch branch = all.get(id);
+        if (branch == null) {
+            throw BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+        }
+        return branch;
+    }
+
+    void remove(Branch branch) {
+        all.remove(branch.id, branch);
+    }
+
+    Xid[] prepared() {
+        return all.values().stream()
+                .filter(Branch::isInDoubt)
+                .map(branch -> branch.id)
+                .toArray(Xid[]::new);
+    }
+
+    /// The store closes. Prepared branches stay in doubt there.
+    ///
+    /// @throws IllegalStateException if one has not prepared
+    Void close() {
+        for (Branch branch : all.values()) {
+            if (!branch.isInDoubt()) {
+                throw new IllegalStateException("the branch " + branch.id
+                        + " has neither prepared nor ended: let the transaction manager end it, then close the store");
+            }
+        }
+        all.values().forEach(Branch::leave);
+        all.clear();
+        return null;
+    }
+}

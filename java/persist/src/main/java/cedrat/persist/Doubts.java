@@ -1,0 +1,61 @@
+package cedrat.persist;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// What branches have changed that are in doubt since an earlier opening.
+///
+/// - J11.4 An object that such a branch has changed is not in memory before the branch has ended, and
+///         neither is what a name leads to that it has changed: nobody reads what may not hold any more,
+///         and there is nothing to bring up to date. This is known before anything is loaded.
+///
+/// **Threads:** any.
+final class Doubts {
+    private final Map<BranchId, GraphStore.Changed> branches = new ConcurrentHashMap<>();
+    /// The names in the store of those who have changed an object, or a name.
+    private final Map<Long, byte[]> objects = new ConcurrentHashMap<>();
+    private final Map<String, byte[]> roots = new ConcurrentHashMap<>();
+
+    Doubts(GraphStore graph) throws GraphStoreException {
+        for (byte[] name : graph.inDoubt()) {
+            GraphStore.Changed changed = graph.changedBy(name);
+            Arrays.stream(changed.identities()).forEach(id -> objects.put(id, name));
+            changed.roots().forEach(root -> roots.put(root, name));
+            BranchId branch = BranchId.stored(name);
+            if (branch != null) {
+                branches.put(branch, changed);
+            }
+        }
+    }
+
+    /// @throws InDoubtException if it was changed
+    void check(long identity) {
+        byte[] branch = objects.isEmpty() ? null : objects.get(identity);
+        if (branch != null) {
+            throw new InDoubtException("the object " + Engine.show(identity), BranchId.show(branch));
+        }
+    }
+
+    /// @throws InDoubtException if it was changed
+    void check(String root) {
+        byte[] branch = roots.isEmpty() ? null : roots.get(root);
+        if (branch != null) {
+            throw new InDoubtException("the name \"" + root + "\"", BranchId.show(branch));
+        }
+    }
+
+    /// Those that a transaction manager may know.
+    Map<BranchId, GraphStore.Changed> branches() {
+        return new HashMap<>(branches);
+    }
+
+    /// What it has changed may be loaded.
+    void end(BranchId branch) {
+        GraphStore.Changed changed = branches.remove(branch);
+        Arrays.stream(changed.identities()).forEach(objects::remove);
+        List.copyOf(changed.roots()).forEach(roots::remove);
+    }
+}

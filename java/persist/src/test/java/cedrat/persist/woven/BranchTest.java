@@ -1,0 +1,486 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Clock;
+import cedrat.persist.DeadlockException;
+import cedrat.persist.InDoubtException;
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/// Transactions over several stores, as a transaction manager drives them.
+class BranchTest {
+    private record Id(int format, byte[] global, byte[] branch) implements Xid {
+        @Override
+        public int getFormatId() {
+            return format;
+        }
+
+        @Override
+        public byte[] getGlobalTransactionId() {
+            return global.clone();
+        }
+
+        @Override
+        public byte[] getBranchQualifier() {
+            return branch.clone();
+        }
+
+        boolean is(Xid other) {
+            return other.getFormatId() == format
+                    && Arrays.equals(other.getGlobalTransactionId(), global)
+                    && Arrays.equals(other.getBranchQualifier(), branch);
+        }
+    }
+
+    private static final class Account {
+        long balance;
+        Account friend;
+
+        Account(long balance) {
+            this.balance = balance;
+        }
+    }
+
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    private static final Id ONE = new Id(7, new byte[] {1, 2}, new byte[] {3});
+    private static final Id OTHER = new Id(7, new byte[] {1, 2}, new byte[0]);
+
+    private final MemoryGraph graph = new MemoryGraph();
+    private final Clock clock = new Clock();
+    private Persistence store;
+    private XAResource resource;
+
+    @BeforeEach
+    void open() {
+        store = Persistence.open(graph.open(), clock.options());
+        resource = store.xaResource();
+        if (!store.restarted()) {
+            store.mark("accounts", new TreeMap<>(Map.of("here", new Account(100), "there", new Account(1000))));
+            store.mark("alone", new Account(5));
+        }
+    }
+
+    @AfterEach
+    void close() {
+        store.close();
+    }
+
+    private void reopen() {
+        store.close();
+        open();
+    }
+
+    private Account account(String name) {
+        return store.<Map<String, Account>>lookup("accounts").get(name);
+    }
+
+    private static void fails(int code, Step step) {
+        XAException failure = assertThrows(XAException.class, step::run);
+        assertEquals(code, failure.errorCode, failure.getMessage());
+    }
+
+    private void inBranch(Id id, Runnable work) throws XAException {
+        resource.start(id, XAResource.TMNOFLAGS);
+        Transaction.run(work::run);
+        resource.end(id, XAResource.TMSUCCESS);
+    }
+
+    private void transfer(Id id) throws XAException {
+        inBranch(id, () -> {
+            account("here").balance -= 30;
+            account("here").friend = new Account(1);
+        });
+    }
+
+    private static void onAnotherThread(Step step) throws Exception {
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        Thread thread = Thread.ofPlatform().start(() -> {
+            try {
+                step.run();
+            } catch (Throwable e) {
+                failure.set(e);
+            }
+        });
+        thread.join();
+        assertNull(failure.get());
+    }
+
+    @Test
+    void aBranchCommitsInTwoPhases() throws Exception {
+        transfer(ONE);
+        assertEquals(XAResource.XA_OK, resource.prepare(ONE));
+        // On a thread that has nothing to do with it, by another resource of the same store.
+        onAnotherThread(() -> store.xaResource().commit(ONE, false));
+        assertEquals(70, account("here").balance);
+        Transaction.run(() -> account("here").friend.balance++);
+        reopen();
+        assertEquals(70, account("here").balance);
+        assertEquals(2, account("here").friend.balance);
+        assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+    }
+
+    @Test
+    void aBranchCommitsInOnePhase() throws Exception {
+        transfer(ONE);
+        resource.commit(ONE, true);
+        reopen();
+        assertEquals(70, account("here").balance);
+        fails(XAException.XAER_NOTA, () -> resource.commit(ONE, true));
+    }
+
+    @Test
+    void whatRollsBackIsAsItWas() throws Exception {
+        AtomicReference<Account> made = new AtomicReference<>();
+        for (boolean isPrepared : new boolean[] {false, true}) {
+            transfer(ONE);
+            made.set(account("here").friend);
+            if (isPrepared) {
+                resource.prepare(ONE);
+            }
+            onAnotherThread(() -> resource.rollback(ONE));
+            assertEquals(100, account("here").balance);
+            assertNull(account("here").friend);
+            // It is nobody's, and may become persistent after all.
+            Transaction.run(() -> account("there").friend = made.get());
+            reopen();
+            assertEquals(100, account("here").balance);
+            assertEquals(1, account("there").friend.balance);
+        }
+    }
+
+    /// J11.2: who would change it waits for the outcome. Were it not so, the rollback would take both
+    /// changes back.
+    @Test
+    void whatIsPreparedStaysLocked() throws Exception {
+        transfer(ONE);
+        resource.prepare(ONE);
+        Account here = account("here");
+        Thread other = Thread.ofPlatform().start(() -> Transaction.run(() -> here.balance = 5));
+        Set<Thread.State> waiting = Set.of(Thread.State.WAITING, Thread.State.TIMED_WAITING);
+        while (!waiting.contains(other.getState()) && other.isAlive()) {
+            Thread.onSpinWait();
+        }
+        resource.rollback(ONE);
+        other.join();
+        assertEquals(5, here.balance);
+        assertThrows(IllegalStateException.class, () -> here.balance++, "outside of a transaction");
+    }
+
+    /// J11.4.
+    @Test
+    void whatIsInDoubtIsNotToBeHad() throws Exception {
+        inBranch(ONE, () -> {
+            account("here").balance -= 30;
+            store.mark("alone", new Account(6));
+            store.mark("new", new Account(7));
+        });
+        inBranch(OTHER, () -> account("there").balance += 30);
+        resource.prepare(ONE);
+        resource.prepare(OTHER);
+        for (boolean commits : new boolean[] {true, false}) {
+            Id id = commits ? ONE : OTHER;
+            reopen();
+            List<Xid> known = List.of(resource.recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN));
+            assertEquals(commits ? 2 : 1, known.size());
+            Xid found = known.stream().filter(id::is).findFirst().orElseThrow();
+            InDoubtException refused = assertThrows(InDoubtException.class, () -> store.lookup("accounts"));
+            assertTrue(refused.getMessage().contains("0000000702010203") || !commits, refused.getMessage());
+            if (commits) {
+                assertThrows(InDoubtException.class, () -> store.lookup("alone"));
+                assertThrows(InDoubtException.class, () -> store.lookup("new"));
+                assertThrows(InDoubtException.class, () -> store.unmark("new"));
+                resource.commit(found, false);
+                assertEquals(6, store.<Account>lookup("alone").balance);
+                assertEquals(7, store.<Account>lookup("new").balance);
+                assertThrows(InDoubtException.class, () -> store.lookup("accounts"), "the other is in doubt still");
+            } else {
+                resource.rollback(found);
+                assertEquals(70, account("here").balance);
+                assertEquals(1000, account("there").balance);
+                Transaction.run(() -> account("there").balance++);
+            }
+            fails(XAException.XAER_NOTA, () -> resource.commit(id, false));
+        }
+    }
+
+    /// J11.1: a vote waits for what was read, whatever commits do.
+    @Test
+    void whoHasOnlyReadVotesSo() throws Exception {
+        store.close();
+        store = Persistence.open(
+                graph.open(), new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
+        resource = store.xaResource();
+        Transaction.run(() -> account("here").balance++);
+        assertTrue(graph.durable() < graph.lsn());
+        inBranch(ONE, () -> assertEquals(101, account("here").balance));
+        assertEquals(XAResource.XA_RDONLY, resource.prepare(ONE));
+        assertEquals(graph.lsn(), graph.durable());
+        fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+    }
+
+    @Test
+    void aBranchGoesFromThreadToThread() throws Exception {
+        Account here = account("here");
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        assertThrows(IllegalStateException.class, () -> here.balance++, "outside of a transaction");
+        Transaction.run(() -> here.balance -= 10);
+        resource.end(ONE, XAResource.TMSUSPEND);
+        inBranch(OTHER, () -> account("there").balance++);
+        onAnotherThread(() -> {
+            fails(XAException.XAER_PROTO, () -> resource.start(ONE, XAResource.TMJOIN));
+            resource.start(ONE, XAResource.TMRESUME);
+            Transaction.run(() -> here.balance -= 10);
+            resource.end(ONE, XAResource.TMSUCCESS);
+        });
+        XAResource same = store.xaResource();
+        assertTrue(same.isSameRM(resource));
+        assertFalse(same.isSameRM(null));
+        same.start(ONE, XAResource.TMJOIN);
+        Transaction.run(() -> here.balance -= 10);
+        onAnotherThread(() -> fails(XAException.XAER_PROTO, () -> resource.start(ONE, XAResource.TMJOIN)));
+        same.end(ONE, XAResource.TMSUCCESS);
+        resource.prepare(ONE);
+        resource.commit(ONE, false);
+        resource.rollback(OTHER);
+        reopen();
+        assertEquals(70, account("here").balance);
+        assertEquals(1000, account("there").balance);
+    }
+
+    @Test
+    void whatMakesNoSenseIsRefused() throws Exception {
+        fails(XAException.XAER_INVAL, () -> resource.start(ONE, XAResource.TMFAIL));
+        fails(XAException.XAER_INVAL, () -> resource.start(new Id(-1, new byte[1], new byte[1]), 0));
+        fails(XAException.XAER_INVAL, () -> resource.start(new Id(0, new byte[65], new byte[1]), 0));
+        fails(XAException.XAER_NOTA, () -> resource.start(ONE, XAResource.TMJOIN));
+        for (Step step : List.<Step>of(
+                () -> resource.end(ONE, XAResource.TMSUCCESS),
+                () -> resource.prepare(ONE),
+                () -> resource.commit(ONE, false),
+                () -> resource.rollback(ONE),
+                () -> resource.forget(ONE))) {
+            fails(XAException.XAER_NOTA, step);
+        }
+        fails(XAException.XAER_INVAL, () -> resource.recover(XAResource.TMFAIL));
+        fails(XAException.XAER_INVAL, () -> resource.setTransactionTimeout(-1));
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        fails(XAException.XAER_DUPID, () -> resource.start(ONE, XAResource.TMNOFLAGS));
+        fails(XAException.XAER_PROTO, () -> resource.start(OTHER, XAResource.TMNOFLAGS));
+        Transaction.run(() -> fails(XAException.XAER_PROTO, () -> resource.end(ONE, XAResource.TMSUCCESS)));
+        fails(XAException.XAER_PROTO, () -> resource.prepare(ONE));
+        fails(XAException.XAER_PROTO, () -> resource.forget(ONE));
+        fails(XAException.XAER_INVAL, () -> resource.end(ONE, XAResource.TMJOIN));
+        Transaction.run(() -> account("here").balance++);
+        assertThrows(IllegalStateException.class, store::close);
+        resource.end(ONE, XAResource.TMSUCCESS);
+        assertThrows(IllegalStateException.class, store::close);
+        fails(XAException.XAER_PROTO, () -> resource.commit(ONE, false));
+        resource.prepare(ONE);
+        fails(XAException.XAER_PROTO, () -> resource.commit(ONE, true));
+        fails(XAException.XAER_PROTO, () -> resource.prepare(ONE));
+        assertEquals(0, resource.recover(XAResource.TMENDRSCAN).length);
+        assertTrue(ONE.is(resource.recover(XAResource.TMSTARTRSCAN)[0]));
+        resource.commit(ONE, false);
+        Transaction.run(() -> fails(XAException.XAER_OUTSIDE, () -> resource.start(ONE, XAResource.TMNOFLAGS)));
+    }
+
+    /// What identifies a branch comes back to the last byte.
+    @Test
+    void identifiersAreKeptWhole() throws Exception {
+        byte[] longest = new byte[Xid.MAXGTRIDSIZE];
+        for (int i = 0; i < longest.length; i++) {
+            longest[i] = (byte) (i * 37 - 100);
+        }
+        Id id = new Id(Integer.MIN_VALUE, longest, longest);
+        transfer(id);
+        resource.prepare(id);
+        reopen();
+        Xid found = resource.recover(XAResource.TMSTARTRSCAN)[0];
+        assertEquals(Integer.MIN_VALUE, found.getFormatId());
+        assertArrayEquals(longest, found.getGlobalTransactionId());
+        assertArrayEquals(longest, found.getBranchQualifier());
+        resource.commit(id, false);
+        assertEquals(70, account("here").balance);
+    }
+
+    @Test
+    void whatTheStoreRefusesIsRolledBack() throws Exception {
+        for (boolean inOnePhase : new boolean[] {true, false}) {
+            transfer(ONE);
+            graph.refuseCommits(true);
+            fails(XAException.XA_RBROLLBACK, () -> {
+                if (inOnePhase) {
+                    resource.commit(ONE, true);
+                } else {
+                    resource.prepare(ONE);
+                }
+            });
+            graph.refuseCommits(false);
+            assertEquals(100, account("here").balance);
+            assertNull(account("here").friend);
+            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+        }
+    }
+
+    @Test
+    void whoTakesTooLongIsRolledBack() throws Exception {
+        assertTrue(resource.setTransactionTimeout(10));
+        assertEquals(10, resource.getTransactionTimeout());
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        Transaction.run(() -> account("here").balance -= 30);
+        clock.goOn(TimeUnit.SECONDS.toNanos(11));
+        fails(XAException.XA_RBTIMEOUT, () -> resource.end(ONE, XAResource.TMSUCCESS));
+        assertEquals(100, account("here").balance);
+        resource.rollback(ONE);
+        transfer(ONE);
+        clock.goOn(TimeUnit.SECONDS.toNanos(11));
+        fails(XAException.XA_RBTIMEOUT, () -> resource.prepare(ONE));
+        assertEquals(100, account("here").balance);
+        resource.setTransactionTimeout(0);
+        transfer(ONE);
+        clock.goOn(TimeUnit.DAYS.toNanos(11));
+        resource.prepare(ONE);
+        resource.commit(ONE, false);
+        assertEquals(70, account("here").balance);
+    }
+
+    /// As the timeout of a transaction manager does.
+    @Test
+    void aBranchMayBeGivenUpWhileItsThreadGoesOn() throws Exception {
+        Account here = account("here");
+        for (Step giveUp : List.<Step>of(() -> resource.rollback(ONE), () -> {
+            resource.end(ONE, XAResource.TMFAIL);
+            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+        })) {
+            resource.start(ONE, XAResource.TMNOFLAGS);
+            Transaction.run(() -> here.balance -= 30);
+            onAnotherThread(giveUp);
+            Transaction.run(() -> here.balance -= 30);
+            fails(XAException.XA_RBROLLBACK, () -> resource.end(ONE, XAResource.TMSUCCESS));
+            assertEquals(100, here.balance);
+            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+        }
+        Transaction.run(() -> here.balance++);
+        assertEquals(101, here.balance);
+    }
+
+    @Test
+    void whoFailsIsRolledBack() throws Exception {
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        Transaction.run(() -> account("here").balance -= 30);
+        resource.end(ONE, XAResource.TMFAIL);
+        assertEquals(100, account("here").balance);
+        fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
+    }
+
+    /// Two of the same store; what one transaction nests in a branch rolls back alone.
+    @Test
+    void transactionsInABranchAreNested() throws Exception {
+        Account here = account("here");
+        inBranch(ONE, () -> {
+            here.balance -= 10;
+            Transaction.run(() -> here.balance -= 20);
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> Transaction.run(() -> {
+                        here.balance = 0;
+                        throw new IllegalArgumentException();
+                    }));
+        });
+        resource.prepare(ONE);
+        resource.commit(ONE, false);
+        assertEquals(70, here.balance);
+        assertSame(here, account("here"));
+    }
+
+    /// What a transaction manager and other stores do on the thread is neither remembered nor locked.
+    @Test
+    void whatIsDoneBetweenTransactionsIsNotTakenBack() throws Exception {
+        List<String> log = new ArrayList<>();
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        log.add("of a transaction manager");
+        Transaction.run(() -> account("here").balance -= 30);
+        log.add("of another store");
+        resource.end(ONE, XAResource.TMSUCCESS);
+        onAnotherThread(() -> log.add("of another thread"));
+        resource.rollback(ONE);
+        assertEquals(3, log.size());
+        assertEquals(100, account("here").balance);
+    }
+
+    /// The victim of a deadlock is the younger one, which is the branch.
+    @Test
+    void aVictimOfADeadlockIsRolledBack() throws Exception {
+        Account here = account("here");
+        Account there = account("there");
+        CountDownLatch hasThere = new CountDownLatch(1);
+        CountDownLatch hasHere = new CountDownLatch(1);
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        Thread other = Thread.ofPlatform().start(() -> {
+            try {
+                Transaction.<InterruptedException>run(() -> {
+                    there.balance = 1;
+                    hasThere.countDown();
+                    hasHere.await();
+                    here.balance = 1;
+                });
+            } catch (InterruptedException e) {
+                failure.set(e);
+            }
+        });
+        hasThere.await();
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        assertThrows(
+                DeadlockException.class,
+                () -> Transaction.run(() -> {
+                    here.balance = 2;
+                    hasHere.countDown();
+                    there.balance = 2;
+                }));
+        fails(XAException.XA_RBDEADLOCK, () -> resource.end(ONE, XAResource.TMSUCCESS));
+        resource.rollback(ONE);
+        other.join();
+        assertNull(failure.get());
+        assertEquals(1, here.balance);
+        assertEquals(1, there.balance);
+    }
+
+    @Test
+    void aClosedStoreKeepsItsPromise() throws Exception {
+        Account here = account("here");
+        transfer(ONE);
+        resource.prepare(ONE);
+        store.close();
+        assertEquals(100, here.balance);
+        open();
+        resource.commit(ONE, false);
+        assertEquals(70, account("here").balance);
+    }
+}
