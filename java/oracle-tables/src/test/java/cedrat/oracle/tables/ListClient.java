@@ -65,9 +65,14 @@ public final class ListClient {
 
     /// Reads all rows of all tables.
     public void readAll(TransactionManager manager) {
-        ListHistory.Recorded recorded = begin(manager);
-        tables.forEach(table -> recorded.scan(table, range, rows));
-        recorded.commit();
+        try (ListHistory.Recorded recorded = begin(manager)) {
+            tables.forEach(table -> recorded.scan(table, range, rows));
+            if (isolation == Isolation.SNAPSHOT) {
+                recorded.hasRead();
+            } else {
+                recorded.commit();
+            }
+        }
     }
 
     private String row() {

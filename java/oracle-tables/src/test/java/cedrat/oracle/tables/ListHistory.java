@@ -316,6 +316,12 @@ public final class ListHistory {
             }
         }
 
+        /// It has only read, under snapshot isolation: whatever the oracle would say, it has used what it saw.
+        public void hasRead() {
+            long start = transaction.start().value();
+            recorder.add(Event.now(process, Kind.OK, start, start, done));
+        }
+
         /// It has aborted.
         public void failed() {
             recorder.add(Event.now(process, Kind.FAIL, transaction.start().value(), 0, done));
