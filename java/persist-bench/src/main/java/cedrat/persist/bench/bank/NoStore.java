@@ -65,6 +65,31 @@ final class NoStore implements GraphStore {
     }
 
     @Override
+    public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
+        throw nothing();
+    }
+
+    @Override
+    public void commitPrepared(byte[] branch) throws GraphStoreException {
+        throw nothing();
+    }
+
+    @Override
+    public void rollbackPrepared(byte[] branch) throws GraphStoreException {
+        throw nothing();
+    }
+
+    @Override
+    public List<byte[]> inDoubt() {
+        return List.of();
+    }
+
+    @Override
+    public Changed changedBy(byte[] branch) throws GraphStoreException {
+        throw nothing();
+    }
+
+    @Override
     public Collection collect(long[] alive) throws GraphStoreException {
         throw nothing();
     }
