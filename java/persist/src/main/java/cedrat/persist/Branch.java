@@ -176,7 +176,7 @@ final class Branch {
             if (!fails) {
                 throw protocol("it is on another thread");
             }
-            // That goes on for now, and hears it when it ends.
+            // Nobody else may roll back what its thread is changing: that is told when it ends the branch itself.
             state = State.GIVEN_UP;
             return;
         }

@@ -751,7 +751,9 @@ final class NativeGraphStore implements GraphStore {
             arena.close(); // 2
         } catch (IllegalStateException busy) {
             throw new GraphStoreException(
-                    "a collection is within a call of the store: let it come to its end, and close again", busy, false);
+                    "another thread is within a call of the store: let it come to its end, and close again",
+                    busy,
+                    false);
         }
         try {
             FREE.invokeExact(functions.graphClose, closedGraph);
