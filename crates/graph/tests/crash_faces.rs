@@ -173,8 +173,8 @@ impl Scenario for Faces {
 #[test]
 fn transfers_between_an_object_a_record_and_a_word_survive_every_crash() {
     let options = || cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
-    let faces = Faces { steps: 60, options };
-    let check = check::crashes("graph-faces", faces).at_least(1_500).again(8, 60).seed(check::seed(1));
+    let faces = Faces { steps: 120, options };
+    let check = check::crashes("graph-faces", faces).at_least(3_000).again(8, 60).seed(check::seed(1));
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
