@@ -49,6 +49,9 @@ class KillTest {
         /// The process had not said that the phase was over.
         int within;
         long acks;
+        /// Of branches that the next process has found in doubt.
+        int committed;
+        int rolledBack;
     }
 
     private final Map<Phase, Count> counts = new EnumMap<>(Phase.class);
@@ -93,7 +96,7 @@ class KillTest {
                 child.run(phase, 1 + random.nextInt(begins(phase)));
             }
             // What the last one has left.
-            child.run(Phase.COMMIT, 1);
+            child.run(Phase.APPEND, 1);
         }
         printCounts(seed);
     }
@@ -105,23 +108,33 @@ class KillTest {
         SplittableRandom random = new SplittableRandom(seed);
         Child child = new Child(Transfers.class, folder.resolve("bank"), seed);
         for (int kill = 0; kill < KILLS / 2; kill++) {
-            child.run(Phase.COMMIT, 1 + random.nextInt(begins(Phase.COMMIT)));
+            child.run(Phase.APPEND, 1 + random.nextInt(begins(Phase.APPEND)));
         }
         // What the last one has left.
-        child.run(Phase.COMMIT, 1);
+        child.run(Phase.APPEND, 1);
         printCounts(seed);
     }
 
     private void printCounts(long seed) {
-        counts.forEach((phase, count) -> System.out.println(phase + ": " + count.kills + " processes killed, "
-                + count.within + " within it, " + count.acks + " commits acknowledged"));
-        System.out.println("seed " + seed);
+        int kills = 0;
+        for (Map.Entry<Phase, Count> entry : counts.entrySet()) {
+            Count count = entry.getValue();
+            String branches = entry.getKey().hasBranches()
+                    ? ", of branches in doubt " + count.committed + " committed and " + count.rolledBack
+                            + " rolled back"
+                    : "";
+            System.out.println(entry.getKey() + ": " + count.kills + " processes killed, " + count.within
+                    + " within it, " + count.acks + " commits acknowledged" + branches);
+            kills += count.kills;
+        }
+        System.out.println(kills + " processes killed in all, seed " + seed);
     }
 
     /// How often a process enters a phase at most until it is killed.
     private static int begins(Phase phase) {
         return switch (phase) {
-            case COMMIT, LETTING_GO -> 200;
+            case APPEND, LETTING_GO -> 200;
+            case PREPARE, PREPARED, OUTCOME -> 50;
             case COLLECTION -> 300;
             case FLUSH -> 4;
             // The opening, and the first transactions.
@@ -138,6 +151,10 @@ class KillTest {
         private final long[] acknowledged = new long[THREADS];
         /// Of the class that changes.
         int version;
+        /// In which phase branches were left that no process has said that it has ended, or null.
+        private Phase doubted;
+        /// There is one at least.
+        private boolean isInDoubt;
 
         Child(Class<?> program, Path directory, long seed) {
             this.program = program;
@@ -148,7 +165,7 @@ class KillTest {
         /// Runs a process until it has entered the phase so often; there it is killed.
         void run(Phase phase, int begins) throws IOException, InterruptedException {
             Path errors = Files.createTempFile("killed", ".err");
-            Process process = start(phase, errors);
+            Process process = start(phase, begins, errors);
             Count count = counts.computeIfAbsent(phase, key -> new Count());
             int begun = 0;
             int ended = 0;
@@ -156,6 +173,8 @@ class KillTest {
                 for (String line; (line = said.readLine()) != null; ) {
                     if (line.equals("end")) {
                         ended++;
+                    } else if (line.startsWith("doubt ")) {
+                        inDoubt(line);
                     } else if (!line.equals("begin")) {
                         count.acks += steps(line);
                     } else if (++begun == begins) {
@@ -172,7 +191,30 @@ class KillTest {
             }
             count.kills++;
             count.within += ended < begun ? 1 : 0;
+            if (phase.hasBranches()) {
+                doubted = phase;
+            }
+            isInDoubt = phase == Phase.PREPARED;
             Files.delete(errors);
+        }
+
+        /// Takes what a process says of branches that it has found.
+        private void inDoubt(String line) {
+            String[] words = line.split(" ");
+            int committed = Integer.parseInt(words[1]);
+            int rolledBack = Integer.parseInt(words[2]);
+            if (doubted == null) {
+                assertEquals(0, committed + rolledBack, "nothing was prepared, seed " + seed);
+                return;
+            }
+            if (isInDoubt && committed + rolledBack == 0) {
+                fail("a branch was waiting, and nobody knows of it, seed " + seed);
+            }
+            Count count = counts.get(doubted);
+            count.committed += committed;
+            count.rolledBack += rolledBack;
+            doubted = null;
+            isInDoubt = false;
         }
 
         /// Takes what a process says of the steps of a thread; returns how many were acknowledged by it.
@@ -187,7 +229,7 @@ class KillTest {
             return words[0].equals("ack") ? 1 : 0;
         }
 
-        private Process start(Phase phase, Path errors) throws IOException {
+        private Process start(Phase phase, int begins, Path errors) throws IOException {
             String agent = System.getProperty("cedrat.agent");
             List<String> command = new ArrayList<>();
             command.add(ProcessHandle.current().info().command().orElse("java"));
@@ -195,7 +237,7 @@ class KillTest {
             command.addAll(List.of("-javaagent:" + agent, "--enable-native-access=ALL-UNNAMED"));
             command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
             command.addAll(List.of("-cp", versions.get(version) + File.pathSeparator + path(), program.getName()));
-            command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS, phase.name()));
+            command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS, phase.name(), "" + begins));
             return new ProcessBuilder(command)
                     .redirectError(Redirect.to(errors.toFile()))
                     .start();

@@ -1,21 +1,34 @@
 package cedrat.persist.killed;
 
+import cedrat.persist.InDoubtException;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
 
 /// A process that changes worlds in a store, and collects what they have lost, until it is killed: `DIRECTORY
-/// SEED THREADS PHASE`.
+/// SEED THREADS PHASE BEGINS`.
 ///
-/// It first compares what it finds with what as many steps make of a new world in memory, and says `found
+/// It first ends what is in doubt, as the [Coordinator] has decided, and says `doubt COMMITTED ROLLED-BACK`.
+/// Then it compares what it finds with what as many steps make of a new world in memory, and says `found
 /// THREAD STEPS`; then it goes on, and says `ack THREAD STEPS` of each step that is durable. Whenever it
-/// enters the phase in which it is to be killed it says `begin`, and when it has left it `end`.
+/// enters the phase in which it is to be killed it says `begin`, and when it has left it `end`; it is killed
+/// when it has begun BEGINS times.
 public final class Killed {
     private static final int ROLLED_BACK_PERCENT = 10;
+    /// Where there are branches, of the steps so many are done by one.
+    private static final int BRANCH_PERCENT = 80;
     /// So few bytes that nearly all is let go of.
     private static final int FEW_BYTES = 4_000;
     /// Of each thread, before the store is closed.
@@ -25,12 +38,19 @@ public final class Killed {
     private final long seed;
     private final int threads;
     private final Phase phase;
+    /// When it is to be killed.
+    private final int begins;
+    private final Coordinator coordinator;
+    /// So often the phase has begun. Its monitor guards it.
+    private int begun;
 
-    private Killed(String[] arguments) {
+    private Killed(String[] arguments) throws IOException {
         directory = Path.of(arguments[0]);
         seed = Long.parseLong(arguments[1]);
         threads = Integer.parseInt(arguments[2]);
         phase = Phase.valueOf(arguments[3]);
+        begins = Integer.parseInt(arguments[4]);
+        coordinator = Coordinator.open(directory.resolveSibling(directory.getFileName() + ".decisions"));
     }
 
     /// Runs.
@@ -47,19 +67,24 @@ public final class Killed {
 
     /// Opens the store, and has threads change it: to be closed in the end in the phase that is for this,
     /// else for ever.
-    private void session() throws InterruptedException {
+    private void session() throws InterruptedException, XAException {
         PersistenceOptions options = new PersistenceOptions();
         if (phase == Phase.LETTING_GO) {
             options.loadedBytesMax(FEW_BYTES);
         }
         enter(Phase.CLASS_CHANGE);
         Persistence persistence = Persistence.open(directory, options);
+        Map<Integer, Long> decided = endWhatIsInDoubt(persistence);
         List<World> worlds = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
             World world = persistence.lookup("world " + thread);
             if (world == null) {
                 world = new World();
                 persistence.mark("world " + thread, world);
+            }
+            long steps = decided.getOrDefault(thread, world.steps);
+            if (world.steps != steps) {
+                throw new AssertionError("thread " + thread + " has made " + world.steps + " steps, not " + steps);
             }
             compare(world, seed, thread);
             worlds.add(world);
@@ -68,7 +93,7 @@ public final class Killed {
         List<Thread> running = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
             int number = thread;
-            running.add(Thread.ofPlatform().start(() -> run(worlds.get(number), number)));
+            running.add(Thread.ofPlatform().start(() -> run(persistence.xaResource(), worlds.get(number), number)));
         }
         if (phase != Phase.FLUSH) {
             running.add(Thread.ofPlatform().start(() -> collect(persistence)));
@@ -81,9 +106,49 @@ public final class Killed {
         leave(Phase.FLUSH);
     }
 
-    private void enter(Phase entered) {
-        if (entered == phase) {
-            say("begin");
+    /// What is in doubt is of the threads' worlds, and not to be had; afterwards nothing is. Returns of
+    /// threads that had a branch in doubt how many steps are to be there.
+    private Map<Integer, Long> endWhatIsInDoubt(Persistence persistence) throws XAException {
+        XAResource resource = persistence.xaResource();
+        Map<Integer, Long> decided = new HashMap<>();
+        int committed = 0;
+        int rolledBack = 0;
+        for (Xid found : resource.recover(XAResource.TMSTARTRSCAN)) {
+            Coordinator.Id branch = Coordinator.Id.of(found);
+            String name = "world " + branch.thread();
+            try {
+                throw new AssertionError(name + " is in doubt, and there is " + persistence.lookup(name));
+            } catch (InDoubtException expected) {
+                // Which branch it is, the store knows as well as we do.
+            }
+            if (coordinator.end(resource, branch)) {
+                decided.put(branch.thread(), branch.steps());
+                committed++;
+            } else {
+                decided.put(branch.thread(), branch.steps() - 1);
+                rolledBack++;
+            }
+        }
+        int left = resource.recover(XAResource.TMSTARTRSCAN).length;
+        if (left != 0) {
+            throw new AssertionError(left + " branches are in doubt after all have ended");
+        }
+        if (committed + rolledBack != 0) {
+            // Nothing is loaded yet: what it leaves is what the store alone knows to be needed.
+            persistence.collect();
+        }
+        say("doubt " + committed + " " + rolledBack);
+        return decided;
+    }
+
+    /// Returns whether it is here that the process is killed.
+    private boolean enter(Phase entered) {
+        if (entered != phase) {
+            return false;
+        }
+        say("begin");
+        synchronized (this) {
+            return ++begun == begins;
         }
     }
 
@@ -111,25 +176,82 @@ public final class Killed {
         return new SplittableRandom(seed * 31 + thread * 1_000_003L + step * 65_537);
     }
 
-    private void run(World world, int thread) {
+    private void run(XAResource resource, World world, int thread) {
         SplittableRandom chance = new SplittableRandom(System.nanoTime());
         for (int step = 0; phase != Phase.FLUSH || step < STEPS_TO_FLUSH; step++) {
-            boolean isRolledBack = chance.nextInt(100) < ROLLED_BACK_PERCENT;
-            // The first transactions after a class has changed belong to that.
-            Phase part = phase == Phase.LETTING_GO || phase == Phase.CLASS_CHANGE ? phase : Phase.COMMIT;
-            enter(part);
-            Transaction.run(transaction -> {
-                world.step(random(seed, thread, world.steps));
-                if (isRolledBack) {
-                    world.step(chance.split());
-                    transaction.rollback();
+            if (phase.hasBranches() && chance.nextInt(100) < BRANCH_PERCENT) {
+                try {
+                    branch(resource, world, thread, chance);
+                } catch (XAException | IOException | InterruptedException e) {
+                    throw new AssertionError("a branch fails", e);
                 }
-            });
-            leave(part);
-            if (!isRolledBack) {
-                say("ack " + thread + " " + world.steps);
+            } else {
+                transaction(world, thread, chance);
             }
         }
+    }
+
+    private void transaction(World world, int thread, SplittableRandom chance) {
+        boolean isRolledBack = isRolledBack(chance);
+        // The first transactions after a class has changed belong to that.
+        Phase part = phase == Phase.LETTING_GO || phase == Phase.CLASS_CHANGE ? phase : Phase.APPEND;
+        enter(part);
+        Transaction.run(transaction -> {
+            world.step(random(seed, thread, world.steps));
+            if (isRolledBack) {
+                world.step(chance.split());
+                transaction.rollback();
+            }
+        });
+        leave(part);
+        if (!isRolledBack) {
+            say("ack " + thread + " " + world.steps);
+        }
+    }
+
+    /// A step as a branch, which commits if that was written down.
+    private void branch(XAResource resource, World world, int thread, SplittableRandom chance)
+            throws XAException, IOException, InterruptedException {
+        boolean isRolledBack = isRolledBack(chance);
+        boolean waitsUndecided = chance.nextBoolean();
+        Coordinator.Id id = new Coordinator.Id(UUID.randomUUID(), thread, world.steps + 1);
+        resource.start(id, XAResource.TMNOFLAGS);
+        Transaction.run(() -> world.step(random(seed, thread, world.steps)));
+        resource.end(id, XAResource.TMSUCCESS);
+        enter(Phase.PREPARE);
+        int vote = resource.prepare(id);
+        leave(Phase.PREPARE);
+        if (vote != XAResource.XA_OK) {
+            throw new AssertionError("a step is a change, and the vote was " + vote);
+        }
+        boolean isLast = enter(Phase.PREPARED);
+        if (isLast && waitsUndecided) {
+            awaitTheEnd();
+        }
+        if (!isRolledBack) {
+            coordinator.commits(id.number());
+            // Whatever happens from here on.
+            say("ack " + thread + " " + id.steps());
+        }
+        if (isLast) {
+            awaitTheEnd();
+        }
+        leave(Phase.PREPARED);
+        enter(Phase.OUTCOME);
+        if (isRolledBack) {
+            resource.rollback(id);
+        } else {
+            resource.commit(id, false);
+        }
+        leave(Phase.OUTCOME);
+    }
+
+    private static boolean isRolledBack(SplittableRandom chance) {
+        return chance.nextInt(100) < ROLLED_BACK_PERCENT;
+    }
+
+    private static void awaitTheEnd() throws InterruptedException {
+        new CountDownLatch(1).await();
     }
 
     private void collect(Persistence persistence) {

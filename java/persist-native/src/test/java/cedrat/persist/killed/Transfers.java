@@ -11,12 +11,13 @@ import java.nio.file.Path;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
-/// A process that moves money between fields of objects, records in pages and words of a heap, until it is killed:
-/// `DIRECTORY SEED THREADS PHASE`, of which the last is [Phase#COMMIT].
+/// A process that moves money between fields of objects, records in pages and words of a heap, until it is
+/// killed: `DIRECTORY SEED THREADS PHASE BEGINS`, of which the last two are [Phase#APPEND], and of no
+/// interest.
 ///
-/// Each transfer counts itself, in the place that it takes from. The process says `found 0 TRANSFERS` of what is there
-/// when it begins, if nothing is lost of the money; then it goes on, and says `ack 0 TRANSFERS` of how many are durable
-/// at least. When it begins a transfer it says `begin`, and behind it `end`.
+/// Each transfer counts itself, in the place that it takes from. The process says `found 0 TRANSFERS` of what
+/// is there when it begins, if nothing is lost of the money; then it goes on, and says `ack 0 TRANSFERS` of
+/// how many are durable at least. When it begins a transfer it says `begin`, and behind it `end`.
 public final class Transfers {
     private static final int PLACES = 4;
     private static final long TOTAL = 1_000_000;
