@@ -20,7 +20,8 @@ import java.lang.invoke.MethodHandle;
 ///
 /// This class holds dangerous calls. They are sound for the reasons of [NativeGraphStore]; besides,
 ///
-/// 4. the handle is used by one thread at a time, which is that of the Java transaction.
+/// 4. the handle is used by one thread at a time, which is that of the Java transaction, for as long as
+///    [Dependent] says.
 @SuppressWarnings("restricted")
 final class NativeFaces implements GraphStore.Faces {
     /// A record has at most so many bytes.
@@ -35,7 +36,6 @@ final class NativeFaces implements GraphStore.Faces {
     private static final int MESSAGE_BYTES = 1024;
 
     private static final MethodHandle BEGIN = function(ADDRESS, ADDRESS);
-    private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle ERROR =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(ADDRESS, ADDRESS));
     private static final MethodHandle SAVEPOINT = function(ADDRESS, ADDRESS);
@@ -103,24 +103,27 @@ final class NativeFaces implements GraphStore.Faces {
 
     private final Functions functions;
     private final NativeGraphStore store;
-    private final Arena arena = Arena.ofShared();
+    private final Dependent transaction;
     private final MemorySegment handle;
     /// For a result of eight bytes.
-    private final MemorySegment result = arena.allocate(JAVA_LONG);
+    private final MemorySegment result;
     /// For a record.
-    private final MemorySegment record = arena.allocate(RECORD_BYTES_MAX);
+    private final MemorySegment record;
 
-    private NativeFaces(Functions functions, NativeGraphStore store, MemorySegment handle) {
+    private NativeFaces(Functions functions, NativeGraphStore store, Dependent transaction) {
         this.functions = functions;
         this.store = store;
-        this.handle = handle.reinterpret(arena, null);
+        this.transaction = transaction;
+        handle = transaction.handle;
+        result = transaction.arena.allocate(JAVA_LONG);
+        record = transaction.arena.allocate(RECORD_BYTES_MAX);
     }
 
     private static MethodHandle function(MemoryLayout... arguments) {
         return Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, arguments));
     }
 
-    /// Begins one.
+    /// Begins one, within a call of the store.
     ///
     /// @param opened the `cedrat_store`
     static NativeFaces begin(Functions functions, NativeGraphStore store, MemorySegment opened)
@@ -128,16 +131,15 @@ final class NativeFaces implements GraphStore.Faces {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment to = call.allocate(ADDRESS);
             store.checkStore((int) BEGIN.invokeExact(functions.begin, opened, to), "a transaction does not begin");
-            return new NativeFaces(functions, store, to.get(ADDRESS, 0));
+            return new NativeFaces(functions, store, store.dependent(to.get(ADDRESS, 0), functions.free));
         } catch (Throwable problem) {
-            throw store.rethrown(problem);
+            throw NativeGraphStore.rethrown(problem);
         }
     }
 
     @Override
     public long savepoint() throws GraphStoreException {
-        run("a savepoint is refused", () -> (int) SAVEPOINT.invokeExact(functions.savepoint, handle, result));
-        return result.get(JAVA_LONG, 0);
+        return run("a savepoint is refused", () -> (int) SAVEPOINT.invokeExact(functions.savepoint, handle, result));
     }
 
     @Override
@@ -152,7 +154,7 @@ final class NativeFaces implements GraphStore.Faces {
             MemorySegment changes = call.allocate(Math.max(length, 1), Long.BYTES);
             MemorySegment.copy(buffer, 0, changes, JAVA_BYTE, 0, length);
             MemorySegment identities = call.allocate(JAVA_LONG, created);
-            run("a commit is refused", () -> (int) COMMIT.invokeExact(
+            long lsn = run("a commit is refused", () -> (int) COMMIT.invokeExact(
                     functions.commit,
                     handle,
                     store.graph(),
@@ -162,7 +164,7 @@ final class NativeFaces implements GraphStore.Faces {
                     identities,
                     created,
                     result));
-            return new GraphStore.Committed(identities.toArray(JAVA_LONG), result.get(JAVA_LONG, 0));
+            return new GraphStore.Committed(identities.toArray(JAVA_LONG), lsn);
         }
     }
 
@@ -170,17 +172,19 @@ final class NativeFaces implements GraphStore.Faces {
     public long insert(long records, byte[] bytes) throws GraphStoreException {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = call.allocateFrom(JAVA_BYTE, bytes);
-            run("a record is refused", () ->
+            return run("a record is refused", () ->
                     (int) INSERT.invokeExact(functions.insert, handle, records, given, (long) bytes.length, result));
-            return result.get(JAVA_LONG, 0);
         }
     }
 
     @Override
     public byte[] read(long records, long number) throws GraphStoreException {
-        run("a record cannot be read", () ->
-                (int) READ.invokeExact(functions.read, handle, records, number, record, record.byteSize(), result));
-        return record.asSlice(0, result.get(JAVA_LONG, 0)).toArray(JAVA_BYTE);
+        return transaction.call(() -> {
+            int status =
+                    (int) READ.invokeExact(functions.read, handle, records, number, record, record.byteSize(), result);
+            check(status, "a record cannot be read");
+            return record.asSlice(0, result.get(JAVA_LONG, 0)).toArray(JAVA_BYTE);
+        });
     }
 
     @Override
@@ -199,28 +203,28 @@ final class NativeFaces implements GraphStore.Faces {
 
     @Override
     public long[] numbers(long records) throws GraphStoreException {
-        for (long room = record.byteSize() / Long.BYTES; ; ) {
-            try (Arena call = Arena.ofConfined()) {
-                MemorySegment places = call.allocate(JAVA_LONG, room);
-                long capacity = room;
-                int status =
-                        called(() -> (int) LIST.invokeExact(functions.list, handle, records, places, capacity, result));
-                long count = result.get(JAVA_LONG, 0);
-                if (status == LIMIT && count > room) {
-                    room = count;
-                    continue;
+        return transaction.call(() -> {
+            for (long room = record.byteSize() / Long.BYTES; ; ) {
+                try (Arena call = Arena.ofConfined()) {
+                    MemorySegment places = call.allocate(JAVA_LONG, room);
+                    int status = (int) LIST.invokeExact(functions.list, handle, records, places, room, result);
+                    long count = result.get(JAVA_LONG, 0);
+                    if (status == LIMIT && count > room) {
+                        room = count;
+                        continue;
+                    }
+                    check(status, "records cannot be listed");
+                    return places.asSlice(0, count * Long.BYTES).toArray(JAVA_LONG);
                 }
-                check(status, "records cannot be listed");
-                return places.asSlice(0, count * Long.BYTES).toArray(JAVA_LONG);
             }
-        }
+        });
     }
 
     @Override
     public long load(long heap, long offset) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        run("a word cannot be read", () -> (int) LOAD_WORD.invokeExact(functions.loadWord, handle, of, offset, result));
-        return result.get(JAVA_LONG, 0);
+        return run("a word cannot be read", () ->
+                (int) LOAD_WORD.invokeExact(functions.loadWord, handle, of, offset, result));
     }
 
     @Override
@@ -232,9 +236,8 @@ final class NativeFaces implements GraphStore.Faces {
     @Override
     public long allocate(long heap, long bytes) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        run("a block is not allocated", () ->
+        return run("a block is not allocated", () ->
                 (int) ALLOCATE.invokeExact(functions.allocate, handle, of, bytes, result));
-        return result.get(JAVA_LONG, 0);
     }
 
     @Override
@@ -248,10 +251,9 @@ final class NativeFaces implements GraphStore.Faces {
         MemorySegment of = MemorySegment.ofAddress(heap);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = call.allocateFrom(name);
-            run("a name cannot be looked up", () ->
+            return run("a name cannot be looked up", () ->
                     (int) GET_ROOT.invokeExact(functions.getRoot, handle, of, given, result));
         }
-        return result.get(JAVA_LONG, 0);
     }
 
     @Override
@@ -265,33 +267,17 @@ final class NativeFaces implements GraphStore.Faces {
 
     @Override
     public void close() {
-        if (!arena.scope().isAlive()) {
-            return;
-        }
-        MemorySegment freed = MemorySegment.ofAddress(handle.address());
-        arena.close();
-        store.ended(this);
-        try {
-            FREE.invokeExact(functions.free, freed);
-        } catch (Throwable problem) {
-            throw new AssertionError("freeing a transaction throws nothing", problem);
-        }
+        transaction.close();
     }
 
     // ---- failures
 
-    private void run(String what, Call call) throws GraphStoreException {
-        check(called(call), what);
-    }
-
-    private int called(Call call) throws GraphStoreException {
-        try {
-            return call.run();
-        } catch (Throwable problem) {
-            throw arena.scope().isAlive()
-                    ? store.rethrown(problem)
-                    : new GraphStoreException("the store is closed: open it again", problem, true);
-        }
+    /// Returns the result, of calls that have one.
+    private long run(String what, Call call) throws GraphStoreException {
+        return transaction.call(() -> {
+            check(call.run(), what);
+            return result.get(JAVA_LONG, 0);
+        });
     }
 
     private void check(int status, String what) throws GraphStoreException {

@@ -29,11 +29,11 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///
-/// This class and [NativeFaces] hold the dangerous calls of the module. They are sound because
+/// This class, [NativeFaces] and [Dependent] hold the dangerous calls of the module. They are sound because
 ///
 /// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
-/// 2. the handles belong to an arena, which closes only while no call has them; from then on every call with
-///    them is refused by the JDK;
+/// 2. each call is counted, and who closes the store waits for all; those that come later are refused. The
+///    handles belong to an arena, which closes then;
 /// 3. memory that is passed belongs to an arena too, and lives as long as the call; its length is passed with
 ///    it.
 ///
@@ -206,13 +206,11 @@ final class NativeGraphStore implements GraphStore {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment store;
     private final MemorySegment graph;
-    /// Those that no call has. Its monitor guards them, and the two below.
+    private final CallGate gate = new CallGate();
+    /// Those that no call has. Its monitor guards them.
     private final ArrayDeque<Buffer> buffers = new ArrayDeque<>();
-    /// Transactions over pages and heaps that have not ended.
-    private final Set<NativeFaces> faces = ConcurrentHashMap.newKeySet();
-
-    private int calls;
-    private boolean isClosing;
+    /// Transactions over pages and heaps, and collections, that have not ended.
+    private final Set<Dependent> dependents = ConcurrentHashMap.newKeySet();
 
     private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph) {
         this.functions = functions;
@@ -255,7 +253,7 @@ final class NativeGraphStore implements GraphStore {
             }
             return new NativeGraphStore(functions, store, to.get(ADDRESS, 0));
         } catch (Throwable problem) {
-            throw expected(problem);
+            throw rethrown(problem);
         }
     }
 
@@ -459,6 +457,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public void commitPrepared(byte[] branch) throws GraphStoreException {
+        gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
             checkStore(
@@ -467,11 +466,14 @@ final class NativeGraphStore implements GraphStore {
                     "a branch does not commit");
         } catch (Throwable problem) {
             throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 
     @Override
     public void rollbackPrepared(byte[] branch) throws GraphStoreException {
+        gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
             checkStore(
@@ -479,6 +481,8 @@ final class NativeGraphStore implements GraphStore {
                     "a branch does not roll back");
         } catch (Throwable problem) {
             throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 
@@ -572,13 +576,17 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Faces begin() throws GraphStoreException {
-        NativeFaces begun = NativeFaces.begin(functions.faces, this, store);
-        faces.add(begun);
-        return begun;
+        gate.enter();
+        try {
+            return NativeFaces.begin(functions.faces, this, store);
+        } finally {
+            gate.leave();
+        }
     }
 
-    void ended(NativeFaces one) {
-        faces.remove(one);
+    /// A handle that is freed before the store closes. Made within a call.
+    Dependent dependent(MemorySegment handle, MemorySegment free) {
+        return new Dependent(handle, gate, dependents, free);
     }
 
     MemorySegment graph() {
@@ -587,6 +595,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public long records(String name) throws GraphStoreException {
+        gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment number = call.allocate(JAVA_LONG);
             checkStore(
@@ -595,11 +604,14 @@ final class NativeGraphStore implements GraphStore {
             return number.get(JAVA_LONG, 0);
         } catch (Throwable problem) {
             throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 
     @Override
     public long heap(String name, long bytes) throws GraphStoreException {
+        gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment to = call.allocate(ADDRESS);
             MemorySegment text = call.allocateFrom(name);
@@ -613,6 +625,8 @@ final class NativeGraphStore implements GraphStore {
             return to.get(ADDRESS, 0).address();
         } catch (Throwable problem) {
             throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 
@@ -626,6 +640,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Collection collect(long[] alive) throws GraphStoreException {
+        gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment to = call.allocate(ADDRESS);
             check(
@@ -639,79 +654,71 @@ final class NativeGraphStore implements GraphStore {
             return new NativeCollection(to.get(ADDRESS, 0));
         } catch (Throwable problem) {
             throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 
-    /// A `cedrat_graph_collection`. Its handle belongs to an arena of its own, which closes before it is freed.
+    /// A `cedrat_graph_collection`.
     private final class NativeCollection implements Collection {
         /// Of `cedrat_graph_collected`: marked, objects, and others.
         private static final long COLLECTED_BYTES = 8 * Long.BYTES;
 
-        private final Arena own = Arena.ofShared();
+        private final Dependent collection;
         private final MemorySegment handle;
 
         NativeCollection(MemorySegment handle) {
-            this.handle = handle.reinterpret(own, null);
+            collection = dependent(handle, functions.collectFree);
+            this.handle = collection.handle;
         }
 
         @Override
         public Stage step(int budget) throws GraphStoreException {
-            Buffer buffer = take(0);
-            try {
-                check(
-                        (int) COLLECT_STEP.invokeExact(functions.collectStep, handle, (long) budget, buffer.result),
-                        "a collection does not go on");
-                return Stage.values()[buffer.result.get(JAVA_INT, 0)];
-            } catch (Throwable problem) {
-                throw rethrown(problem);
-            } finally {
-                give(buffer);
-            }
+            return collection.call(() -> {
+                try (Arena call = Arena.ofConfined()) {
+                    MemorySegment stage = call.allocate(JAVA_INT);
+                    check(
+                            (int) COLLECT_STEP.invokeExact(functions.collectStep, handle, (long) budget, stage),
+                            "a collection does not go on");
+                    return Stage.values()[stage.get(JAVA_INT, 0)];
+                }
+            });
         }
 
         @Override
         public Stage seal(long[] alive) throws GraphStoreException {
-            try (Arena call = Arena.ofConfined()) {
-                MemorySegment stage = call.allocate(JAVA_INT);
-                check(
-                        (int) COLLECT_SEAL.invokeExact(
-                                functions.collectSeal,
-                                handle,
-                                call.allocateFrom(JAVA_LONG, alive),
-                                (long) alive.length,
-                                stage),
-                        "a collection does not sweep");
-                return Stage.values()[stage.get(JAVA_INT, 0)];
-            } catch (Throwable problem) {
-                throw rethrown(problem);
-            }
+            return collection.call(() -> {
+                try (Arena call = Arena.ofConfined()) {
+                    MemorySegment stage = call.allocate(JAVA_INT);
+                    check(
+                            (int) COLLECT_SEAL.invokeExact(
+                                    functions.collectSeal,
+                                    handle,
+                                    call.allocateFrom(JAVA_LONG, alive),
+                                    (long) alive.length,
+                                    stage),
+                            "a collection does not sweep");
+                    return Stage.values()[stage.get(JAVA_INT, 0)];
+                }
+            });
         }
 
         @Override
         public long removed() throws GraphStoreException {
-            try (Arena call = Arena.ofConfined()) {
-                MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
-                check(
-                        (int) COLLECT_GET.invokeExact(functions.collectGet, handle, collected),
-                        "a collection does not say what it has done");
-                return collected.getAtIndex(JAVA_LONG, 1);
-            } catch (Throwable problem) {
-                throw rethrown(problem);
-            }
+            return collection.call(() -> {
+                try (Arena call = Arena.ofConfined()) {
+                    MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
+                    check(
+                            (int) COLLECT_GET.invokeExact(functions.collectGet, handle, collected),
+                            "a collection does not say what it has done");
+                    return collected.getAtIndex(JAVA_LONG, 1);
+                }
+            });
         }
 
         @Override
         public void close() {
-            if (!own.scope().isAlive()) {
-                return;
-            }
-            MemorySegment freed = MemorySegment.ofAddress(handle.address());
-            own.close();
-            try {
-                FREE.invokeExact(functions.collectFree, freed);
-            } catch (Throwable problem) {
-                throw new AssertionError("freeing a collection throws nothing", problem);
-            }
+            collection.close();
         }
     }
 
@@ -739,22 +746,18 @@ final class NativeGraphStore implements GraphStore {
     }
 
     @Override
-    public void close() throws GraphStoreException {
-        MemorySegment closedGraph = MemorySegment.ofAddress(graph.address());
-        MemorySegment closedStore = MemorySegment.ofAddress(store.address());
+    public synchronized void close() throws GraphStoreException {
         if (!arena.scope().isAlive()) {
             return;
         }
-        awaitCalls();
-        try {
-            faces.forEach(NativeFaces::close);
-            arena.close(); // 2
-        } catch (IllegalStateException busy) {
-            throw new GraphStoreException(
-                    "another thread is within a call of the store: let it come to its end, and close again",
-                    busy,
-                    false);
-        }
+        gate.close();
+        // A call may wait for what a transaction has locked whose thread comes no more.
+        dependents.forEach(Dependent::freeIfIdle);
+        gate.awaitCalls();
+        dependents.forEach(Dependent::free);
+        MemorySegment closedGraph = MemorySegment.ofAddress(graph.address());
+        MemorySegment closedStore = MemorySegment.ofAddress(store.address());
+        arena.close();
         try {
             FREE.invokeExact(functions.graphClose, closedGraph);
             int status = (int) CLOSE.invokeExact(functions.close, closedStore);
@@ -773,17 +776,14 @@ final class NativeGraphStore implements GraphStore {
 
     // ---- buffers and failures
 
-    /// A call begins, which has this buffer, and is waited for by who closes the store.
+    /// A call begins, which has this buffer.
     private Buffer take(long size) throws GraphStoreException {
-        Buffer buffer;
-        synchronized (buffers) {
-            if (isClosing) {
-                throw new GraphStoreException("the store is closed: open it again", null, true);
-            }
-            buffer = buffers.poll();
-            calls++;
-        }
+        gate.enter();
+        Buffer buffer = null;
         try {
+            synchronized (buffers) {
+                buffer = buffers.poll();
+            }
             if (buffer == null) {
                 buffer = new Buffer();
             }
@@ -802,30 +802,11 @@ final class NativeGraphStore implements GraphStore {
             if (isKept) {
                 buffers.push(buffer);
             }
-            calls--;
-            buffers.notifyAll();
         }
         if (!isKept && buffer != null) {
             buffer.free();
         }
-    }
-
-    /// No call begins any more, and those that have begun come to their ends.
-    private void awaitCalls() {
-        boolean wasInterrupted = false;
-        synchronized (buffers) {
-            isClosing = true;
-            while (calls > 0) {
-                try {
-                    buffers.wait();
-                } catch (InterruptedException later) {
-                    wasInterrupted = true;
-                }
-            }
-        }
-        if (wasInterrupted) {
-            Thread.currentThread().interrupt();
-        }
+        gate.leave();
     }
 
     private static byte[] copy(MemorySegment from, long at, long length) {
@@ -869,13 +850,7 @@ final class NativeGraphStore implements GraphStore {
     }
 
     /// Handles are declared to throw anything; functions of C throw nothing.
-    GraphStoreException rethrown(Throwable problem) {
-        return problem instanceof IllegalStateException && !arena.scope().isAlive()
-                ? new GraphStoreException("the store is closed: open it again", problem, true)
-                : expected(problem);
-    }
-
-    private static GraphStoreException expected(Throwable problem) {
+    static GraphStoreException rethrown(Throwable problem) {
         return switch (problem) {
             case GraphStoreException expected -> expected;
             case RuntimeException mistake -> throw mistake;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStore.Committed;
 import cedrat.persist.GraphStoreException;
 import java.io.ByteArrayOutputStream;
@@ -16,7 +17,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -174,32 +177,114 @@ class NativeGraphStoreTest {
         }
     }
 
+    /// A call of the store.
+    @FunctionalInterface
+    private interface Call {
+        void run(NativeGraphStore store) throws GraphStoreException;
+    }
+
+    /// Calls for ever. Those that the store refuses are calls too, until it is closed.
+    private static void repeat(Call call, NativeGraphStore store, CountDownLatch hasCalled) {
+        try {
+            while (true) {
+                try {
+                    call.run(store);
+                } catch (GraphStoreException refused) {
+                    if (refused.isStopped()) {
+                        assertTrue(refused.getMessage().contains("open it again"), refused.getMessage());
+                        return;
+                    }
+                }
+                hasCalled.countDown();
+            }
+        } finally {
+            hasCalled.countDown();
+        }
+    }
+
     /// Those that come later are told that it is closed.
     @Test
     void whoClosesWaitsForTheCallsThatAreUnderWay() throws Exception {
         for (int round = 0; round < 20; round++) {
-            NativeGraphStore store = NativeGraphStore.open(folder.resolve("round " + round), PAGE_BYTES);
+            Path directory = folder.resolve("round " + round);
+            NativeGraphStore store = NativeGraphStore.open(directory, PAGE_BYTES);
             store.defineClass(new byte[8]);
             long identity = new Entries().add(1, new byte[20_000]).commit(store).identities()[0];
-            CountDownLatch haveRead = new CountDownLatch(4);
-            List<Thread> readers = new ArrayList<>();
-            for (int reader = 0; reader < 4; reader++) {
-                readers.add(Thread.ofPlatform().start(() -> {
-                    try {
-                        while (true) {
-                            store.read(identity);
-                            haveRead.countDown();
-                        }
-                    } catch (GraphStoreException closed) {
-                        haveRead.countDown();
-                    }
-                }));
+            long records = store.records("records");
+            List<Call> calls = List.of(
+                    opened -> opened.read(identity),
+                    opened -> opened.inDoubt(),
+                    opened -> opened.commitPrepared(new byte[] {1}),
+                    opened -> opened.rollbackPrepared(new byte[] {1}),
+                    opened -> opened.records("records"),
+                    opened -> opened.heap("heap", 1 << 20),
+                    opened -> insert(opened, records),
+                    opened -> collect(opened, identity));
+            CountDownLatch haveCalled = new CountDownLatch(calls.size());
+            Queue<Throwable> problems = new ConcurrentLinkedQueue<>();
+            List<Thread> threads = new ArrayList<>();
+            for (Call call : calls) {
+                threads.add(Thread.ofPlatform()
+                        .uncaughtExceptionHandler((thread, problem) -> problems.add(problem))
+                        .start(() -> repeat(call, store, haveCalled)));
             }
-            haveRead.await();
+            haveCalled.await();
             store.close();
-            for (Thread reader : readers) {
-                reader.join();
+            for (Thread thread : threads) {
+                thread.join();
             }
+            assertEquals(List.of(), List.copyOf(problems));
+            // It is closed in truth.
+            NativeGraphStore.open(directory, PAGE_BYTES).close();
+        }
+    }
+
+    private static void insert(NativeGraphStore store, long records) throws GraphStoreException {
+        try (GraphStore.Faces faces = store.begin()) {
+            long savepoint = faces.savepoint();
+            faces.read(records, faces.insert(records, new byte[100]));
+            faces.rollbackTo(savepoint);
+        }
+    }
+
+    private static void collect(NativeGraphStore store, long identity) throws GraphStoreException {
+        try (GraphStore.Collection collection = store.collect(new long[] {identity})) {
+            collection.step(10);
+            collection.removed();
+        }
+    }
+
+    /// What nobody ends, who closes ends: also if a call waits for it.
+    @Test
+    void whoClosesEndsWhatOthersHaveBegun() throws Exception {
+        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);
+        long records = store.records("records");
+        GraphStore.Faces first = store.begin();
+        long number = first.insert(records, new byte[] {1});
+        GraphStore.Collection collection = store.collect(new long[0]);
+        CountDownLatch begins = new CountDownLatch(1);
+        Thread other = Thread.ofPlatform().start(() -> {
+            try (GraphStore.Faces second = store.begin()) {
+                begins.countDown();
+                second.read(records, number);
+            } catch (GraphStoreException closedOrGone) {
+                // The first has rolled back by then.
+            } finally {
+                begins.countDown();
+            }
+        });
+        begins.await();
+        store.close();
+        other.join();
+        assertTrue(assertThrows(GraphStoreException.class, () -> first.read(records, number))
+                .isStopped());
+        assertTrue(assertThrows(GraphStoreException.class, () -> collection.step(1))
+                .isStopped());
+        first.close();
+        collection.close();
+        try (NativeGraphStore again = NativeGraphStore.open(folder, PAGE_BYTES);
+                GraphStore.Faces faces = again.begin()) {
+            assertEquals(0, faces.numbers(records).length);
         }
     }
 }
