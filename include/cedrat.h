@@ -217,7 +217,9 @@ typedef struct cedrat_statistics {
   uint64_t recovered_words;             /* words that it wrote again behind the checkpoint */
   uint64_t recovery_nanoseconds;        /* time that it took */
   uint64_t created;                     /* 1 if the opening created the store */
-  uint64_t reserved[8];
+  uint64_t checkpoint_failed;           /* 1 while the last checkpoint that was tried, by whomever, has failed: log is not given
+                                         * up, and may become full; cedrat_get_checkpoint_failure says why */
+  uint64_t reserved[7];
 } cedrat_statistics;
 
 /* How much of a heap is in use. */
@@ -270,6 +272,10 @@ cedrat_status cedrat_is_stable(cedrat_store *store, uint64_t lsn, int wait, int 
 
 /* Counts. */
 cedrat_status cedrat_get_statistics(cedrat_store *store, cedrat_statistics *statistics);
+
+/* Why the last checkpoint that was tried has failed, of those too that are taken in the background: at most message_len bytes,
+ * with a zero at the end. Empty if it has not. Until one succeeds the log is not given up, or not all of it. */
+cedrat_status cedrat_get_checkpoint_failure(cedrat_store *store, char *message, size_t message_len);
 
 /* The text of the last failure of a call with this store or one of its heaps, by any thread: at most message_len bytes,
  * with a zero at the end. Empty before the first failure. */

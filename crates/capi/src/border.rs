@@ -305,6 +305,28 @@ pub(crate) unsafe extern "C" fn cedrat_get_statistics(store: *const Opened, stat
     unsafe { with_opened(store, ask) }
 }
 
+/// `cedrat_get_checkpoint_failure`.
+///
+/// # Safety
+/// 1, 2 and 4.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_get_checkpoint_failure(
+    store: *const Opened,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let ask = |store: &Arc<Opened>| {
+        // SAFETY: 1 and 4.
+        unsafe {
+            room(message, "message")?;
+            put_text(&store.checkpoint_failure(), message, message_len);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, ask) }
+}
+
 /// `cedrat_message`.
 ///
 /// # Safety

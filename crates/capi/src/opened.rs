@@ -119,8 +119,14 @@ impl Opened {
             recovered_words: report.heap_words,
             recovery_nanoseconds: u64::try_from(report.total.as_nanos()).unwrap_or(u64::MAX),
             created: u64::from(report.created),
-            reserved: [0; 8],
+            checkpoint_failed: u64::from(self.store.checkpoint_failure().is_some()),
+            reserved: [0; 7],
         }
+    }
+
+    /// Why the last checkpoint has failed; empty if it has not.
+    pub(crate) fn checkpoint_failure(&self) -> String {
+        self.store.checkpoint_failure().unwrap_or_default()
     }
 
     // ---- plain blocks -----------------------------------------------------------------------------------------

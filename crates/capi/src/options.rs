@@ -50,7 +50,8 @@ pub(crate) struct Statistics {
     pub(crate) recovered_words: u64,
     pub(crate) recovery_nanoseconds: u64,
     pub(crate) created: u64,
-    pub(crate) reserved: [u64; 8],
+    pub(crate) checkpoint_failed: u64,
+    pub(crate) reserved: [u64; 7],
 }
 
 /// `cedrat_usage`.

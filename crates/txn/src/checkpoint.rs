@@ -33,9 +33,24 @@ pub(crate) struct Checkpoints {
     every: AtomicU64,
     /// The clock when the last one was taken.
     last: AtomicU64,
-    /// Why the last one that was tried has failed, if it has.
-    failed: Mutex<Option<String>>,
+    /// The last one that was tried, if it has failed.
+    failed: Mutex<Option<Failed>>,
     wish: Arc<Wish>,
+}
+
+/// A checkpoint that has failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    pub(crate) why: String,
+    /// It found no room in the log itself: whoever keeps the log is the cause, and not this.
+    pub(crate) wanted_log: bool,
+}
+
+impl Failed {
+    fn of(error: &Error) -> Failed {
+        let wanted_log = matches!(error, Error::LogFull { .. } | Error::PinsLog { .. });
+        Failed { why: error.to_string(), wanted_log }
+    }
 }
 
 /// How the checkpointer is called.
@@ -101,7 +116,7 @@ impl Checkpoints {
     }
 
     /// Why the log may not be given up.
-    pub(crate) fn failed(&self) -> Option<String> {
+    pub(crate) fn failed(&self) -> Option<Failed> {
         self.failed.lock().clone()
     }
 
@@ -128,7 +143,7 @@ impl Inner {
 
     fn take_checkpoint(&self, flush_before: Lsn) -> Result<()> {
         let taken = self.try_checkpoint(flush_before);
-        *self.checkpoints.failed.lock() = taken.as_ref().err().map(Error::to_string);
+        *self.checkpoints.failed.lock() = taken.as_ref().err().map(Failed::of);
         taken
     }
 

@@ -21,7 +21,8 @@ pub enum Error {
     /// The transaction was chosen to resolve a deadlock. Roll it back and run it again.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// The log has no room. Roll back, or end the transactions that hold it, and try again.
+    /// The log has no room. Roll back, or end the transactions that hold it, and try again. Where the last checkpoint has
+    /// failed, mend what it says first: until one succeeds, nothing that ends makes room.
     #[error("{full}{}{}",
         oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being given up")).unwrap_or_default(),
         checkpoint.as_ref().map(|why| format!("; the last checkpoint has failed: {why}")).unwrap_or_default())]

@@ -196,7 +196,7 @@ impl Store {
     /// Why the last checkpoint has failed, if it has, in words: until one succeeds the log is not given up, or not all of it,
     /// and may fill up. Those that nobody asks for are taken in the background.
     pub fn checkpoint_failure(&self) -> Option<String> {
-        self.inner.checkpoints.failed()
+        self.inner.checkpoints.failed().map(|failed| failed.why)
     }
 
     /// What the opening did.

@@ -716,13 +716,16 @@ impl Txn {
             Ok(()) => Ok(()),
             Err(Error::LogFull { full, .. }) => {
                 let oldest = self.inner().table.oldest();
-                if let (Some(oldest), LogFull::Limit { .. }) = (&oldest, &full) {
+                let failed = self.inner().checkpoints.failed();
+                // While checkpoints fail the end of a transaction gives nothing up; whoever finds no room is told why they do.
+                let is_its_fault = failed.as_ref().is_none_or(|failed| failed.wanted_log);
+                if let (Some(oldest), LogFull::Limit { .. }, true) = (&oldest, &full, is_its_fault) {
                     oldest.doom();
                     if oldest.id == self.id {
                         return Err(self.obey());
                     }
                 }
-                let checkpoint = self.inner().checkpoints.failed();
+                let checkpoint = failed.map(|failed| failed.why);
                 Err(Error::LogFull { full, oldest: oldest.map(|entry| entry.id), checkpoint })
             }
             Err(other) => Err(other),

@@ -12,7 +12,7 @@ use cedrat_txn::{
     Commit, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store, TakenBack,
     ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
 };
-use cedrat_wal::{Lsn, TxnId};
+use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
 use kept::{Back, Mix, Mixed, Shelf, Unmix, in_page, insert, page_of_records};
 
@@ -599,13 +599,19 @@ fn what_cannot_be_flushed_is_refused() {
 struct Stuck {
     since: Lsn,
     is_stuck: AtomicBool,
+    /// What it finds no room in, when it is stuck, is the log.
+    wants_log: bool,
     asked: AtomicU64,
 }
 
 impl Stuck {
     fn new(store: &Store, is_stuck: bool) -> Arc<Stuck> {
+        Stuck::wanting(store, is_stuck, false)
+    }
+
+    fn wanting(store: &Store, is_stuck: bool, wants_log: bool) -> Arc<Stuck> {
         let since = store.log().current_lsn().next();
-        Arc::new(Stuck { since, is_stuck: AtomicBool::new(is_stuck), asked: AtomicU64::new(0) })
+        Arc::new(Stuck { since, is_stuck: AtomicBool::new(is_stuck), wants_log, asked: AtomicU64::new(0) })
     }
 }
 
@@ -617,6 +623,7 @@ impl Unflushed for Stuck {
     fn flush(&self, _: Lsn, _: &ToPages<'_>) -> Result<()> {
         self.asked.fetch_add(1, Ordering::AcqRel);
         match self.is_stuck.load(Ordering::Acquire) {
+            true if self.wants_log => Err(LogFull::Limit { asked: 100, limit: 1, kept_from: self.since }.into()),
             true => Err(Error::user("the record cannot be written")),
             false => Ok(()),
         }
@@ -646,4 +653,42 @@ fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
     assert_eq!(store.checkpoint_failure(), None);
     change().unwrap();
     drop(keepers);
+}
+
+/// Neither who finds the log full, be it the oldest, nor an idle transaction that is older: they have the right to go on, once
+/// checkpoints succeed again.
+#[test]
+fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
+    let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
+    let store = &place.store;
+    let stuck = Stuck::new(store, true);
+    let keeper = store.keep_log_for(Arc::<Stuck>::clone(&stuck));
+    let change = |txn: &mut Txn| page_of_records(txn, RECORDS).map(drop);
+    let mut idle = store.begin();
+    change(&mut idle).unwrap();
+    let mut busy = store.begin();
+    let error = (0..100_000).find_map(|_| change(&mut busy).err()).expect("the log has a limit");
+    let why = "the record cannot be written";
+    assert!(matches!(&error, Error::LogFull { checkpoint: Some(told), .. } if told.contains(why)), "E16.3: {error}");
+    busy.rollback().unwrap();
+    // The same of the oldest itself.
+    let error = (0..100_000).find_map(|_| change(&mut idle).err()).expect("the log has a limit");
+    assert!(matches!(&error, Error::LogFull { checkpoint: Some(told), .. } if told.contains(why)), "E16.3: {error}");
+    stuck.is_stuck.store(false, Ordering::Release);
+    idle.commit(Commit::Sync).unwrap();
+    store.transact(change).unwrap();
+    drop(keeper);
+}
+
+/// A checkpoint that finds no room in the log either is no reason to spare who keeps it.
+#[test]
+fn who_pins_the_log_is_rolled_back_though_checkpoints_find_no_room_in_it() {
+    let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
+    let store = &place.store;
+    let keeper = store.keep_log_for(Stuck::wanting(store, true, true));
+    let mut txn = store.begin();
+    let change = |txn: &mut Txn| page_of_records(txn, RECORDS).map(drop);
+    let error = (0..100_000).find_map(|_| change(&mut txn).err()).expect("the log has a limit");
+    assert!(matches!(error, Error::PinsLog { .. }), "E16.3: {error}");
+    drop(keeper);
 }

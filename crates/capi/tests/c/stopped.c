@@ -22,6 +22,17 @@ static void let_the_disk_fail(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
 }
 
+/* Whether the last checkpoint has failed, as two calls say. */
+static int has_no_checkpoint(cedrat_store *store) {
+  cedrat_statistics statistics;
+  char why[300] = "unset";
+  OK(cedrat_get_statistics(store, &statistics));
+  OK(cedrat_get_checkpoint_failure(store, why, sizeof why));
+  CHECK(statistics.checkpoint_failed == (strstr(why, "reopen") != NULL));
+  CHECK(statistics.checkpoint_failed == (why[0] != 0));
+  return statistics.checkpoint_failed == 1;
+}
+
 static void stops(const char *directory) {
   cedrat_store *store = open_store(directory);
   cedrat_heap *heap = create_heap(store, "heap", 1 << 20, 0);
@@ -44,6 +55,7 @@ static void stops(const char *directory) {
   OK(cedrat_is_stable(store, lsn, 0, &stable));
   CHECK(stable == 1);
 
+  CHECK(!has_no_checkpoint(store));
   let_the_disk_fail();
   OK(cedrat_begin(self));
   OK(cedrat_store_word(self, &words[1], 2));
@@ -62,6 +74,9 @@ static void stops(const char *directory) {
   IS(CEDRAT_MISUSE, cedrat_load_word(self, &words[0], &value));
   IS(CEDRAT_STOPPED, cedrat_plain_alloc(heap, 10, &block));
   IS(CEDRAT_STOPPED, cedrat_checkpoint(store));
+  CHECK(has_no_checkpoint(store));
+  IS(CEDRAT_NULL, cedrat_get_checkpoint_failure(store, NULL, 10));
+  IS(CEDRAT_NULL, cedrat_get_checkpoint_failure(NULL, message, sizeof message));
   cedrat_thread_free(self);
   cedrat_thread_free(other);
   IS(CEDRAT_STOPPED, cedrat_close(store));
@@ -73,6 +88,7 @@ static void goes_on(const char *directory) {
   uint64_t *words;
   OK(cedrat_thread_create(store, &self));
   words = found(store, self);
+  CHECK(!has_no_checkpoint(store));
   CHECK(words[0] == 1);
   CHECK(words[1] == 0 || words[1] == 2);
   CHECK(words[10] == 0 || words[10] == 3);
