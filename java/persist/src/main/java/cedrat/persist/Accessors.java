@@ -30,6 +30,9 @@ import java.util.Map;
 /// - J1  A reference field of a persistent object that is not loaded yet is null. So only who reads a null has
 ///       to look further, at a value that is in a register already.
 ///
+/// - J3.2  Where reads are locked, `Barrier.lockToRead(base)` comes first: what is read is nothing that its writer may
+///       still take back, loaded or not.
+///
 /// A method costs a third of what the same instructions cost in place, because their stack would have to be
 /// spilled around the branch. It has one branch target, whose frame is written by hand.
 ///
@@ -38,7 +41,8 @@ final class Accessors {
     /// A field as an instruction names it.
     ///
     /// @param parameter what the method takes: the owner, or the reading class, which extends it
-    record Field(ClassDesc owner, String name, ClassDesc type, ClassDesc parameter) {
+    /// @param isLocked  whether the object is locked before
+    record Field(ClassDesc owner, String name, ClassDesc type, ClassDesc parameter, boolean isLocked) {
         MethodTypeDesc descriptor() {
             return MethodTypeDesc.of(type, parameter);
         }
@@ -67,6 +71,10 @@ final class Accessors {
     }
 
     private void read(CodeBuilder code, Field field) {
+        if (field.isLocked) {
+            code.aload(0);
+            Calls.lockToRead(code);
+        }
         if (field.type.isPrimitive()) {
             code.aload(0).getfield(field.owner, field.name, field.type).return_(TypeKind.from(field.type));
             return;

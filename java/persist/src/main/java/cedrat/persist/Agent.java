@@ -31,7 +31,9 @@ import java.util.zip.ZipEntry;
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.Agent` in the manifest of an executable
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
-/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
+/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With `reads=lock`
+/// reads have barriers too, which lock what they read of stores that are opened with
+/// [PersistenceOptions#readLocks].
 public final class Agent {
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",
@@ -95,7 +97,7 @@ public final class Agent {
 
         static void start(Classes classes, Instrumentation instrumentation) {
             Fields fields = new Fields(declaring -> open(instrumentation, declaring));
-            Recorder recorder = new Recorder(fields);
+            Recorder recorder = new Recorder(fields, classes.locksReads());
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();
             // So that the transformer itself needs no class that is loaded when it is called first.

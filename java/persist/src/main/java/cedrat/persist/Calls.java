@@ -40,6 +40,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "beforeRead", ONE_OBJECT);
     }
 
+    /// … base → …
+    static void lockToRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "lockToRead", ONE_OBJECT);
+    }
+
     /// … object, copy → …
     static void copied(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);
@@ -108,6 +113,11 @@ final class Calls {
     /// As [System#arraycopy].
     static void arraycopy(CodeBuilder builder, boolean isApplication) {
         builder.invokestatic(BARRIER, isApplication ? "arraycopy" : "arraycopyInJdk", COPY);
+    }
+
+    /// As that, and the source is locked.
+    static void lockAndArraycopy(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "lockAndArraycopy" : "lockAndArraycopyInJdk", COPY);
     }
 
     static void suspend(CodeBuilder builder, boolean isLoading) {

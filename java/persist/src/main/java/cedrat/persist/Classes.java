@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 
-/// Which classes are woven, and for what.
+/// Which classes are woven, and for what: the agent's argument.
 final class Classes {
     /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it
     /// is called, and the others are the JDK's own business.
@@ -26,6 +26,7 @@ final class Classes {
 
     private final List<String> excluded = new ArrayList<>();
     private final List<String> included = new ArrayList<>();
+    private boolean locksReads;
 
     /// @param argument the agent's, may be null
     /// @throws IllegalArgumentException if it is none that the agent takes
@@ -34,6 +35,10 @@ final class Classes {
             return;
         }
         for (String part : argument.split(",")) {
+            if (part.equals("reads=lock")) {
+                locksReads = true;
+                continue;
+            }
             int sign = part.indexOf('=');
             List<String> names =
                     switch (part.substring(0, Math.max(0, sign))) {
@@ -41,11 +46,16 @@ final class Classes {
                         case "include" -> included;
                         default ->
                             throw new IllegalArgumentException("the agent's argument is `" + argument
-                                    + "`: say exclude=PACKAGE:PACKAGE…, include=PACKAGE…, both with a comma between "
-                                    + "them, or nothing");
+                                    + "`: say exclude=PACKAGE:PACKAGE…, include=PACKAGE…, reads=lock, several with "
+                                    + "commas between them, or nothing");
                     };
             names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
         }
+    }
+
+    /// Whether reads have barriers that can lock what is read.
+    boolean locksReads() {
+        return locksReads;
     }
 
     /// Whether objects of a class may become persistent, should it be woven: its superclass, or one whose

@@ -76,6 +76,11 @@ final class Engine implements Persistent {
         return (id >>> 16) + ":" + (id & 0xffff);
     }
 
+    @Override
+    public boolean locksReads() {
+        return options.readLocks;
+    }
+
     // ---- states
 
     @Override

@@ -85,6 +85,9 @@ public final class Persistence implements AutoCloseable {
         boolean isOpen = false;
         try {
             recorder.checkReads();
+            if (copy.readLocks) {
+                recorder.checkReadLocks();
+            }
             Engine engine = recorder.unrecorded(() -> engine(graph, recorder, copy));
             recorder.opened(engine);
             isOpen = true;
@@ -137,6 +140,9 @@ public final class Persistence implements AutoCloseable {
         Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
         recorder.beforeRoot(root);
         boolean wasMarked = root.isMarked();
+        if (engine.locksReads() && wasMarked != (object != null)) {
+            recorder.lockNamesToChange(engine.roots);
+        }
         root.set(0, object);
         return !wasMarked;
     }
@@ -149,7 +155,7 @@ public final class Persistence implements AutoCloseable {
         return (T) recorder.unrecorded(() -> {
             engine.check();
             engine.doubts.check(name);
-            Root root = engine.roots.get(name);
+            Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
             if (root == null) {
                 return null;
             }
@@ -171,9 +177,19 @@ public final class Persistence implements AutoCloseable {
         });
     }
 
+    /// Of a name that leads nowhere too, which it may do when another transaction has ended.
+    private Root lockedRoot(String name) {
+        Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
+        recorder.lockNamesToRead(root);
+        return root;
+    }
+
     /// The names that lead to something, in their order.
     public Set<String> roots() {
         return recorder.unrecorded(() -> {
+            if (engine.locksReads()) {
+                recorder.lockNamesToRead(engine.roots);
+            }
             Set<String> names = new TreeSet<>();
             for (Root root : engine.roots.values()) {
                 if (root.isMarked()) {

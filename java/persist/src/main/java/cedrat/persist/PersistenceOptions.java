@@ -29,6 +29,7 @@ public final class PersistenceOptions {
     final Map<String, String> classes = new HashMap<>();
     final Map<String, Map<String, String>> fields = new HashMap<>();
     Durability durability = Durability.SYNC;
+    boolean readLocks;
     ClassLoader classLoader;
     long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
@@ -43,6 +44,7 @@ public final class PersistenceOptions {
         classes.putAll(other.classes);
         other.fields.forEach((owner, names) -> fields.put(owner, new HashMap<>(names)));
         durability = other.durability;
+        readLocks = other.readLocks;
         classLoader = other.classLoader;
         loadedBytesMax = other.loadedBytesMax;
         pageBytesMax = other.pageBytesMax;
@@ -58,6 +60,16 @@ public final class PersistenceOptions {
     /// When commits return.
     public PersistenceOptions durability(Durability durability) {
         this.durability = Objects.requireNonNull(durability);
+        return this;
+    }
+
+    /// Whether a transaction takes the read lock of each persistent object that it reads, before it reads it, and
+    /// holds it to its end, so that transactions are as if they had run one after the other (Transactions for Java,
+    /// §2.1, of [RwLock]). Otherwise who wants that asks for locks. The agent has to be started with `reads=lock`.
+    ///
+    /// Outside of transactions nothing is locked.
+    public PersistenceOptions readLocks(boolean readLocks) {
+        this.readLocks = readLocks;
         return this;
     }
 

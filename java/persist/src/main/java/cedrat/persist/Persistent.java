@@ -18,6 +18,9 @@ interface Persistent {
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
 
+    /// Whether a transaction that reads one of its objects takes the object's read lock. Always the same.
+    boolean locksReads();
+
     /// A transaction is about to store to one of its objects.
     ///
     /// @throws IllegalStateException if it is closed: nobody would store what the transaction commits

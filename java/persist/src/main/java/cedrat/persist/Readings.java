@@ -37,6 +37,9 @@ final class Readings {
                     new Reading("getObject(Ljava/lang/Object;J)Ljava/lang/Object;", 1),
                     new Reading("getObjectVolatile(Ljava/lang/Object;J)Ljava/lang/Object;", 1)));
 
+    /// Reads values that are never pending, and of an object that may be locked.
+    private static final String PRIMITIVES = "getPrimFieldValues(Ljava/lang/Object;[B)V";
+
     private Readings() {}
 
     /// The classes that have them.
@@ -57,6 +60,14 @@ final class Readings {
             }
         }
         return -1;
+    }
+
+    /// The local of an object that is to be locked before a method reads its fields, or -1.
+    static int localToLock(String internalName, MethodModel method) {
+        boolean readsPrimitives = internalName.equals("java/io/ObjectStreamClass$FieldReflector")
+                && PRIMITIVES.equals(
+                        method.methodName().stringValue() + method.methodType().stringValue());
+        return readsPrimitives ? 1 : local(internalName, method);
     }
 
     private static boolean isOf(Reading reading, MethodModel method) {

@@ -27,12 +27,14 @@ final class Reads {
     private final ClassLoader loader;
     private final ClassModel type;
     private final Accessors accessors;
+    private final boolean locks;
 
     Reads(Fields fields, Classes classes, ClassLoader loader, ClassModel type) {
         this.classes = classes;
         this.loader = loader;
         this.type = type;
         accessors = new Accessors(fields, type.thisClass().asSymbol());
+        locks = classes.locksReads();
     }
 
     /// Whether an instruction reads a field that may be pending.
@@ -60,8 +62,20 @@ final class Reads {
                 owner,
                 field.name().stringValue(),
                 field.typeSymbol(),
-                isSelf ? type.thisClass().asSymbol() : owner);
+                isSelf ? type.thisClass().asSymbol() : owner,
+                isLocked(owner, field.name().stringValue()));
         builder.invokestatic(type.thisClass().asSymbol(), name(named), named.descriptor(), isInterface());
+    }
+
+    /// Whether an object is locked before a field of it is read. Final fields are written once.
+    boolean isLocked(ClassDesc owner, String name) {
+        return locks && !(owner.equals(type.thisClass().asSymbol()) && isFinal(name));
+    }
+
+    private boolean isFinal(String name) {
+        return type.fields().stream()
+                .anyMatch(
+                        own -> own.fieldName().equalsString(name) && own.flags().has(AccessFlag.FINAL));
     }
 
     private boolean isInterface() {
@@ -102,7 +116,11 @@ final class Reads {
     private DirectMethodHandleDesc accessor(DirectMethodHandleDesc handle) {
         MethodTypeDesc descriptor = handle.invocationType();
         var named = new Accessors.Field(
-                handle.owner(), handle.methodName(), descriptor.returnType(), descriptor.parameterType(0));
+                handle.owner(),
+                handle.methodName(),
+                descriptor.returnType(),
+                descriptor.parameterType(0),
+                isLocked(handle.owner(), handle.methodName()));
         Kind kind = isInterface() ? Kind.INTERFACE_STATIC : Kind.STATIC;
         return MethodHandleDesc.ofMethod(kind, type.thisClass().asSymbol(), name(named), descriptor);
     }

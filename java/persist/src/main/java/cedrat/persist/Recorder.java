@@ -42,13 +42,18 @@ final class Recorder implements Handler {
     private final Callers callers = new Callers();
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
+    /// Those whose objects are locked by who reads them.
+    private final List<Persistent> locking = new CopyOnWriteArrayList<>();
+    private final boolean locksReads;
     /// What could not be woven, or null.
     private volatile String failure;
     /// What reads fields without barriers.
     private final Set<String> unguarded = new ConcurrentSkipListSet<>();
 
-    Recorder(Fields fields) {
+    /// @param locksReads whether reads are woven so that they can lock
+    Recorder(Fields fields, boolean locksReads) {
         this.fields = fields;
+        this.locksReads = locksReads;
     }
 
     /// Makes it that of the process.
@@ -114,6 +119,16 @@ final class Recorder implements Handler {
         }
     }
 
+    /// @throws IllegalStateException if reads are woven so that they lock nothing
+    void checkReadLocks() {
+        if (!locksReads) {
+            throw new IllegalStateException(
+                    "readLocks(true) needs barriers where objects are read, which the agent puts "
+                            + "there if it is asked to: start Java with -javaagent:persist.jar=reads=lock, behind a comma if the "
+                            + "agent has another argument");
+        }
+    }
+
     Fields fields() {
         return fields;
     }
@@ -122,10 +137,17 @@ final class Recorder implements Handler {
     void opened(Persistent store) {
         stores.add(store);
         Barrier.storeOpened();
+        if (store.locksReads()) {
+            locking.add(store);
+            Barrier.lockingOpened();
+        }
     }
 
     /// A store is closed.
     void closed(Persistent store) {
+        if (locking.remove(store)) {
+            Barrier.lockingClosed();
+        }
         if (stores.remove(store)) {
             Barrier.storeClosed();
         }
@@ -665,6 +687,69 @@ final class Recorder implements Handler {
     /// @return false if the transaction is the victim of a deadlock, and has to give up
     boolean acquire(Transaction transaction, Object object) {
         return locks.acquire(transaction.top.owner, object, true);
+    }
+
+    // ---- reads that lock
+
+    /// - J3.2  The lock comes before the look: nobody reads what its writer may still take back, and what a transaction
+    ///         has read stays so to its end.
+    @Override
+    public void lockToRead(Object base) {
+        // Records do not change.
+        if (base == null || base instanceof Record || base instanceof Persistable && !isLocking(storeOf(base))) {
+            return;
+        }
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction == null || context.isRecording || context.suspended != 0) {
+            return;
+        }
+        TopLevel top = transaction.top;
+        if (!top.isDoomed && top.mayRead(base)) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            Object locked = base instanceof Persistable ? base : lockedToRead(top, base);
+            if (locked != null) {
+                lock(transaction, locked, false);
+                top.lockedToRead(base);
+            }
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    private boolean isLocking(Persistent store) {
+        return store != null && store.locksReads() && locking.contains(store);
+    }
+
+    /// Whose lock protects an array or an object of the JDK, or null: nobody's.
+    private Object lockedToRead(TopLevel top, Object base) {
+        // What a transaction has made is persistent when it has committed. Most arrays are of that kind.
+        if (top.made.has(0, base)) {
+            return null;
+        }
+        for (Persistent store : locking) {
+            Object owner = store.owner(base);
+            if (owner != null) {
+                return owner;
+            }
+        }
+        return null;
+    }
+
+    /// The transaction of this thread, if it is in one, is about to read what is no object of the program's: names.
+    void lockNamesToRead(Object names) {
+        Context context = contexts.get();
+        if (context.innermost != null && context.suspended == 0) {
+            lock(context.innermost, names, false);
+        }
+    }
+
+    /// As that, to change it.
+    void lockNamesToChange(Object names) {
+        lock(contexts.get().innermost, names, true);
     }
 
     // ---- stores

@@ -12,6 +12,7 @@ import java.lang.classfile.MethodModel;
 import java.lang.classfile.Opcode;
 import java.lang.classfile.TypeKind;
 import java.lang.classfile.constantpool.ClassEntry;
+import java.lang.classfile.instruction.ArrayLoadInstruction;
 import java.lang.classfile.instruction.ArrayStoreInstruction;
 import java.lang.classfile.instruction.ConstantInstruction.LoadConstantInstruction;
 import java.lang.classfile.instruction.FieldInstruction;
@@ -41,6 +42,8 @@ import java.util.stream.IntStream;
 /// Barriers are calls without branches, see [Weaver].
 final class StoreWeaver implements CodeTransform {
     private static final int ENDED = -1;
+    /// What texts in code are put together by.
+    private static final ClassDesc CONCATENATION = ClassDesc.of("java.lang.invoke", "StringConcatFactory");
 
     private final Fields fields;
     private final ClassModel type;
@@ -48,6 +51,9 @@ final class StoreWeaver implements CodeTransform {
     private final CodeModel code;
     /// What becomes of reads, or null: nothing.
     private final Reads reads;
+    /// Whether what is read is locked.
+    private final boolean locksReads;
+
     private final boolean isApplication;
     private final boolean isHashMap;
     /// Whether it calls collections that others have made.
@@ -62,12 +68,20 @@ final class StoreWeaver implements CodeTransform {
     /// The number of the next instruction.
     private int at;
 
-    StoreWeaver(Fields fields, ClassModel type, MethodModel method, CodeModel code, Weaver.Kind kind, Reads reads) {
+    StoreWeaver(
+            Fields fields,
+            ClassModel type,
+            MethodModel method,
+            CodeModel code,
+            Weaver.Kind kind,
+            Reads reads,
+            boolean locksReads) {
         this.fields = fields;
         this.type = type;
         this.method = method;
         this.code = code;
         this.reads = reads;
+        this.locksReads = locksReads;
         isApplication = kind == Weaver.Kind.APPLICATION;
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
@@ -92,8 +106,20 @@ final class StoreWeaver implements CodeTransform {
         switch (element) {
             case FieldInstruction field -> field(builder, field);
             case ArrayStoreInstruction store -> element(builder, store);
+            case ArrayLoadInstruction load
+            when locksReads -> {
+                builder.dup2().pop(); // array, index → array, index, array
+                Calls.lockToRead(builder);
+                builder.with(load);
+            }
             case InvokeInstruction call -> call(builder, call);
-            case InvokeDynamicInstruction site when reads != null -> builder.invokedynamic(reads.site(site));
+            case InvokeDynamicInstruction site
+            when reads != null -> {
+                if (locksReads && site.bootstrapMethod().owner().equals(CONCATENATION)) {
+                    lockArguments(builder, site.typeSymbol(), (parameter, type) -> UnseenReads.isRead(type));
+                }
+                builder.invokedynamic(reads.site(site));
+            }
             case LoadConstantInstruction constant
             when reads != null -> {
                 ConstantDesc value = reads.constant(constant.constantValue());
@@ -127,6 +153,10 @@ final class StoreWeaver implements CodeTransform {
         if (field.opcode() == Opcode.GETFIELD && reads != null && reads.isGuarded(field)) {
             reads.read(builder, field, reads.isOfSuperclass(field) && isOfThisClass());
             return;
+        }
+        if (field.opcode() == Opcode.GETFIELD && locksReads && !isFinal(field)) {
+            builder.dup();
+            Calls.lockToRead(builder);
         }
         if (field.opcode() == Opcode.PUTFIELD && !isExempt(field)) {
             if (TypeKind.from(field.typeSymbol()).slotSize() == 2) {
@@ -240,7 +270,11 @@ final class StoreWeaver implements CodeTransform {
             return;
         }
         if (call.opcode() == Opcode.INVOKESTATIC && owner.equals("java/lang/System") && name.equals("arraycopy")) {
-            Calls.arraycopy(builder, isApplication);
+            if (locksReads) {
+                Calls.lockAndArraycopy(builder, isApplication);
+            } else {
+                Calls.arraycopy(builder, isApplication);
+            }
             return;
         }
         if (call.opcode() == Opcode.INVOKESTATIC && WovenMethods.replaces(owner, name)) {
@@ -251,6 +285,9 @@ final class StoreWeaver implements CodeTransform {
             Calls.beforeStatic(builder, owner.replace('/', '.') + "." + name);
         }
         prepare(builder, call, owner, name);
+        if (locksReads) {
+            lockUnseen(builder, call, owner, name);
+        }
         if (reads != null && isClone(call, owner, name)) {
             copy(builder, call);
             return;
@@ -285,6 +322,9 @@ final class StoreWeaver implements CodeTransform {
         boolean isNew = prologueDepth != 0;
         boolean isRemembered = isApplication && WovenMethods.isRememberedAsMade(owner);
         prepareArguments(builder, call, owner, ConstantDescs.INIT_NAME);
+        if (locksReads) {
+            lockArguments(builder, call, owner, ConstantDescs.INIT_NAME);
+        }
         if (isNew && isRemembered) {
             spill.store(builder, call.typeSymbol());
             builder.dup();
@@ -421,6 +461,51 @@ final class StoreWeaver implements CodeTransform {
             }
         }
         return false;
+    }
+
+    // ---- what is read behind the barriers' back
+
+    /// Locks the receiver and arguments of a call that reads them where no barrier is.
+    private void lockUnseen(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
+        lockArguments(builder, call, owner, name);
+        boolean isReceiverRead = call.opcode() != Opcode.INVOKESTATIC
+                && (isClone(call, owner, name) || UnseenReads.ofReceiver(owner, name));
+        if (isReceiverRead) {
+            spill.store(builder, call.typeSymbol());
+            builder.dup();
+            Calls.lockToRead(builder);
+            spill.loadAll(builder);
+        }
+    }
+
+    /// In the JDK collections pass on arrays that others have.
+    private void lockArguments(CodeBuilder builder, InvokeInstruction call, String owner, String name) {
+        if (isApplication || owner.equals("java/util/Arrays")) {
+            lockArguments(
+                    builder,
+                    call.typeSymbol(),
+                    (parameter, type) -> UnseenReads.ofArgument(owner, name, parameter, type));
+        }
+    }
+
+    /// Which parameters are read, by their numbers and types.
+    private interface Read {
+        boolean of(int parameter, String descriptor);
+    }
+
+    private void lockArguments(CodeBuilder builder, MethodTypeDesc descriptor, Read read) {
+        int[] locked = IntStream.range(0, descriptor.parameterCount())
+                .filter(i -> read.of(i, descriptor.parameterType(i).descriptorString()))
+                .toArray();
+        if (locked.length == 0) {
+            return;
+        }
+        spill.store(builder, descriptor);
+        for (int parameter : locked) {
+            spill.load(builder, parameter);
+            Calls.lockToRead(builder);
+        }
+        spill.loadAll(builder);
     }
 
     /// Takes the arguments of a call off the stack and puts them back, by locals of their own.

@@ -6,6 +6,9 @@ import java.util.Arrays;
 ///
 /// **Threads:** that of the transaction; handing it over orders what both threads do.
 final class TopLevel {
+    /// A power of two.
+    private static final int KNOWN = 64;
+
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
     final Locks.Owner owner;
@@ -15,6 +18,8 @@ final class TopLevel {
     private Persistent[] changed = NONE;
     /// What it has changed beside objects, or null.
     Faces faces;
+    /// Some of the objects whose read lock it has, by their hashes, or null: nobody has to ask for these again.
+    private Object[] lockedToRead;
     /// The thread's state that it is attached to, or null.
     volatile Context context;
     /// It was rolled back to end a deadlock, and its scope is not left yet.
@@ -29,6 +34,19 @@ final class TopLevel {
     TopLevel(Locks.Owner owner, Context context) {
         this.owner = owner;
         enter(context);
+    }
+
+    /// Whether it is known to have the read lock that protects an object or array. It has that to its end.
+    boolean mayRead(Object base) {
+        return lockedToRead != null && lockedToRead[System.identityHashCode(base) & KNOWN - 1] == base;
+    }
+
+    /// It has the read lock that protects an object or array.
+    void lockedToRead(Object base) {
+        if (lockedToRead == null) {
+            lockedToRead = new Object[KNOWN];
+        }
+        lockedToRead[System.identityHashCode(base) & KNOWN - 1] = base;
     }
 
     /// It is about to change an object of a store.

@@ -252,9 +252,11 @@ final class Weaver {
                 }
             }
             case READING -> {
-                int local = Readings.local(type.thisClass().asInternalName(), method);
-                if (local >= 0) {
-                    builder.transformCode(code, reading(code, local));
+                String name = type.thisClass().asInternalName();
+                int local = Readings.local(name, method);
+                int locked = classes.locksReads() ? Readings.localToLock(name, method) : -1;
+                if (local >= 0 || locked >= 0) {
+                    builder.transformCode(code, reading(code, local, locked));
                 } else {
                     builder.with((MethodElement) code);
                 }
@@ -262,18 +264,34 @@ final class Weaver {
             // Code that turns out to be long is built a second time.
             default ->
                 builder.transformCode(
-                        code, CodeTransform.ofStateful(() -> new StoreWeaver(fields, type, method, code, kind, reads)));
+                        code,
+                        CodeTransform.ofStateful(() ->
+                                new StoreWeaver(fields, type, method, code, kind, reads, locksReads(kind, reads))));
         }
     }
 
-    /// The code, before which an object is loaded.
-    private static CodeTransform reading(CodeModel code, int local) {
+    /// In the application only where it may read persistent objects.
+    private boolean locksReads(Kind kind, Reads reads) {
+        return classes.locksReads() && (kind == Kind.COLLECTION || reads != null);
+    }
+
+    /// The code, before which an object is locked, and loaded.
+    ///
+    /// @param locked where the object is that is locked, or -1
+    /// @param local  where the object is that is loaded, or -1
+    private static CodeTransform reading(CodeModel code, int local, int locked) {
         return new CodeTransform() {
             @Override
             public void atStart(CodeBuilder builder) {
                 code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
-                builder.aload(local);
-                Calls.beforeRead(builder);
+                if (locked >= 0) {
+                    builder.aload(locked);
+                    Calls.lockToRead(builder);
+                }
+                if (local >= 0) {
+                    builder.aload(local);
+                    Calls.beforeRead(builder);
+                }
             }
 
             @Override

@@ -124,6 +124,11 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public boolean locksReads() {
+        return false;
+    }
+
+    @Override
     public void check() {}
 
     @Override

@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,7 +21,7 @@ class UnwovenTest {
 
     @Test
     void noTransactionBeginsWhenAClassCouldNotBeWoven() {
-        Recorder recorder = new Recorder(new Fields(declaring -> {}));
+        Recorder recorder = new Recorder(new Fields(declaring -> {}), false);
         recorder.fail("the class Strange cannot be woven");
         var thrown = assertThrows(IllegalStateException.class, () -> recorder.begin(recorder.birth()));
         assertTrue(thrown.getMessage().contains("Strange"), thrown.getMessage());
@@ -30,6 +31,9 @@ class UnwovenTest {
     void theAgentSaysWhichArgumentsItTakes() {
         assertThrows(IllegalArgumentException.class, () -> new Classes("a"));
         assertThrows(IllegalArgumentException.class, () -> new Classes("exclude=a,included=b"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("reads=locked"));
+        assertFalse(new Classes("exclude=a").locksReads());
+        assertTrue(new Classes("exclude=a,reads=lock,include=b").locksReads());
         Classes classes = new Classes("exclude=org.example:com.example.One");
         ClassLoader loader = UnwovenTest.class.getClassLoader();
         assertEquals(null, classes.kind(loader, "org/example/Two"));

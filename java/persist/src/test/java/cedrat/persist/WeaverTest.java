@@ -11,12 +11,17 @@ import java.lang.classfile.ClassFile;
 import java.lang.classfile.CodeBuilder;
 import java.lang.classfile.MethodModel;
 import java.lang.classfile.attribute.CodeAttribute;
+import java.lang.classfile.constantpool.PoolEntry;
+import java.lang.classfile.constantpool.Utf8Entry;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.DirectMethodHandleDesc.Kind;
 import java.lang.constant.DynamicConstantDesc;
 import java.lang.constant.MethodHandleDesc;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -95,5 +100,36 @@ class WeaverTest {
                         .fields()
                         .size());
         assertRefused("dynamic constant made", 0, ClassFile.JAVA_25_VERSION, code -> code.loadConstant(constant));
+    }
+
+    private static boolean mentionsLocks(byte[] woven) {
+        for (PoolEntry entry : ClassFile.of().parse(woven).constantPool()) {
+            if (entry instanceof Utf8Entry text && text.equalsString("lockToRead")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// J3.2
+    @Test
+    void readsLockNothingUnlessTheAgentIsToldSo() throws IOException, UnstructuredException {
+        for (Class<?> type : List.of(HashMap.class, ArrayDeque.class, MemoryGraph.class)) {
+            byte[] original;
+            try (InputStream in = type.getResourceAsStream("/" + type.getName().replace('.', '/') + ".class")) {
+                original = in.readAllBytes();
+            }
+            boolean isOfJdk = type.getClassLoader() == null;
+            for (String argument : new String[] {null, "reads=lock"}) {
+                Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(argument));
+                Weaver.Kind kind = isOfJdk ? Weaver.Kind.COLLECTION : Weaver.Kind.APPLICATION;
+                // Until reads are woven no object of the application is persistent.
+                byte[] early = weaver.weave(original, kind, type.getClassLoader(), false);
+                assertEquals(argument != null && isOfJdk, mentionsLocks(early), type.getName());
+                weaver.weaveReads();
+                byte[] woven = weaver.weave(original, kind, type.getClassLoader(), false);
+                assertEquals(argument != null, mentionsLocks(woven), type.getName());
+            }
+        }
     }
 }

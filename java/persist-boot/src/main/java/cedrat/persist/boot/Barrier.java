@@ -21,6 +21,8 @@ public final class Barrier {
 
     /// How many top-level transactions live in this process, and [#STORE] for each store that is open.
     private static int live;
+    /// How many stores are open whose objects are locked by who reads them.
+    private static int locking;
 
     private static volatile Handler handler;
 
@@ -62,6 +64,24 @@ public final class Barrier {
     /// It is closed.
     public static void storeClosed() {
         LIVE.getAndAdd(-STORE);
+    }
+
+    /// Such a store is open whose objects are locked by who reads them.
+    public static synchronized void lockingOpened() {
+        locking++;
+    }
+
+    /// It is closed.
+    public static synchronized void lockingClosed() {
+        locking--;
+    }
+
+    /// Before a field of an object, or an element of an array, is read by code that was woven with read locks. Like
+    /// the guard above `locking` is read plainly, and what it is about comes to another thread behind its update.
+    public static void lockToRead(Object base) {
+        if (locking != 0 && (live & STORE - 1) != 0) {
+            handler.lockToRead(base);
+        }
     }
 
     /// In place of null, where a reference field of a persistent object has turned out to be null: it may only
@@ -145,6 +165,18 @@ public final class Barrier {
             handler.beforeElementsInJdk(to, toIndex, length);
         }
         System.arraycopy(from, fromIndex, to, toIndex, length);
+    }
+
+    /// As [#arraycopy], of code that was woven with read locks.
+    public static void lockAndArraycopy(Object from, int fromIndex, Object to, int toIndex, int length) {
+        lockToRead(from);
+        arraycopy(from, fromIndex, to, toIndex, length);
+    }
+
+    /// As [#lockAndArraycopy], in a class of the JDK.
+    public static void lockAndArraycopyInJdk(Object from, int fromIndex, Object to, int toIndex, int length) {
+        lockToRead(from);
+        arraycopyInJdk(from, fromIndex, to, toIndex, length);
     }
 
     /// Before a call that may change its argument.

@@ -15,6 +15,12 @@ public interface Handler {
     /// reference fields are loaded, all of them; anything else is let pass.
     void beforeRead(Object base);
 
+    /// A field of an object, or an element of an array, is about to be read. If it belongs to a store whose objects
+    /// are locked by who reads them, and the thread is in a transaction, that has the read lock when this returns.
+    ///
+    /// @param base if null, the read will throw
+    void lockToRead(Object base);
+
     /// `clone` of an object has returned another one, or itself. A copy of a persistent object is not
     /// persistent.
     void copied(Object object, Object copy);

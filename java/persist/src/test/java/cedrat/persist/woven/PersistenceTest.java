@@ -32,6 +32,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
 /// Objects that outlive the store's opening they were made in.
 class PersistenceTest {
@@ -308,6 +309,20 @@ class PersistenceTest {
 
     private static boolean waitsForALock(Thread thread) {
         return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
+    }
+
+    /// J3.2
+    @Test
+    @DisabledIfSystemProperty(
+            named = "cedrat.reads",
+            matches = "lock",
+            disabledReason = "the agent has the argument, because the test was asked for by its name")
+    void readLocksNeedTheAgentsArgument() {
+        MemoryGraph other = new MemoryGraph();
+        PersistenceOptions options = new PersistenceOptions().readLocks(true);
+        var thrown = assertThrows(IllegalStateException.class, () -> Persistence.open(other.open(), options));
+        assertTrue(thrown.getMessage().contains("-javaagent:persist.jar=reads=lock"), thrown.getMessage());
+        Persistence.open(other.open(), options.readLocks(false)).close();
     }
 
     @Test

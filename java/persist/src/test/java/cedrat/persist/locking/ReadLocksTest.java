@@ -1,0 +1,272 @@
+package cedrat.persist.locking;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cedrat.persist.DeadlockException;
+import cedrat.persist.Transaction;
+import cedrat.persist.locking.Place.World;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.EnumSource.Mode;
+
+/// J3.2: who reads in a transaction locks what it reads, and what could happen otherwise does not.
+///
+/// The agent has the argument `reads=lock` here; where a test is asked for by its name, it is run without, too.
+@EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
+class ReadLocksTest extends Threads {
+    private World one;
+    private World other;
+
+    @BeforeEach
+    void fill() {
+        open(true);
+        store.mark("one", new World());
+        store.mark("other", new World());
+        reopen(true);
+    }
+
+    private void reopen(boolean locksReads) {
+        open(locksReads);
+        one = store.lookup("one");
+        other = store.lookup("other");
+    }
+
+    private Callable<Integer> get(Place place, World world) {
+        return () -> Transaction.call(() -> place.get(world));
+    }
+
+    private Callable<Integer> set(Place place, World world, int number) {
+        return () -> {
+            Transaction.run(() -> place.set(world, number));
+            return number;
+        };
+    }
+
+    /// G1a, G1b
+    @ParameterizedTest
+    @EnumSource
+    void nobodyReadsWhatIsTakenBack(Place place) throws Exception {
+        Future<Integer> reader;
+        try (var transaction = Transaction.begin()) {
+            place.set(one, 1);
+            reader = startAndWait(get(place, one));
+            place.set(one, 2);
+            transaction.rollback();
+        }
+        assertEquals(0, reader.get());
+        try (var transaction = Transaction.begin()) {
+            place.set(one, 1);
+            reader = startAndWait(get(place, one));
+            transaction.commit();
+        }
+        assertEquals(1, reader.get());
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void whatWasReadStaysSo(Place place) throws Exception {
+        Future<Integer> writer;
+        try (var transaction = Transaction.begin()) {
+            assertEquals(0, place.get(one));
+            writer = startAndWait(set(place, one, 1));
+            assertEquals(0, place.get(one));
+            transaction.commit();
+        }
+        writer.get();
+        assertEquals(1, get(place, one).call());
+    }
+
+    /// Of a key it cannot be told how often it was put.
+    @ParameterizedTest
+    @EnumSource(mode = Mode.EXCLUDE, names = "KEY")
+    void noUpdateIsLost(Place place) throws Exception {
+        Changes changes = new Changes();
+        Callable<Object> change = () -> {
+            changes.run(() -> place.get(one), read -> place.set(one, read + 1));
+            return null;
+        };
+        Future<Object> first = start(change);
+        Future<Object> second = start(change);
+        first.get();
+        second.get();
+        assertEquals(2, get(place, one).call());
+        assertEquals(3, changes.attempts(), "one of both has done it again");
+    }
+
+    /// G2: each reads both, and changes its own, if the other's is as it was.
+    @ParameterizedTest
+    @EnumSource
+    void noWritesAreSkewed(Place place) throws Exception {
+        Changes changes = new Changes();
+        Callable<Object> first = () -> {
+            changes.run(() -> place.get(one) + place.get(other), sum -> place.set(one, sum == 0 ? 1 : 0));
+            return null;
+        };
+        Callable<Object> second = () -> {
+            changes.run(() -> place.get(one) + place.get(other), sum -> place.set(other, sum == 0 ? 1 : 0));
+            return null;
+        };
+        Future<Object> done = start(first);
+        second.call();
+        done.get();
+        assertEquals(1, get(place, one).call() + get(place, other).call());
+        assertEquals(3, changes.attempts(), "one of both has done it again");
+    }
+
+    /// One of two that have read, and want to change it, gives way: all that it has is restored and unlocked.
+    @Test
+    void whoReadsAndThenChangesMayBeTheVictim() throws Exception {
+        CountDownLatch hasRead = new CountDownLatch(1);
+        Future<Integer> younger;
+        try (var transaction = Transaction.begin()) {
+            assertEquals(0, one.number);
+            younger = startAndWait(() -> {
+                try (var inner = Transaction.begin()) {
+                    other.number = 5;
+                    int read = one.number;
+                    hasRead.countDown();
+                    assertThrows(DeadlockException.class, () -> one.number = read + 1);
+                    assertThrows(DeadlockException.class, () -> other.number++);
+                    assertThrows(DeadlockException.class, inner::commit);
+                }
+                return other.number;
+            });
+            hasRead.await();
+            one.number = 7;
+            transaction.commit();
+        }
+        assertEquals(0, younger.get());
+        assertEquals(7, one.number);
+    }
+
+    @Test
+    void whatANestedTransactionHasReadIsLockedToTheEndOfTheOutermost() throws Exception {
+        Future<Integer> writer;
+        try (var outer = Transaction.begin()) {
+            try (var inner = Transaction.begin()) {
+                assertEquals(0, one.number);
+                inner.rollback();
+            }
+            writer = startAndWait(set(Place.PRIMITIVE, one, 1));
+            assertEquals(0, one.number);
+            outer.commit();
+        }
+        writer.get();
+        assertEquals(1, one.number);
+    }
+
+    @Test
+    void aRollbackUnlocksWhatWasRead() throws Exception {
+        try (var transaction = Transaction.begin()) {
+            assertEquals(0, one.number);
+            assertEquals(0, Place.LIST.get(one));
+            transaction.rollback();
+        }
+        elsewhere(set(Place.PRIMITIVE, one, 1));
+        elsewhere(set(Place.LIST, one, 1));
+        assertEquals(1, one.number);
+    }
+
+    @Test
+    void readersDoNotWaitForEachOther() throws Exception {
+        for (Place place : Place.values()) {
+            try (var transaction = Transaction.begin()) {
+                assertEquals(0, place.get(one));
+                assertEquals(0, elsewhere(get(place, one)));
+                transaction.commit();
+            }
+        }
+    }
+
+    /// Outside of transactions reads wait for nobody, and see what is there.
+    @Test
+    void outsideOfTransactionsNothingIsLocked() throws Exception {
+        for (Place place : Place.values()) {
+            assertEquals(0, place.get(one));
+            try (var transaction = Transaction.begin()) {
+                place.set(one, 1);
+                assertEquals(1, elsewhere(() -> place.get(one)));
+                transaction.rollback();
+            }
+        }
+    }
+
+    /// Without the option the agent's argument locks nothing.
+    @Test
+    void aStoreThatDoesNotAskForItLocksNothing() throws Exception {
+        reopen(false);
+        for (Place place : Place.values()) {
+            try (var transaction = Transaction.begin()) {
+                assertEquals(0, place.get(one));
+                elsewhere(set(place, one, 1));
+                assertEquals(1, place.get(one));
+                transaction.commit();
+            }
+        }
+    }
+
+    /// What is not persistent is locked by nobody who reads it, statics included.
+    @Test
+    void ordinaryObjectsAreNotLocked() throws Exception {
+        World ordinary = new World();
+        for (Place place : Place.values()) {
+            try (var transaction = Transaction.begin()) {
+                assertEquals(0, place.get(ordinary));
+                elsewhere(set(place, ordinary, 1));
+                assertEquals(1, place.get(ordinary));
+                transaction.commit();
+            }
+        }
+        int before = total;
+        try (var transaction = Transaction.begin()) {
+            assertEquals(before, total);
+            elsewhere(() -> {
+                Transaction.run(() -> {
+                    total++;
+                });
+                return null;
+            });
+            transaction.commit();
+        }
+        assertEquals(before + 1, total);
+    }
+
+    private static int total;
+
+    /// A name, one that leads nowhere, and the names that there are.
+    @Test
+    void namesAreReadUnderLocksToo() throws Exception {
+        Future<Object> marking;
+        try (var transaction = Transaction.begin()) {
+            assertEquals(null, store.<World>lookup("more"));
+            assertEquals(Set.of("one", "other"), store.roots());
+            marking = startAndWait(() -> store.mark("more", new World()));
+            assertEquals(null, store.<World>lookup("more"));
+            transaction.commit();
+        }
+        marking.get();
+        Future<Boolean> looking;
+        try (var transaction = Transaction.begin()) {
+            store.unmark("more");
+            looking = startAndWait(() -> Transaction.call(() -> store.lookup("more") != null));
+            transaction.commit();
+        }
+        assertFalse(looking.get());
+        try (var transaction = Transaction.begin()) {
+            assertEquals(2, store.roots().size());
+            marking = startAndWait(() -> store.mark("last", new World()));
+            assertEquals(2, store.roots().size());
+            transaction.commit();
+        }
+        marking.get();
+    }
+}
