@@ -2,8 +2,10 @@ package cedrat.persist;
 
 import cedrat.persist.boot.Persistable;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -382,15 +384,19 @@ final class Loader {
             return null;
         }
 
-        /// Lets others see what was loaded.
+        /// Lets others see what was loaded. Whoever finds one of them by its identity finds the identities of all,
+        /// and of their parts, by themselves: otherwise a store to an array that another thread has just loaded
+        /// would be taken for one to an array that is not persistent.
         private void publish() {
+            List<ObjectIdentity> identities = new ArrayList<>(nodes.size());
             for (Node node : nodes.values()) {
                 ObjectIdentity identity = new ObjectIdentity(engine, node.object, node.id, node.shape);
                 identity.bytes = node.bytes.length();
-                engine.table.add(identity);
                 engine.attachLoaded(identity, node.object, node.stored);
-                engine.loaded.add(identity);
+                identities.add(identity);
             }
+            identities.forEach(engine.table::add);
+            identities.forEach(engine.loaded::add);
         }
     }
 }

@@ -28,6 +28,7 @@ import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -667,6 +668,54 @@ class PersistenceTest {
         for (int i = 0; i < length; i++) {
             assertEquals("text " + i, found[0][i].left);
             assertSame(found[0][i].left, found[1][i].left);
+        }
+    }
+
+    private static final class Table {
+        int[][] rows = new int[300][2];
+    }
+
+    /// Of two threads one loads arrays, and the other one finds them, sooner or later.
+    @Test
+    void whoFindsWhatAnotherLoadsKnowsThatItIsPersistent() throws Exception {
+        Table[] tables = new Table[100];
+        for (int i = 0; i < tables.length; i++) {
+            tables[i] = new Table();
+        }
+        store.mark("tables", tables);
+        reopen();
+        Table[] found = store.lookup("tables");
+        AtomicInteger arrived = new AtomicInteger();
+        Thread[] threads = new Thread[2];
+        for (int t = 0; t < 2; t++) {
+            int column = t;
+            threads[t] = new Thread(() -> {
+                for (int i = 0; i < found.length; i++) {
+                    arrived.incrementAndGet();
+                    while (arrived.get() < 2 * (i + 1)) {
+                        Thread.onSpinWait();
+                    }
+                    for (int late = 0; late < column * i * 100; late++) {
+                        Thread.onSpinWait();
+                    }
+                    int[][] rows = found[i].rows;
+                    Transaction.run(() -> {
+                        for (int[] row : rows) {
+                            row[column] = 1;
+                        }
+                    });
+                }
+            });
+            threads[t].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        reopen();
+        for (Table table : store.<Table[]>lookup("tables")) {
+            for (int[] row : table.rows) {
+                assertArrayEquals(new int[] {1, 1}, row);
+            }
         }
     }
 
