@@ -5,7 +5,7 @@ package cedrat.persist;
 /// A lock belongs to the top-level transaction of the calling thread and is held to its end, whatever becomes
 /// of a nested one in which it was acquired. Readers share an object, a writer is alone with it; who reads
 /// may write later, when the other readers are gone. A store takes the write lock by itself; a read takes
-/// none.
+/// none, but of persistent objects by [PersistenceOptions#readLocks].
 ///
 /// **Threads:** any. **Again:** acquiring what is held does nothing.
 public final class RwLock {
