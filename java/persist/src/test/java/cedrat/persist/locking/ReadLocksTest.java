@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.DeadlockException;
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
 import java.util.Set;
@@ -200,10 +203,12 @@ class ReadLocksTest extends Threads {
         }
     }
 
-    /// Without the option the agent's argument locks nothing.
+    /// Without the option the agent's argument locks nothing, whatever another store asks for.
     @Test
     void aStoreThatDoesNotAskForItLocksNothing() throws Exception {
         reopen(false);
+        PersistenceOptions options = new PersistenceOptions().readLocks(true);
+        Persistence another = Persistence.open(new MemoryGraph().open(), options);
         for (Place place : Place.values()) {
             try (var transaction = Transaction.begin()) {
                 assertEquals(0, place.get(one));
@@ -212,6 +217,7 @@ class ReadLocksTest extends Threads {
                 transaction.commit();
             }
         }
+        another.close();
     }
 
     /// What is not persistent is locked by nobody who reads it, statics included.
