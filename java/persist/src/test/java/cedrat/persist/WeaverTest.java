@@ -16,9 +16,12 @@ import java.lang.classfile.constantpool.Utf8Entry;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDesc;
 import java.lang.constant.ConstantDescs;
+import java.lang.constant.DirectMethodHandleDesc;
 import java.lang.constant.DirectMethodHandleDesc.Kind;
+import java.lang.constant.DynamicCallSiteDesc;
 import java.lang.constant.DynamicConstantDesc;
 import java.lang.constant.MethodHandleDesc;
+import java.lang.constant.MethodTypeDesc;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.List;
@@ -130,6 +133,31 @@ class WeaverTest {
                 byte[] woven = weaver.weave(original, kind, type.getClassLoader(), false);
                 assertEquals(argument != null, mentionsLocks(woven), type.getName());
             }
+        }
+    }
+
+    /// J3.2: javac makes texts of the parts before, other compilers do not.
+    @Test
+    void partsOfATextAreLocked() throws UnstructuredException {
+        DirectMethodHandleDesc bootstrap = ConstantDescs.ofCallsiteBootstrap(
+                ClassDesc.of("java.lang.invoke", "StringConcatFactory"), "makeConcat", ConstantDescs.CD_CallSite);
+        for (String part : List.of("java.lang.StringBuilder", "java.lang.Integer")) {
+            byte[] original = ClassFile.of()
+                    .build(
+                            ClassDesc.of("Strange"),
+                            type -> type.withMethodBody(
+                                    "<clinit>", ConstantDescs.MTD_void, ClassFile.ACC_STATIC, code -> code.aconst_null()
+                                            .invokedynamic(DynamicCallSiteDesc.of(
+                                                    bootstrap,
+                                                    "makeConcat",
+                                                    MethodTypeDesc.of(ConstantDescs.CD_String, ClassDesc.of(part))))
+                                            .pop()
+                                            .return_()));
+            Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes("reads=lock"));
+            weaver.weaveReads();
+            ClassLoader loader = WeaverTest.class.getClassLoader();
+            byte[] woven = weaver.weave(original, Weaver.Kind.APPLICATION, loader, false);
+            assertEquals(part.endsWith("Builder"), mentionsLocks(woven), part);
         }
     }
 }

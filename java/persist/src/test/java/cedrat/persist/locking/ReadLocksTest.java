@@ -138,7 +138,7 @@ class ReadLocksTest extends Threads {
                     int read = one.number;
                     hasRead.countDown();
                     assertThrows(DeadlockException.class, () -> one.number = read + 1);
-                    assertThrows(DeadlockException.class, () -> other.number++);
+                    assertThrows(DeadlockException.class, () -> Place.PRIMITIVE.get(one));
                     assertThrows(DeadlockException.class, inner::commit);
                 }
                 return other.number;

@@ -36,6 +36,12 @@ import org.junit.jupiter.params.provider.MethodSource;
 /// J3.2: each way to read something waits for its writer.
 @EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
 class WaysTest extends Threads {
+    static final class Counter implements Serializable {
+        private static final long serialVersionUID = 1;
+
+        int number;
+    }
+
     @SuppressWarnings("serial")
     static final class World implements Serializable, Cloneable {
         private static final long serialVersionUID = 1;
@@ -56,10 +62,18 @@ class WaysTest extends Threads {
         final BitSet bits = new BitSet();
         final StringBuilder text = new StringBuilder("old");
         final Date date = new Date(0);
+        final Counter counter = new Counter();
+        final char[] characters = {'o', 'l', 'd'};
+        final Integer[] boxed = {0, 0};
 
         @Override
         protected World clone() throws CloneNotSupportedException {
             return (World) super.clone();
+        }
+
+        /// Which its own class reads without a lock.
+        Counter counter() {
+            return counter;
         }
 
         private int ofThis() {
@@ -104,6 +118,7 @@ class WaysTest extends Threads {
     private static Object setElements(World world) {
         world.numbers[1] = 1;
         world.texts[1] = "new";
+        world.characters[1] = 'n';
         return null;
     }
 
@@ -123,6 +138,11 @@ class WaysTest extends Threads {
     private static Object changeUnseen(World world) {
         world.text.append("er");
         world.date.setTime(1);
+        return null;
+    }
+
+    private static Object count(World world) {
+        world.counter().number++;
         return null;
     }
 
@@ -154,6 +174,7 @@ class WaysTest extends Threads {
                 ofFields("a handle of a field", WaysTest::byHandle),
                 ofFields("a handle of a variable", world -> (long) NUMBERS.getVolatile(world)),
                 ofFields("serialisation", WaysTest::serialised),
+                new Way("serialisation of primitive fields", WaysTest::count, world -> serialised(world.counter())),
                 ofArrays("an element", world -> world.numbers[0]),
                 ofArrays("a reference in an array", world -> world.texts[0]),
                 ofArrays("a copy of an array", world -> world.numbers.clone()),
@@ -164,6 +185,7 @@ class WaysTest extends Threads {
                 }),
                 ofArrays("Arrays.copyOf", world -> Arrays.copyOf(world.texts, 2)),
                 ofArrays("Arrays.asList", world -> Arrays.asList(world.texts).get(0)),
+                ofArrays("a text of an array", world -> new String(world.characters)),
                 ofArrays("List.of", world -> List.of(world.texts)),
                 ofArrays("String.join", world -> String.join(",", world.texts)),
                 ofArrays("java.lang.reflect.Array.get", world -> Array.getInt(world.numbers, 0)),
@@ -204,6 +226,7 @@ class WaysTest extends Threads {
                 unseen("StringBuilder.toString", world -> world.text.toString()),
                 unseen("a StringBuilder in a text", world -> "" + world.text),
                 unseen("a StringBuilder as an argument", world -> new StringBuilder().append(world.text)),
+                unseen("a StringBuilder made of one", world -> new StringBuilder(world.text)),
                 unseen("Date.getTime", world -> world.date.getTime()),
                 unseen("Date.after", world -> new Date(1).after(world.date)));
     }
@@ -218,10 +241,10 @@ class WaysTest extends Threads {
         }
     }
 
-    private static Object serialised(World world) throws Exception {
+    private static Object serialised(Object object) throws Exception {
         var bytes = new ByteArrayOutputStream();
         try (var out = new ObjectOutputStream(bytes)) {
-            out.writeObject(world);
+            out.writeObject(object);
         }
         return bytes.size();
     }
@@ -272,6 +295,7 @@ class WaysTest extends Threads {
         try (var transaction = Transaction.begin()) {
             world.list.set(0, 1);
             world.map.put("key", 1);
+            world.boxed[0] = 1;
             reader = startAndWait(() -> Transaction.call(() -> then.of(early)));
             transaction.commit();
         }
@@ -288,10 +312,13 @@ class WaysTest extends Threads {
         Access map = world -> world.map.values().iterator();
         Access entry = world -> world.map.entrySet().iterator().next();
         Use next = object -> ((Iterator<?>) object).next();
+        Access array = world -> Arrays.asList(world.boxed);
+        Use copy = object -> ((List<?>) object).toArray()[0];
         Use value = object -> ((Map.Entry<?, ?>) object).getValue();
         return Stream.of(
                 Arguments.of("an iterator of a list", list, next),
                 Arguments.of("an iterator of a map", map, next),
-                Arguments.of("an entry", entry, value));
+                Arguments.of("an entry", entry, value),
+                Arguments.of("a list that is an array", array, copy));
     }
 }

@@ -1,0 +1,44 @@
+package cedrat.persist.isolation;
+
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.isolation.Threads.Lists;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.api.io.TempDir;
+
+/// As [HistoryTest], where nobody acquires a lock: reads do so themselves, if the store asks for it.
+///
+/// The agent has the argument `reads=lock` here; where the test is asked for by its name, it is run without, too.
+@EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
+class LockedReadsHistoryTest {
+    @TempDir
+    Path folder;
+
+    /// While objects are let go of, loaded, and collected.
+    @Test
+    void whereReadsLockHistoriesAreStrictlySerialisable() throws Throwable {
+        PersistenceOptions options =
+                new PersistenceOptions().loadedBytesMax(4_000).readLocks(true);
+        ListHistory history;
+        try (Persistence persistence = Persistence.open(folder, options)) {
+            persistence.mark("lists", new Lists());
+            history = Threads.run(persistence.lookup("lists"), false);
+        }
+        try (Persistence persistence = Persistence.open(folder, options)) {
+            Threads.seeAll(persistence.lookup("lists"), history);
+        }
+        history.write("persistent-reads-lock", "strict-serializable");
+    }
+
+    /// The planted fault: a store that does not ask for it, with the same barriers.
+    @Test
+    void whereTheStoreDoesNotAskForItTheyNeedNotBe() throws Exception {
+        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
+            Lists lists = new Lists();
+            persistence.mark("lists", lists);
+            Threads.readWithoutLock(lists, "persistent-reads-do-not-lock");
+        }
+    }
+}
