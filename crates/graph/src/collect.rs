@@ -351,34 +351,37 @@ impl Graph {
     /// [`Error::Misuse`] while another one lives; if the roots cannot be read, or the collection's pages cannot be listed.
     pub fn collect(&self, alive: impl IntoIterator<Item = Identity>) -> Result<Collection> {
         let Shared { collecting, objects, .. } = &*self.shared;
-        let collection = |stage, pages| Collection {
+        let collection = |stage| Collection {
             graph: self.clone(),
             stage,
-            pages,
+            pages: Vec::new(),
             records: Vec::new(),
             collected: Collected::default(),
         };
-        let was_given_up = collecting.running.lock().as_ref().is_some_and(|running| running.is_given_up);
-        // The gate stays open meanwhile: see `seal`.
-        let pages = if was_given_up { last_first(objects.pages(&self.store)?) } else { Vec::new() };
         let closed = collecting.gate.write();
         if collecting.takes_up()? {
+            // Commits wait at the gate, and what they bring from now on is marked. Dropped, it is given up again.
             drop(closed);
-            return Ok(collection(Stage::Sweeping, pages));
+            let mut taken_up = collection(Stage::Sweeping);
+            taken_up.pages = last_first(objects.pages(&self.store)?);
+            return Ok(taken_up);
         }
+        // Before the roots: branches end without asking at the gate. Who has ended before this, the roots show; who ends behind
+        // it is among these (E21.9).
+        let branches = self.shared.in_doubt.now(&self.store);
         // No commit has an effect between these and its own beginning to tell what it overwrites.
         let roots = self.roots_behind_the_gate()?;
         let mut marks = Marks::default();
         let of_roots = roots.iter().filter_map(|(_, to)| to.identity());
         alive.into_iter().chain(of_roots).for_each(|identity| marks.reach(identity));
-        for branch in self.shared.in_doubt.now(&self.store).values() {
-            // As if it were just being made (E21.9).
+        for branch in branches.values() {
+            // As if it were just being made.
             marks.told(&branch.into(), true);
         }
         *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, is_given_up: false });
         collecting.is_running.store(true, Ordering::Release);
         drop(closed);
-        Ok(collection(Stage::Marking, pages))
+        Ok(collection(Stage::Marking))
     }
 }
 

@@ -128,12 +128,15 @@ impl Web {
 }
 
 fn collect(graph: &Graph) {
-    let mut collection = graph.collect([]).unwrap();
+    finish(&mut graph.collect([]).unwrap());
+}
+
+fn finish(collection: &mut Collection) {
     let step = |collection: &mut Collection| match collection.stage() {
         Stage::Marked => collection.seal([]).unwrap(),
         _ => collection.step(1000).unwrap(),
     };
-    while step(&mut collection) != Stage::Done {}
+    while step(collection) != Stage::Done {}
 }
 
 /// Each of the openings in which a branch can be ended.
@@ -228,6 +231,35 @@ fn a_branch_may_prepare_while_a_collection_marks() {
     place.graph.store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
     assert_eq!(place.object(made).references, [lonely.into()]);
     assert_eq!(place.object(lonely).data, b"lonely\0\0");
+    place.check();
+}
+
+/// E21.9: roots are read, and branches are asked for, one after the other; a branch that ends in between is in one of the two.
+#[test]
+fn a_branch_may_end_while_a_collection_begins() {
+    let place = place();
+    let held = place.add(b"held", &[]);
+    place.commit(Changes::new().set_root("held", held));
+    let mut changes = Changes::new();
+    let leaf = changes.next(1);
+    let new = changes.add(1, b"new", &[leaf]);
+    changes.add(1, &pattern(LONG, 5), &[]);
+    changes.set_root("held", new);
+    let made = place.graph.prepare(&changes, BRANCH).unwrap().identities;
+    // What the program has is asked for while the collection begins.
+    let alive = std::iter::from_fn(|| {
+        if let Ok(branch) = place.graph.store().prepared(BRANCH) {
+            branch.commit(Commit::Sync).unwrap();
+        }
+        None
+    });
+    let mut collection = place.graph.collect(alive).unwrap();
+    assert!(place.graph.store().in_doubt().is_empty());
+    finish(&mut collection);
+    drop(collection);
+    assert_eq!(place.graph.root("held").unwrap(), Some(made[0].into()));
+    assert_eq!(place.object(made[0]).references, [made[1].into()]);
+    assert_eq!(place.object(made[1]).data, pattern(LONG, 5));
     place.check();
 }
 

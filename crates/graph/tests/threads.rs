@@ -307,6 +307,45 @@ fn what_is_read_while_a_collection_is_sealed_stays_whole() {
     });
 }
 
+/// E21.7: a collection is asked for again and again while one that sweeps is given up; the one that takes it up sweeps all of it.
+#[test]
+fn a_collection_that_is_just_given_up_is_taken_up_with_its_pages() {
+    const TURNS: usize = if cfg!(cedrat_shuttle) { 1 } else { 300 };
+    explore(42, 4 * SCHEDULES, || {
+        let graph = graph(1 << 20);
+        for _ in 0..TURNS {
+            let garbage: Vec<Identity> = (0..3).map(|_| add(&graph, &[0; 1500])).collect();
+            let mut collection = graph.collect([]).unwrap();
+            while collection.step(1000).unwrap() != Stage::Marked {}
+            collection.seal([]).unwrap();
+            let is_asked_for = Arc::new(AtomicBool::new(false));
+            let next = {
+                let (graph, is_asked_for) = (graph.clone(), is_asked_for.clone());
+                thread::spawn(move || {
+                    loop {
+                        match graph.collect([]) {
+                            Ok(next) => break next,
+                            Err(_) => is_asked_for.store(true, Ordering::Release),
+                        }
+                        thread::yield_now();
+                    }
+                })
+            };
+            while !is_asked_for.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            drop(collection);
+            let mut next = next.join().unwrap();
+            assert_eq!(next.stage(), Stage::Sweeping);
+            while next.step(1000).unwrap() != Stage::Done {}
+            assert_eq!(next.collected().objects, 3);
+            drop(next);
+            garbage.iter().for_each(|&id| assert!(graph.read(id).is_err()));
+        }
+        assert_eq!(graph.check().unwrap().elements, 0);
+    });
+}
+
 /// Who checks has locked what a definition asks for, and asks what classes there are.
 #[test]
 fn a_check_beside_definitions_comes_to_its_end() {
