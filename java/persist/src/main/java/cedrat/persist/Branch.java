@@ -15,7 +15,10 @@ import javax.transaction.xa.XAException;
 ///             │ ▲            │ │                                               ▲
 ///             │ └────join────┘ └──commit in one phase, rollback────────────────┤
 ///             ├──end: too late, failed, a deadlock's victim──▶ Failed ─rollback┤
-///             └──rollback, end by another thread──▶ Given up ──end─────────────┤
+///             │                                                  ▲             │
+///             │                                 was told to fail │             │
+///             └──rollback, or told to fail, while its thread     │             │
+///                is in a nested transaction──▶ Given up ──its thread leaves────┤
 ///                                                      InDoubt ─commit, rollback
 /// ```
 ///
@@ -25,7 +28,8 @@ import javax.transaction.xa.XAException;
 /// - Prepared  that is on the disk as well, and stays locked in memory
 /// - InDoubt   prepared in an earlier opening; what it has changed is not in memory
 /// - Failed    it was rolled back, or will be, and the transaction manager is told so
-/// - Given up  nothing of it will be stored, and the thread that has it does not know yet
+/// - Given up  nothing of it will be stored; the thread that has it rolls it back when it leaves the outermost
+///             transaction that is nested in it
 ///
 /// What holds:
 ///
@@ -36,6 +40,11 @@ import javax.transaction.xa.XAException;
 /// - J11.3 Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
 ///         that. If the store cannot say what has become of it, it has stopped, and both wait for the next
 ///         opening.
+/// - J11.7 A transaction manager ends a branch on any thread, and nobody need tell the thread that has it. No
+///         transaction of that is nested in a branch that has ended; of one that was rolled back behind its
+///         back it is told once, because what it does next may be meant to be part of it.
+/// - J11.8 Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
+///         says which way.
 ///
 /// **Threads:** any; its monitor is held over each call.
 final class Branch {
@@ -68,6 +77,8 @@ final class Branch {
     private Commit prepared;
     /// Why it has failed.
     private XAException failure;
+    /// Of one that is given up: the transaction manager will not ask for it again.
+    private boolean isForgotten;
 
     /// One that begins.
     Branch(Branches branches, BranchId id, LongSupplier nanos, int timeoutSeconds) {
@@ -147,10 +158,38 @@ final class Branch {
     }
 
     private void leaveThread() throws XAException {
-        if (recorder.isInTransaction()) {
+        if (!recorder.leaveBranch(transaction)) {
             throw protocol("a transaction that is nested in it is open: end that first");
         }
-        recorder.leaveBranch();
+        left();
+    }
+
+    /// As that, of one that is to be rolled back.
+    ///
+    /// @return false if its thread does so, because it is in a transaction that is nested in it
+    private boolean giveUp() {
+        if (!recorder.giveUpBranch(transaction, this::rolledBackByItsThread)) {
+            state = State.GIVEN_UP;
+            return false;
+        }
+        left();
+        return true;
+    }
+
+    private synchronized void rolledBackByItsThread() {
+        thread = null;
+        state = State.FAILED;
+        failure = hasFailed();
+        if (isForgotten) {
+            ended();
+        }
+    }
+
+    private XAException hasFailed() {
+        return BranchResource.failure(XAException.XA_RBROLLBACK, "the branch " + id + " has failed", null);
+    }
+
+    private void left() {
         thread = null;
         if (transaction.top.isDoomed) {
             fail(BranchResource.failure(
@@ -172,20 +211,15 @@ final class Branch {
     synchronized void end(boolean fails) throws XAException {
         throwFailure();
         expect(State.ACTIVE, State.SUSPENDED, State.GIVEN_UP);
-        if (thread != null && thread != Thread.currentThread()) {
+        if (state == State.GIVEN_UP) {
+            throw hasFailed();
+        }
+        if (state == State.ACTIVE) {
             if (!fails) {
-                throw protocol("it is on another thread");
+                leaveThread();
+            } else if (!giveUp()) {
+                return;
             }
-            // Nobody else may roll back what its thread is changing: that is told when it ends the branch itself.
-            state = State.GIVEN_UP;
-            return;
-        }
-        boolean isGivenUp = state == State.GIVEN_UP;
-        if (thread != null) {
-            leaveThread();
-        }
-        if (isGivenUp) {
-            giveUp();
         }
         throwFailure();
         state = State.IDLE;
@@ -193,17 +227,8 @@ final class Branch {
         throwFailure();
         if (fails) {
             // The transaction manager knows it.
-            fail(BranchResource.failure(XAException.XA_RBROLLBACK, "the branch " + id + " has failed", null));
+            fail(hasFailed());
         }
-    }
-
-    private void giveUp() throws XAException {
-        if (state != State.FAILED) {
-            recorder.rollback(transaction);
-        }
-        ended();
-        throw BranchResource.failure(
-                XAException.XA_RBROLLBACK, "the branch " + id + " was rolled back meanwhile", null);
     }
 
     // ---- the outcome
@@ -215,7 +240,7 @@ final class Branch {
         expect(State.IDLE);
         try {
             prepared = recorder.prepare(transaction, engine, id.stored());
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
         if (prepared == null) {
@@ -235,7 +260,7 @@ final class Branch {
         expect(State.IDLE);
         try {
             recorder.commit(transaction, engine);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
         ended();
@@ -256,12 +281,10 @@ final class Branch {
     synchronized void rollback() throws XAException {
         switch (state) {
             case ACTIVE -> {
-                if (thread != Thread.currentThread()) {
-                    // That hears it when it ends; nothing is stored before.
-                    state = State.GIVEN_UP;
+                if (!giveUp()) {
+                    isForgotten = true;
                     return;
                 }
-                leaveThread();
                 if (state != State.FAILED) {
                     recorder.rollback(transaction);
                 }
@@ -276,8 +299,12 @@ final class Branch {
                     engine.doubts.end(id);
                 }
             }
+            case GIVEN_UP -> {
+                isForgotten = true;
+                return;
+            }
             case FAILED -> {}
-            case GIVEN_UP, ENDED -> throw gone();
+            case ENDED -> throw gone();
         }
         ended();
     }
@@ -337,10 +364,11 @@ final class Branch {
                 engine.hasStopped() ? XAException.XAER_RMFAIL : XAException.XAER_RMERR, why.getMessage(), why);
     }
 
-    /// The transaction has ended: it was rolled back, unless the store has stopped.
-    private XAException rolledBack(RuntimeException why) {
+    /// The transaction has ended: it was rolled back, unless the store has stopped, or nobody has waited until what
+    /// it has committed is on the disk.
+    private XAException rolledBack(Throwable why) {
         ended();
-        int code = engine.hasStopped()
+        int code = engine.hasStopped() || !transaction.isRolledBack()
                 ? XAException.XAER_RMFAIL
                 : why instanceof DeadlockException ? XAException.XA_RBDEADLOCK : XAException.XA_RBROLLBACK;
         return BranchResource.failure(code, why.getMessage(), why);

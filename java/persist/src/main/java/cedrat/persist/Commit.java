@@ -24,25 +24,21 @@ final class Commit extends ObjectWriter {
     private static final int GAP = 24;
 
     private static final int CAPACITY = 4;
-    private static final Object[] NOTHING = {};
-    private static final int[] NO_NUMBERS = {};
 
-    // Arrays, and no collections: those of `java.util` have barriers, which are many for what is done at each commit.
     private final Engine engine;
     private final Transaction transaction;
-    private Change[] changes = new Change[CAPACITY];
-    private int changeCount;
-    private Root[] roots = {};
+    private final List<Change> changes = new ArrayList<>();
+    private final List<Root> roots = new ArrayList<>();
 
     /// What becomes persistent, and whose reference to it was seen first: a new object, `~` a change, or
     /// `ROOTS +` a root.
-    private Object[] fresh = NOTHING;
-    private ObjectIdentity[] identities;
-    private int[] parents;
-    private int[] steps;
+    private Object[] fresh = new Object[CAPACITY];
+    private ObjectIdentity[] identities = new ObjectIdentity[CAPACITY];
+    private int[] parents = new int[CAPACITY];
+    private int[] steps = new int[CAPACITY];
     private int count;
     /// Of those without a field for their identity, by their hash: the number and one.
-    private int[] attached = NO_NUMBERS;
+    private int[] attached = new int[CAPACITY];
 
     private int attachedCount;
 
@@ -74,7 +70,7 @@ final class Commit extends ObjectWriter {
     }
 
     boolean isEmpty() {
-        return changeCount == 0 && roots.length == 0;
+        return changes.isEmpty() && roots.isEmpty();
     }
 
     // ---- what was changed
@@ -87,8 +83,8 @@ final class Commit extends ObjectWriter {
             return isOurs ? change((ObjectIdentity) object.cedrat$identity(), base) : null;
         }
         if (base instanceof Root changed) {
-            if (changed.engine == engine) {
-                add(changed);
+            if (changed.engine == engine && !roots.contains(changed)) {
+                roots.add(changed);
             }
             return null;
         }
@@ -99,26 +95,13 @@ final class Commit extends ObjectWriter {
 
     private Change change(ObjectIdentity identity, Object object) {
         if (identity.commit == this) {
-            return changes[identity.mark];
+            return changes.get(identity.mark);
         }
-        if (changeCount == changes.length) {
-            changes = Arrays.copyOf(changes, 2 * changeCount);
-        }
-        Change change = new Change(identity, object);
         identity.commit = this;
-        identity.mark = changeCount;
-        changes[changeCount++] = change;
+        identity.mark = changes.size();
+        Change change = new Change(identity, object);
+        changes.add(change);
         return change;
-    }
-
-    private void add(Root changed) {
-        for (Root known : roots) {
-            if (known == changed) {
-                return;
-            }
-        }
-        roots = Arrays.copyOf(roots, roots.length + 1);
-        roots[roots.length - 1] = changed;
     }
 
     private static void add(Change change, UndoLog log, int entry) {
@@ -243,15 +226,15 @@ final class Commit extends ObjectWriter {
 
     private void write() throws GraphStoreException {
         try {
-            for (int i = 0; i < changeCount; i++) {
-                Change change = changes[i];
+            for (int i = 0; i < changes.size(); i++) {
+                Change change = changes.get(i);
                 lock(change.object);
                 parent = ~i;
                 write(change);
             }
-            for (int i = 0; i < roots.length; i++) {
+            for (int i = 0; i < roots.size(); i++) {
                 parent = ROOTS + i;
-                write(roots[i]);
+                write(roots.get(i));
             }
             for (int i = 0; i < count; i++) {
                 parent = i;
@@ -294,19 +277,17 @@ final class Commit extends ObjectWriter {
             writeObject(shape, change.object);
             buffer.end();
         } else if (shape instanceof Layout layout) {
-            int ranges = change.merge(GAP);
-            for (int i = 0; i < ranges; i++) {
-                buffer.beginPatch(identity.id, change.from(i));
-                layout.writeRange(change.object, change.from(i), change.to(i), this);
+            change.forEach(GAP, (from, to) -> {
+                buffer.beginPatch(identity.id, from);
+                layout.writeRange(change.object, from, to, this);
                 buffer.end();
-            }
+            });
         } else if (shape instanceof ArrayShape array) {
-            int ranges = change.merge(GAP / array.elementLength());
-            for (int i = 0; i < ranges; i++) {
-                buffer.beginPatch(identity.id, array.elementOffset(change.from(i)));
-                writeElements(array, change.object, change.from(i), change.to(i));
+            change.forEach(GAP / array.elementLength(), (from, to) -> {
+                buffer.beginPatch(identity.id, array.elementOffset(from));
+                writeElements(array, change.object, from, to);
                 buffer.end();
-            }
+            });
         }
     }
 
@@ -317,16 +298,14 @@ final class Commit extends ObjectWriter {
     /// @param elements  where the others come from
     /// @param size      how many count; those behind are null
     void patchReferences(Change change, int at, int head, Object[] elements, int size) {
-        int ranges = change.merge(GAP / Long.BYTES);
-        for (int range = 0; range < ranges; range++) {
-            int from = change.from(range);
+        change.forEach(GAP / Long.BYTES, (from, to) -> {
             buffer.beginPatch(change.identity.id, at + (long) (head + from) * Long.BYTES);
             step = head + from;
-            for (int i = from; i < change.to(range); i++) {
+            for (int i = from; i < to; i++) {
                 reference(i < size ? elements[i] : null);
             }
             buffer.end();
-        }
+        });
     }
 
     /// What knows an object without a field for its identity, or null.
@@ -477,12 +456,7 @@ final class Commit extends ObjectWriter {
 
     private int add(Object object) throws RefusedException {
         Shape shape = engine.schema.of(object);
-        if (count == 0) {
-            fresh = new Object[CAPACITY];
-            identities = new ObjectIdentity[CAPACITY];
-            parents = new int[CAPACITY];
-            steps = new int[CAPACITY];
-        } else if (count == fresh.length) {
+        if (count == fresh.length) {
             fresh = Arrays.copyOf(fresh, 2 * count);
             identities = Arrays.copyOf(identities, 2 * count);
             parents = Arrays.copyOf(parents, 2 * count);
@@ -499,9 +473,6 @@ final class Commit extends ObjectWriter {
     }
 
     private int findAttached(Object object) {
-        if (attachedCount == 0) {
-            return -1;
-        }
         int at = place(object);
         while (attached[at] != 0 && fresh[attached[at] - 1] != object) {
             at = at + 1 & attached.length - 1;
@@ -517,7 +488,7 @@ final class Commit extends ObjectWriter {
     private void addAttached(Object object, int number) {
         if (2 * ++attachedCount > attached.length) {
             int[] old = attached;
-            attached = new int[Math.max(CAPACITY, 2 * old.length)];
+            attached = new int[2 * old.length];
             for (int entry : old) {
                 if (entry != 0) {
                     put(fresh[entry - 1], entry);
@@ -551,7 +522,7 @@ final class Commit extends ObjectWriter {
     RuntimeException refuse(String why) {
         return parent >= 0
                 ? refusal(path(parents[parent], steps[parent]), fresh[parent], why)
-                : refusal(path(parent, step), changes[~parent].object, why);
+                : refusal(path(parent, step), changes.get(~parent).object, why);
     }
 
     /// How one gets to a reference of a new object, a change or a root, as a program would write it.
@@ -564,10 +535,10 @@ final class Commit extends ObjectWriter {
             reference = steps[at];
             at = parents[at];
         }
-        if (at < ROOTS + roots.length) {
-            path.addFirst(roots[at - ROOTS].name);
+        if (at < ROOTS + roots.size()) {
+            path.addFirst(roots.get(at - ROOTS).name);
         } else {
-            Change change = changes[~at];
+            Change change = changes.get(~at);
             path.addFirst(change.step(reference));
             String way = new Ways(engine).to(change.identity.id);
             path.addFirst(
@@ -593,8 +564,7 @@ final class Commit extends ObjectWriter {
             }
             engine.loaded.add(identity);
         }
-        for (int i = 0; i < changeCount; i++) {
-            Change change = changes[i];
+        for (Change change : changes) {
             if (change.isWhole() && change.identity.shape instanceof Layout layout) {
                 change.identity.shape = layout.current();
             }
@@ -621,8 +591,8 @@ final class Commit extends ObjectWriter {
 
     /// Is not run.
     void abandon() {
-        for (int i = 0; i < changeCount; i++) {
-            changes[i].identity.commit = null;
+        for (Change change : changes) {
+            change.identity.commit = null;
         }
     }
 

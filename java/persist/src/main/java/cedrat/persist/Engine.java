@@ -4,7 +4,6 @@ import cedrat.persist.boot.Persistable;
 import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 
 /// One open store of persistent objects: what [Persistence] is to a program, this is to the barriers.
@@ -48,7 +47,7 @@ final class Engine implements Persistent {
     /// The store below is closed. Under the lock of collections.
     private boolean isClosed;
     /// Up to here commits have their place in the log, and up to there they are durable.
-    private final AtomicLong appended = new AtomicLong();
+    private long appended;
 
     private volatile long durable;
 
@@ -126,9 +125,8 @@ final class Engine implements Persistent {
     // ---- durability
 
     void appended(long lsn) {
-        long known = appended.get();
-        while (known < lsn && !appended.weakCompareAndSetVolatile(known, lsn)) {
-            known = appended.get();
+        synchronized (this) {
+            appended = Math.max(appended, lsn);
         }
     }
 
@@ -141,8 +139,8 @@ final class Engine implements Persistent {
     }
 
     @Override
-    public long appended() {
-        return appended.get();
+    public synchronized long appended() {
+        return appended;
     }
 
     @Override

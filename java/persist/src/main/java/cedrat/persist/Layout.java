@@ -194,12 +194,7 @@ final class Layout extends Shape {
     /// A reader may load a pending field just now.
     private void writeReference(Object object, ObjectIdentity identity, int reference, ObjectWriter out) {
         out.step = reference;
-        Object value = get(object, reference);
-        if (value != null) {
-            // It is locked, so that nobody lets go of it.
-            out.reference(value);
-            return;
-        }
+        Object value;
         long word = 0;
         synchronized (identity) {
             value = get(object, reference);

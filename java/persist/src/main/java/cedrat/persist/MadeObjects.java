@@ -14,8 +14,7 @@ import java.util.Arrays;
 ///
 /// **Threads:** one at a time.
 final class MadeObjects {
-    /// Most transactions make few, and each makes its arrays anew. So many are looked through sooner than an
-    /// object is given a hash, to which the virtual machine has to be called.
+    /// Most transactions make few, and each makes its arrays anew.
     private static final int CAPACITY = 8;
 
     private static final int STRONG_MAX = 1024;
@@ -23,12 +22,11 @@ final class MadeObjects {
     /// Objects, and weak references to others.
     private Object[] objects = new Object[CAPACITY];
 
-    /// Null, as the two below, while there are few.
-    private int[] hashes;
+    private int[] hashes = new int[CAPACITY];
     /// The next older object with the same hash, or -1.
-    private int[] older;
+    private int[] older = new int[CAPACITY];
     /// The newest object of each hash, or -1; as many as a power of two.
-    private int[] newest;
+    private int[] newest = new int[CAPACITY];
 
     private int size;
     /// Those before are held weakly.
@@ -40,6 +38,10 @@ final class MadeObjects {
         }
     }
 
+    MadeObjects() {
+        Arrays.fill(newest, -1);
+    }
+
     /// How many there are.
     int size() {
         return size;
@@ -49,13 +51,6 @@ final class MadeObjects {
     boolean has(int mark, Object object) {
         if (size == mark) {
             return false;
-        }
-        if (newest == null) {
-            int entry = size - 1;
-            while (entry >= mark && objects[entry] != object) {
-                entry--;
-            }
-            return entry >= mark;
         }
         int entry = newest[hash(object) & newest.length - 1];
         while (entry >= mark) {
@@ -81,20 +76,15 @@ final class MadeObjects {
             }
         }
         objects[size] = object;
-        if (newest != null) {
-            hashes[size] = hash(object);
-            link(size);
-        }
-        size++;
+        hashes[size] = hash(object);
+        link(size++);
     }
 
     /// Forgets those that were made since there were `mark`.
     void truncate(int mark) {
         while (size > mark) {
             size--;
-            if (newest != null) {
-                newest[hashes[size] & newest.length - 1] = older[size];
-            }
+            newest[hashes[size] & newest.length - 1] = older[size];
             objects[size] = null;
         }
         strong = Math.min(strong, size);
@@ -132,10 +122,7 @@ final class MadeObjects {
         for (int entry = 0; entry < size; entry++) {
             if (objects[entry] != null) {
                 objects[kept] = objects[entry];
-                if (hashes != null) {
-                    hashes[kept] = hashes[entry];
-                }
-                kept++;
+                hashes[kept++] = hashes[entry];
             }
         }
         Arrays.fill(objects, kept, size, null);
@@ -155,10 +142,7 @@ final class MadeObjects {
         int capacity = 2 * objects.length;
         // Memory may run out at each of these, and the list is what it was then.
         Object[] moreObjects = Arrays.copyOf(objects, capacity);
-        int[] moreHashes = new int[capacity];
-        for (int entry = 0; entry < size; entry++) {
-            moreHashes[entry] = hashes == null ? hash(objects[entry]) : hashes[entry];
-        }
+        int[] moreHashes = Arrays.copyOf(hashes, capacity);
         int[] moreOlder = new int[capacity];
         int[] moreNewest = new int[capacity];
         objects = moreObjects;
@@ -169,9 +153,6 @@ final class MadeObjects {
     }
 
     private void relink() {
-        if (newest == null) {
-            return;
-        }
         Arrays.fill(newest, -1);
         for (int entry = 0; entry < size; entry++) {
             link(entry);

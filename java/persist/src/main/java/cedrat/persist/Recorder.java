@@ -290,11 +290,10 @@ final class Recorder implements Handler {
             throw new IllegalStateException("stores of a class would not be remembered: " + failure);
         }
         Context context = contexts.get();
-        if (context.innermost == null && context.branch != null && !context.branch.top.isDoomed) {
-            context.branch.top.enter(context);
-            context.innermost = context.branch;
+        if (context.innermost == null && context.branch != null) {
+            enterNested(context, context.branch);
         }
-        Transaction outer = context.innermost == null ? context.branch : context.innermost;
+        Transaction outer = context.innermost;
         if (outer == null) {
             context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context), null);
             Barrier.opened();
@@ -309,6 +308,19 @@ final class Recorder implements Handler {
         }
         context.innermost = new Transaction(outer.top, outer);
         return context.innermost;
+    }
+
+    /// A transaction begins on a thread that has a branch, or had one that was ended on another thread. Who was
+    /// not told that it was rolled back is told once: what would begin now may be meant to be part of it (J11.7).
+    private static void enterNested(Context context, Transaction branch) {
+        if (branch.top.enterNested(context)) {
+            context.innermost = branch;
+            return;
+        }
+        context.branch = null;
+        if (!branch.top.isToldOf()) {
+            branch.top.checkGivenUp();
+        }
     }
 
     boolean isInTransaction() {
@@ -331,6 +343,7 @@ final class Recorder implements Handler {
         if (transaction.top.isDoomed) {
             throw new DeadlockException();
         }
+        transaction.top.checkGivenUp();
         if (context.innermost != transaction) {
             throw new IllegalStateException("a transaction that is nested in this one is open: end it first");
         }
@@ -426,6 +439,9 @@ final class Recorder implements Handler {
     }
 
     private void leave(Transaction transaction, Transaction.Action action) {
+        if (transaction.hasEnded()) {
+            return;
+        }
         transaction.ended(action);
         boolean isDetached = transaction.top.context == null;
         if (!isDetached) {
@@ -433,7 +449,7 @@ final class Recorder implements Handler {
             context.innermost = transaction.outer;
             if (transaction.outer != null && transaction.outer == context.branch) {
                 context.innermost = null;
-                transaction.top.leave();
+                leaveNested(transaction.outer);
             }
         }
         if (transaction.outer == null) {
@@ -443,6 +459,21 @@ final class Recorder implements Handler {
                 transaction.top.leave();
             }
             Barrier.closed();
+        }
+    }
+
+    /// The thread is in no transaction any more that is nested in the branch.
+    private void leaveNested(Transaction branch) {
+        Runnable atRollback = branch.top.leaveNested();
+        if (atRollback != null) {
+            unrecorded(() -> {
+                try {
+                    rollBack(branch);
+                } finally {
+                    atRollback.run();
+                }
+                return null;
+            });
         }
     }
 
@@ -456,6 +487,10 @@ final class Recorder implements Handler {
         }
         if (transaction.top.isDoomed) {
             leave(transaction, Transaction.Action.ROLLBACK);
+            return;
+        }
+        if (transaction.top.isGivenUp()) {
+            rollback(transaction);
             return;
         }
         end(transaction, transaction.defaultAction());
@@ -501,16 +536,40 @@ final class Recorder implements Handler {
 
     /// The transactions of this thread are nested in that one from now on.
     void enterBranch(Transaction branch) {
-        contexts.get().branch = branch;
+        Context context = contexts.get();
+        branch.top.give(context);
+        context.branch = branch;
     }
 
-    /// They are not any more.
-    void leaveBranch() {
-        contexts.get().branch = null;
+    /// Those of the thread that has it are not any more. On any thread.
+    ///
+    /// @return false if that is in one, and so keeps the branch
+    boolean leaveBranch(Transaction branch) {
+        boolean isLeft = branch.top.take();
+        forgetBranch();
+        return isLeft;
+    }
+
+    /// As that, of one of which nothing will be stored.
+    ///
+    /// @param atRollback what to do when the thread has rolled it back, if it keeps it
+    boolean giveUpBranch(Transaction branch, Runnable atRollback) {
+        boolean isLeft = branch.top.giveUp(atRollback);
+        forgetBranch();
+        return isLeft;
+    }
+
+    /// This thread knows that it does not have a branch that was ended on another thread.
+    void forgetBranch() {
+        Context context = contexts.get();
+        if (context.branch != null && !context.branch.top.isOn(context)) {
+            context.branch = null;
+        }
     }
 
     boolean isInBranch() {
-        return contexts.get().branch != null;
+        Context context = contexts.get();
+        return context.branch != null && context.branch.top.isOn(context);
     }
 
     /// Prepares what a detached transaction has changed.
@@ -547,7 +606,7 @@ final class Recorder implements Handler {
         });
     }
 
-    /// Rolls a detached transaction back, whether or not it has prepared.
+    /// Rolls back a transaction that is nested in a branch, or a detached one, whether or not it has prepared.
     void rollback(Transaction transaction) {
         unrecorded(() -> {
             rollBack(transaction);
@@ -565,8 +624,11 @@ final class Recorder implements Handler {
             try {
                 return end.get();
             } catch (DeadlockException e) {
-                doom(transaction);
-                leave(transaction, Transaction.Action.ROLLBACK);
+                try {
+                    doom(transaction);
+                } finally {
+                    leave(transaction, Transaction.Action.ROLLBACK);
+                }
                 throw e;
             } catch (RuntimeException | Error e) {
                 if (!transaction.hasEnded()) {
@@ -665,6 +727,7 @@ final class Recorder implements Handler {
         if (transaction.top.isDoomed) {
             throw new DeadlockException();
         }
+        transaction.top.checkGivenUp();
         if (!locks.acquire(transaction.top.owner, object, toWrite)) {
             doom(transaction);
             throw new DeadlockException();

@@ -1,10 +1,12 @@
 package cedrat.persist;
 
-import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Stream;
 
 /// What a top-level transaction and those nested in it have in common.
 ///
-/// **Threads:** that of the transaction; handing it over orders what both threads do.
+/// **Threads:** that of the transaction; handing it over orders what both threads do. Which thread a branch is on
+/// is said by the transaction manager, on any thread, and so under the monitor.
 final class TopLevel {
     /// A power of two.
     private static final int KNOWN = 64;
@@ -12,10 +14,8 @@ final class TopLevel {
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
     final Locks.Owner owner;
-    private static final Persistent[] NONE = {};
-
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
-    private Persistent[] changed = NONE;
+    private List<Persistent> changed = List.of();
     /// What it has changed beside objects, or null.
     Faces faces;
     /// Some of the objects whose read lock it has, by their hashes, or null: nobody has to ask for these again.
@@ -30,6 +30,14 @@ final class TopLevel {
     private int suspendedBefore;
 
     private int loadingBefore;
+    /// Of a branch: the state of the thread that has it, or null.
+    private Context home;
+    /// Of a branch that is given up: whom to tell that it was rolled back.
+    private Runnable atRollback;
+    /// Nothing of it will be stored, and the thread that had it may not know.
+    private volatile boolean isGivenUp;
+    /// That thread was told.
+    private volatile boolean isToldOf;
 
     TopLevel(Locks.Owner owner, Context context) {
         this.owner = owner;
@@ -51,17 +59,14 @@ final class TopLevel {
 
     /// It is about to change an object of a store.
     void changes(Persistent store) {
-        for (Persistent known : changed) {
-            if (known == store) {
-                return;
-            }
+        if (!changed.contains(store)) {
+            changed = changed.isEmpty()
+                    ? List.of(store)
+                    : Stream.concat(changed.stream(), Stream.of(store)).toList();
         }
-        changed = Arrays.copyOf(changed, changed.length + 1);
-        changed[changed.length - 1] = store;
     }
 
-    /// Those stores. Not to be changed.
-    Persistent[] changed() {
+    List<Persistent> changed() {
         return changed;
     }
 
@@ -81,5 +86,79 @@ final class TopLevel {
         context.loading = loadingBefore;
         owner.thread = null;
         context = null;
+    }
+
+    // ---- of a branch of a transaction over several stores
+
+    /// A thread has it from now on.
+    synchronized void give(Context thread) {
+        home = thread;
+    }
+
+    /// No thread has it from now on.
+    ///
+    /// @return false if one is in a transaction that is nested in it, and so keeps it
+    synchronized boolean take() {
+        if (context != null) {
+            return false;
+        }
+        home = null;
+        return true;
+    }
+
+    /// As that, of one of which nothing will be stored. The thread that keeps it rolls it back when it leaves it,
+    /// and tells.
+    synchronized boolean giveUp(Runnable atRollback) {
+        this.atRollback = atRollback;
+        isGivenUp = true;
+        isToldOf = owner.thread == Thread.currentThread();
+        return take();
+    }
+
+    synchronized boolean isOn(Context thread) {
+        return home == thread;
+    }
+
+    /// A transaction begins that is nested in it and in no other.
+    ///
+    /// @return false if the thread does not have it any more
+    synchronized boolean enterNested(Context thread) {
+        if (home != thread) {
+            return false;
+        }
+        if (isDoomed) {
+            throw new DeadlockException();
+        }
+        enter(thread);
+        return true;
+    }
+
+    /// That has ended.
+    ///
+    /// @return whom to tell that it was rolled back, if it is to be; otherwise null
+    synchronized Runnable leaveNested() {
+        leave();
+        if (isGivenUp) {
+            home = null;
+        }
+        return atRollback;
+    }
+
+    boolean isGivenUp() {
+        return isGivenUp;
+    }
+
+    boolean isToldOf() {
+        return isToldOf;
+    }
+
+    /// @throws PersistenceException if it is given up, to its thread
+    void checkGivenUp() {
+        if (isGivenUp) {
+            isToldOf = true;
+            throw new PersistenceException("the transaction over several stores that this thread is in, or was in, was "
+                    + "rolled back meanwhile by its transaction manager, after its timeout for example: leave this "
+                    + "transaction, end that one there, and begin another one");
+        }
     }
 }

@@ -215,6 +215,10 @@ public final class Transaction implements AutoCloseable {
         return state != State.OPEN;
     }
 
+    boolean isRolledBack() {
+        return state == State.ROLLED_BACK;
+    }
+
     void ended(Action action) {
         state = action == Action.COMMIT ? State.COMMITTED : State.ROLLED_BACK;
         leavesLocals = action == Action.ROLLBACK;

@@ -1,10 +1,12 @@
 package cedrat.persist.xa;
 
 import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import com.arjuna.ats.arjuna.common.CoreEnvironmentBeanException;
 import com.arjuna.ats.arjuna.common.ObjectStoreEnvironmentBean;
+import com.arjuna.ats.arjuna.common.Uid;
 import com.arjuna.ats.arjuna.common.arjPropertyManager;
 import com.arjuna.ats.arjuna.common.recoveryPropertyManager;
 import com.arjuna.ats.arjuna.recovery.RecoveryManager;
@@ -12,7 +14,10 @@ import com.arjuna.ats.internal.jta.recovery.arjunacore.JTANodeNameXAResourceOrph
 import com.arjuna.ats.internal.jta.recovery.arjunacore.JTATransactionLogXAResourceOrphanFilter;
 import com.arjuna.ats.internal.jta.recovery.arjunacore.XARecoveryModule;
 import com.arjuna.ats.jta.common.jtaPropertyManager;
+import com.arjuna.ats.jta.xa.XidImple;
 import com.arjuna.common.internal.util.propertyservice.BeanPopulator;
+import jakarta.transaction.RollbackException;
+import jakarta.transaction.Synchronization;
 import jakarta.transaction.TransactionManager;
 import java.nio.file.Path;
 import java.sql.Connection;
@@ -20,9 +25,12 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.List;
+import java.util.StringJoiner;
+import java.util.concurrent.CountDownLatch;
 import javax.sql.XAConnection;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
+import javax.transaction.xa.Xid;
 
 /// An account of a Java object, and one in a row of PostgreSQL, with money that goes from the one to the other: by
 /// Narayana, which has its log in a folder.
@@ -150,6 +158,61 @@ final class Bank implements AutoCloseable {
     /// As docs/use/xa.md shows it.
     void example(long amount) throws Exception {
         new Example.Mover(store, Postgres.source(port), manager).move(amount);
+    }
+
+    /// As that, where the store takes no part: its thread has another branch.
+    ///
+    /// @return what it throws
+    String refusedExample(long amount) throws XAException {
+        XAResource resource = store.xaResource();
+        Xid other = new XidImple(new Uid());
+        resource.start(other, XAResource.TMNOFLAGS);
+        try {
+            example(amount);
+            return "nothing";
+        } catch (Exception e) {
+            return e.getClass().getSimpleName();
+        } finally {
+            resource.end(other, XAResource.TMSUCCESS);
+            resource.rollback(other);
+        }
+    }
+
+    /// The transaction manager rolls back after its timeout, on a thread of its own; this one goes on.
+    ///
+    /// @param amount what is taken from the object afterwards
+    /// @return what is thrown at the thread on its way
+    String outlast(long amount) throws Exception {
+        CountDownLatch isOver = new CountDownLatch(1);
+        manager.setTransactionTimeout(1);
+        manager.begin();
+        manager.setTransactionTimeout(0);
+        manager.getTransaction().enlistResource(store.xaResource());
+        manager.getTransaction().registerSynchronization(new Synchronization() {
+            @Override
+            public void beforeCompletion() {}
+
+            @Override
+            public void afterCompletion(int status) {
+                isOver.countDown();
+            }
+        });
+        Account account = store.lookup("account");
+        Transaction.run(() -> account.balance = 0);
+        isOver.await();
+        StringJoiner thrown = new StringJoiner(" ");
+        try {
+            manager.commit();
+        } catch (RollbackException e) {
+            thrown.add("RollbackException");
+        }
+        try {
+            Transaction.run(() -> account.balance = 0);
+        } catch (PersistenceException e) {
+            thrown.add("PersistenceException");
+        }
+        Transaction.run(() -> account.balance -= amount);
+        return thrown.toString();
     }
 
     /// Ends what is in doubt: two passes, for the transaction manager ends in the second what it has seen in the first.

@@ -35,8 +35,11 @@ final class Example {
             try (Connection connection = session.getConnection();
                     PreparedStatement update =
                             connection.prepareStatement("update account set balance = balance + ?")) {
-                manager.getTransaction().enlistResource(store.xaResource());
-                manager.getTransaction().enlistResource(session.getXAResource());
+                // Narayana says `false` of a resource that takes no part, and goes on without it.
+                if (!manager.getTransaction().enlistResource(store.xaResource())
+                        || !manager.getTransaction().enlistResource(session.getXAResource())) {
+                    throw new IllegalStateException("one of the stores takes no part");
+                }
                 Bank.Account account = store.lookup("account");
                 Transaction.run(() -> account.balance -= amount);
                 update.setLong(1, amount);

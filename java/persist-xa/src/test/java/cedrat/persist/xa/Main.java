@@ -37,6 +37,8 @@ final class Main {
                     case "found" -> bank.found();
                     case "transfer" -> transfer(bank, Long.parseLong(words[1]), Point.valueOf(words[2]));
                     case "example" -> bank.example(Long.parseLong(words[1]));
+                    case "refused" -> say(bank.refusedExample(Long.parseLong(words[1])));
+                    case "outlast" -> say(bank.outlast(Long.parseLong(words[1])));
                     case "recover" -> bank.recover();
                     case "show" -> say(bank.show());
                     default -> throw new IllegalArgumentException(line);

@@ -158,6 +158,26 @@ class TwoStoresTest {
         assertEquals(3, shown);
     }
 
+    /// Were it not so, the object would be changed alone.
+    @Test
+    void theExampleStopsWhereAStoreTakesNoPart() throws Exception {
+        assertEquals("IllegalStateException", child.says("refused " + AMOUNT));
+        assertEquals(after(0), child.says("show"));
+        assertEquals("committed", child.says("transfer " + AMOUNT + " NONE"));
+    }
+
+    /// J11.7: the transaction manager tells the thread nothing that had the branch.
+    @Test
+    void aTimeoutLeavesTheThreadFree() throws Exception {
+        assertEquals("RollbackException PersistenceException", child.says("outlast " + AMOUNT));
+        String left = (Bank.HERE - AMOUNT) + " " + Bank.THERE + " 0";
+        assertEquals(left, child.says("show"));
+        assertEquals("committed", child.says("transfer 0 NONE"));
+        child.kill();
+        child = new Child();
+        assertEquals(left, child.says("show"));
+    }
+
     @Test
     void oneRefusesAndBothRollBack() throws Exception {
         assertEquals("failed RollbackException", child.says("transfer " + AMOUNT + " ONE_REFUSES"));

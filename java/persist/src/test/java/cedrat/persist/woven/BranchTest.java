@@ -10,17 +10,23 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Clock;
 import cedrat.persist.DeadlockException;
+import cedrat.persist.GraphStore;
 import cedrat.persist.InDoubtException;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
@@ -74,6 +80,8 @@ class BranchTest {
 
     private final MemoryGraph graph = new MemoryGraph();
     private final Clock clock = new Clock();
+    /// By names of methods of [GraphStore].
+    private final Map<String, Throwable> failures = new ConcurrentHashMap<>();
     private Persistence store;
     private XAResource resource;
 
@@ -99,6 +107,23 @@ class BranchTest {
 
     private Account account(String name) {
         return store.<Map<String, Account>>lookup("accounts").get(name);
+    }
+
+    /// A store whose methods throw what is put into [#failures].
+    private GraphStore failing(GraphStore within) {
+        InvocationHandler handler = (_, method, arguments) -> {
+            Throwable failure = failures.get(method.getName());
+            if (failure != null) {
+                throw failure;
+            }
+            try {
+                return method.invoke(within, arguments);
+            } catch (InvocationTargetException e) {
+                throw e.getCause();
+            }
+        };
+        return (GraphStore)
+                Proxy.newProxyInstance(BranchTest.class.getClassLoader(), new Class<?>[] {GraphStore.class}, handler);
     }
 
     private static void fails(int code, Step step) {
@@ -371,24 +396,162 @@ class BranchTest {
         assertEquals(70, account("here").balance);
     }
 
-    /// As the timeout of a transaction manager does.
-    @Test
-    void aBranchMayBeGivenUpWhileItsThreadGoesOn() throws Exception {
-        Account here = account("here");
-        for (Step giveUp : List.<Step>of(() -> resource.rollback(ONE), () -> {
+    /// Ways in which a transaction manager gives a branch up, after its timeout for example, on a thread of its own.
+    private List<Step> waysToGiveUp() {
+        return List.of(() -> resource.rollback(ONE), () -> {
             resource.end(ONE, XAResource.TMFAIL);
-            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
-        })) {
+            resource.rollback(ONE);
+        });
+    }
+
+    /// Nothing of a branch holds any more: what it had changed is unlocked, and its name is free.
+    private void assertIsGone() throws Exception {
+        assertEquals(100, account("here").balance);
+        onAnotherThread(() -> {
+            Transaction.run(() -> account("here").balance++);
+            Transaction.run(() -> account("here").balance--);
             resource.start(ONE, XAResource.TMNOFLAGS);
-            Transaction.run(() -> here.balance -= 30);
-            onAnotherThread(giveUp);
-            Transaction.run(() -> here.balance -= 30);
-            fails(XAException.XA_RBROLLBACK, () -> resource.end(ONE, XAResource.TMSUCCESS));
-            assertEquals(100, here.balance);
+            resource.rollback(ONE);
+        });
+    }
+
+    /// J11.7: nobody calls `end` on its thread any more.
+    @Test
+    void aBranchIsGivenUpWhileItsThreadIsInNoTransaction() throws Exception {
+        Account here = account("here");
+        List<Step> waysToLearn = List.of(
+                () -> assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5)),
+                () -> fails(XAException.XAER_NOTA, () -> resource.end(ONE, XAResource.TMSUCCESS)),
+                () -> {
+                    resource.start(OTHER, XAResource.TMNOFLAGS);
+                    Transaction.run(() -> here.balance = 5);
+                    resource.end(OTHER, XAResource.TMSUCCESS);
+                    resource.rollback(OTHER);
+                });
+        for (Step giveUp : waysToGiveUp()) {
+            for (Step learn : waysToLearn) {
+                resource.start(ONE, XAResource.TMNOFLAGS);
+                Transaction.run(() -> here.balance -= 30);
+                onAnotherThread(giveUp);
+                assertIsGone();
+                learn.run();
+                assertIsGone();
+                Transaction.run(() -> account("there").balance++);
+            }
+        }
+        reopen();
+        assertEquals(1006, account("there").balance);
+    }
+
+    /// J11.7: only its thread rolls back what it may be changing.
+    @Test
+    void aBranchIsGivenUpWhileItsThreadIsInATransaction() throws Exception {
+        Account here = account("here");
+        Account there = account("there");
+        List<Step> waysToGoOn = List.of(() -> {}, () -> there.balance++, () -> Transaction.run(() -> here.balance--));
+        for (Step giveUp : waysToGiveUp()) {
+            for (Step goOn : waysToGoOn) {
+                resource.start(ONE, XAResource.TMNOFLAGS);
+                PersistenceException told = assertThrows(
+                        PersistenceException.class,
+                        () -> Transaction.<Exception>run(() -> Transaction.<Exception>run(() -> {
+                            here.balance -= 30;
+                            onAnotherThread(giveUp);
+                            assertEquals(70, here.balance);
+                            onAnotherThread(() ->
+                                    fails(XAException.XA_RBROLLBACK, () -> resource.end(ONE, XAResource.TMSUCCESS)));
+                            goOn.run();
+                        })));
+                assertTrue(told.getMessage().contains("rolled back meanwhile"), told.getMessage());
+                assertIsGone();
+                Transaction.run(() -> there.balance++);
+            }
+        }
+        reopen();
+        assertEquals(1006, account("there").balance);
+    }
+
+    /// J11.7: who leaves without committing was not told yet.
+    @Test
+    void whoHasRolledBackHimselfIsToldOfABranchGivenUp() throws Exception {
+        Account here = account("here");
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        try (var transaction = Transaction.begin()) {
+            here.balance -= 30;
+            onAnotherThread(() -> resource.end(ONE, XAResource.TMFAIL));
+            assertTrue(transaction.isOpen());
+        }
+        onAnotherThread(() -> fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE)));
+        assertIsGone();
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5));
+        Transaction.run(() -> here.balance = 6);
+        reopen();
+        assertEquals(6, account("here").balance);
+    }
+
+    /// A global transaction may be rolled back from within a transaction that is nested in it.
+    @Test
+    void aThreadGivesItsOwnBranchUp() throws Exception {
+        Account here = account("here");
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        try (var transaction = Transaction.begin()) {
+            here.balance -= 30;
+            resource.rollback(ONE);
+            assertThrows(PersistenceException.class, transaction::commit);
+        }
+        assertIsGone();
+        Transaction.run(() -> here.balance = 6);
+        assertEquals(6, here.balance);
+    }
+
+    /// J11.7.
+    @Test
+    void aBranchEndsOnAnyThread() throws Exception {
+        Account here = account("here");
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        Transaction.<Exception>run(() -> {
+            here.balance -= 30;
+            onAnotherThread(() -> fails(XAException.XAER_PROTO, () -> resource.end(ONE, XAResource.TMSUCCESS)));
+        });
+        onAnotherThread(() -> {
+            resource.end(ONE, XAResource.TMSUCCESS);
+            resource.prepare(ONE);
+        });
+        Transaction.run(() -> account("there").balance++);
+        resource.commit(ONE, false);
+        reopen();
+        assertEquals(70, account("here").balance);
+        assertEquals(1001, account("there").balance);
+    }
+
+    /// J11.8: an error as when memory runs out; a transaction of this process that rolls back still restores.
+    @Test
+    void whoPreparesAndFailsHasEndedOnce() throws Exception {
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        resource = store.xaResource();
+        for (boolean inOnePhase : new boolean[] {true, false}) {
+            transfer(ONE);
+            failures.put(inOnePhase ? "commit" : "prepare", new OutOfMemoryError("as a test wants it"));
+            fails(XAException.XA_RBROLLBACK, () -> {
+                if (inOnePhase) {
+                    resource.commit(ONE, true);
+                } else {
+                    resource.prepare(ONE);
+                }
+            });
+            failures.clear();
+            assertEquals(100, account("here").balance);
+            fails(XAException.XAER_NOTA, () -> resource.prepare(ONE));
             fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
         }
-        Transaction.run(() -> here.balance++);
-        assertEquals(101, here.balance);
+        store.close();
+        Account plain = new Account(1);
+        try (var transaction = Transaction.begin()) {
+            plain.balance = 2;
+            transaction.rollback();
+        }
+        assertEquals(1, plain.balance);
     }
 
     @Test
