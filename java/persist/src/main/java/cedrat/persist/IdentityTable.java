@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
 import java.util.Arrays;
 
@@ -7,8 +9,11 @@ import java.util.Arrays;
 /// it, of the JDK and arrays, by themselves.
 ///
 /// Objects are held weakly. As long as the program has one, its identity leads to that very object, so that
-/// `==` holds (J7). Entries are chained through the identities themselves, which are all that an object costs
-/// here; tables are divided into stripes, each with its own lock.
+/// `==` holds (J7). Tables are divided into stripes, each with its own lock.
+///
+/// By identities, a stripe is an array that is probed, and not chains through the identities: to chain them anew
+/// is to write to each, also to those that the virtual machine's collector has long put aside, and that it would
+/// look at again for it, weak references as they are.
 ///
 /// What the virtual machine has collected is taken out when a stripe is added to for the first time after a
 /// collection: it is told of no single object, because a queue of references would cost two locks for each.
@@ -18,6 +23,9 @@ final class IdentityTable {
     private static final int STRIPE_BITS = 6;
     private static final int STRIPES = 1 << STRIPE_BITS;
     private static final int CAPACITY = 64;
+    /// So many bits at the end of an identity tell neighbours apart: a line of the processor's cache has their
+    /// entries.
+    private static final int NEIGHBOURS_BITS = 4;
 
     /// A stripe is looked through when it has grown by one part of so many since it was the last time.
     private static final int GROWTH = 8;
@@ -52,9 +60,28 @@ final class IdentityTable {
     }
 
     private static final class ById extends Stripe {
-        ObjectIdentity[] buckets = new ObjectIdentity[CAPACITY];
+        private static final VarHandle VERSION;
+
+        static {
+            try {
+                VERSION = MethodHandles.lookup().findVarHandle(ById.class, "version", int.class);
+            } catch (ReflectiveOperationException e) {
+                throw new ExceptionInInitializerError(e);
+            }
+        }
+
+        /// Each at the first free place from that on which [#place] says. Half of them at most have one.
+        ObjectIdentity[] entries = new ObjectIdentity[2 * CAPACITY];
         /// How often objects of this stripe were changed in the store.
-        volatile int version;
+        private volatile int version;
+
+        int version() {
+            return version;
+        }
+
+        void changed() {
+            VERSION.getAndAdd(this, 1);
+        }
     }
 
     private static final class ByObject extends Stripe {
@@ -93,18 +120,25 @@ final class IdentityTable {
     // ---- by identities
 
     private ById stripe(long id) {
-        return byId[spread(id) & STRIPES - 1];
+        return byId[spread(id >>> NEIGHBOURS_BITS) & STRIPES - 1];
+    }
+
+    /// Where an identity belongs: neighbours in the store, which are mostly used together, are neighbours here.
+    private static int place(long id, Object[] entries) {
+        int spread = spread(id >>> NEIGHBOURS_BITS) >>> STRIPE_BITS;
+        return (spread << NEIGHBOURS_BITS | (int) id & (1 << NEIGHBOURS_BITS) - 1) & entries.length - 1;
     }
 
     private static Object find(ById stripe, long id) {
-        ObjectIdentity found = stripe.buckets[bucket(spread(id), stripe.buckets)];
-        while (found != null) {
+        ObjectIdentity[] entries = stripe.entries;
+        int at = place(id, entries);
+        for (ObjectIdentity found = entries[at]; found != null; found = entries[at]) {
             // One whose object is gone may be followed by its successor.
             Object object = found.id == id ? found.get() : null;
             if (object != null) {
                 return object;
             }
-            found = found.nextById;
+            at = at + 1 & entries.length - 1;
         }
         return null;
     }
@@ -126,11 +160,9 @@ final class IdentityTable {
                 if (all.length - count < stripe.size) {
                     all = Arrays.copyOf(all, Math.max(2 * all.length, count + stripe.size));
                 }
-                for (ObjectIdentity first : stripe.buckets) {
-                    for (ObjectIdentity next = first; next != null; next = next.nextById) {
-                        if (!next.refersTo(null)) {
-                            all[count++] = next.id;
-                        }
+                for (ObjectIdentity entry : stripe.entries) {
+                    if (entry != null && !entry.refersTo(null)) {
+                        all[count++] = entry.id;
                     }
                 }
             }
@@ -140,15 +172,15 @@ final class IdentityTable {
 
     /// A number that is another one after [#changed]: what was read from the store before is old then.
     int version(long id) {
-        return stripe(id).version;
+        return stripe(id).version();
     }
 
     /// An object was changed in the store; whoever has changed it has it still.
+    ///
+    /// Without the stripe's lock: [#add] looks at the number after it has found no object of that identity. If
+    /// that was changed, its object was there then, and is collected since, so that the number is seen.
     void changed(long id) {
-        ById stripe = stripe(id);
-        synchronized (stripe) {
-            stripe.version = stripe.version + 1;
-        }
+        stripe(id).changed();
     }
 
     /// Adds an object that was loaded, unless another thread has been faster.
@@ -163,7 +195,7 @@ final class IdentityTable {
             if (other != null) {
                 return other;
             }
-            if (stripe.version != version) {
+            if (stripe.version() != version) {
                 return null;
             }
             link(stripe, identity);
@@ -180,42 +212,45 @@ final class IdentityTable {
     }
 
     private void link(ById stripe, ObjectIdentity identity) {
-        if (stripe.isDue(collections())) {
-            ObjectIdentity[] buckets = stripe.buckets;
-            stripe.buckets = new ObjectIdentity[buckets.length];
-            stripe.size = pushLive(stripe, buckets);
-            stripe.lookedThrough();
+        if (stripe.isDue(collections()) || 2 * stripe.size == stripe.entries.length) {
+            lookThrough(stripe);
         }
-        if (stripe.size++ == stripe.buckets.length) {
-            ObjectIdentity[] buckets = stripe.buckets;
-            stripe.buckets = new ObjectIdentity[2 * buckets.length];
-            stripe.size = pushLive(stripe, buckets) + 1;
-        }
-        push(stripe, identity);
+        put(stripe.entries, identity);
+        stripe.size++;
     }
 
-    /// @return how many have an object yet
-    private static int pushLive(ById stripe, ObjectIdentity[] buckets) {
+    /// Takes out what is gone, and makes room.
+    private static void lookThrough(ById stripe) {
+        ObjectIdentity[] old = stripe.entries;
+        int capacity = Math.max(old.length / 2, 2 * CAPACITY);
         int live = 0;
-        for (ObjectIdentity first : buckets) {
-            ObjectIdentity next = first;
-            while (next != null) {
-                ObjectIdentity one = next;
-                next = one.nextById;
-                one.nextById = null;
-                if (!one.refersTo(null)) {
-                    push(stripe, one);
+        for (ObjectIdentity entry : old) {
+            live += entry == null || entry.refersTo(null) ? 0 : 1;
+        }
+        while (3 * live >= capacity) {
+            capacity *= 2;
+        }
+        if (capacity != old.length || live != stripe.size) {
+            ObjectIdentity[] entries = new ObjectIdentity[capacity];
+            live = 0;
+            for (ObjectIdentity entry : old) {
+                if (entry != null && !entry.refersTo(null)) {
+                    put(entries, entry);
                     live++;
                 }
             }
+            stripe.entries = entries;
+            stripe.size = live;
         }
-        return live;
+        stripe.lookedThrough();
     }
 
-    private static void push(ById stripe, ObjectIdentity identity) {
-        int bucket = bucket(spread(identity.id), stripe.buckets);
-        identity.nextById = stripe.buckets[bucket];
-        stripe.buckets[bucket] = identity;
+    private static void put(ObjectIdentity[] entries, ObjectIdentity identity) {
+        int at = place(identity.id, entries);
+        while (entries[at] != null) {
+            at = at + 1 & entries.length - 1;
+        }
+        entries[at] = identity;
     }
 
     // ---- by objects

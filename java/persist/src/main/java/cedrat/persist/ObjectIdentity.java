@@ -8,7 +8,7 @@ package cedrat.persist;
 /// ```
 ///
 /// **Threads:** any. The words of pending fields are guarded by this object's monitor, marks by the write lock
-/// of the object; the chains belong to the table.
+/// of the object; the chain of [Attached] belongs to the table.
 final class ObjectIdentity extends Attached {
     final Engine engine;
     /// The place in the store; 0 while it is fresh.
@@ -30,7 +30,6 @@ final class ObjectIdentity extends Attached {
     boolean isCounted;
     /// Its fields are read behind the barriers' back, so they stay loaded. Under the monitor.
     boolean isKept;
-    ObjectIdentity nextById;
 
     ObjectIdentity(Engine engine, Object object, long id, Shape shape) {
         super(object);
