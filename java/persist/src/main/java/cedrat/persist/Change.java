@@ -11,6 +11,7 @@ import java.util.function.IntFunction;
 /// **Threads:** one at a time.
 final class Change {
     private static final int RANGE_BITS = 32;
+    private static final int[] NO_ENTRIES = {};
 
     final ObjectIdentity identity;
     final Object object;
@@ -22,7 +23,7 @@ final class Change {
     private boolean isWhole;
     private long[] ranges = new long[2];
     private int count;
-    private int[] entries = {};
+    private int[] entries = NO_ENTRIES;
     private int entryCount;
 
     Change(ObjectIdentity identity, Object object) {
@@ -75,22 +76,33 @@ final class Change {
         return size;
     }
 
-    /// Takes ranges.
-    interface Ranges {
-        void add(int from, int to);
+    /// Puts the ranges into their order, and makes one of those with less than `gap` between them.
+    ///
+    /// @return how many there are now
+    int merge(int gap) {
+        if (count > 1) {
+            Arrays.sort(ranges, 0, count);
+        }
+        int merged = 0;
+        for (int i = 0; i < count; i++) {
+            if (merged > 0 && from(i) <= (long) to(merged - 1) + gap) {
+                int to = Math.max(to(merged - 1), to(i));
+                ranges[merged - 1] = (long) from(merged - 1) << RANGE_BITS | to;
+            } else {
+                ranges[merged++] = ranges[i];
+            }
+        }
+        count = merged;
+        return merged;
     }
 
-    /// Shows the ranges in their order; those with less than `gap` between them as one.
-    void forEach(int gap, Ranges visitor) {
-        Arrays.sort(ranges, 0, count);
-        int at = 0;
-        while (at < count) {
-            int from = (int) (ranges[at] >>> RANGE_BITS);
-            int to = (int) ranges[at++];
-            while (at < count && (int) (ranges[at] >>> RANGE_BITS) <= (long) to + gap) {
-                to = Math.max(to, (int) ranges[at++]);
-            }
-            visitor.add(from, to);
-        }
+    /// Where a range begins, by its number.
+    int from(int range) {
+        return (int) (ranges[range] >>> RANGE_BITS);
+    }
+
+    /// And where it ends.
+    int to(int range) {
+        return (int) ranges[range];
     }
 }

@@ -24,21 +24,25 @@ final class Commit extends ObjectWriter {
     private static final int GAP = 24;
 
     private static final int CAPACITY = 4;
+    private static final Object[] NOTHING = {};
+    private static final int[] NO_NUMBERS = {};
 
+    // Arrays, and no collections: those of `java.util` have barriers, which are many for what is done at each commit.
     private final Engine engine;
     private final Transaction transaction;
-    private final List<Change> changes = new ArrayList<>();
-    private final List<Root> roots = new ArrayList<>();
+    private Change[] changes = new Change[CAPACITY];
+    private int changeCount;
+    private Root[] roots = {};
 
     /// What becomes persistent, and whose reference to it was seen first: a new object, `~` a change, or
     /// `ROOTS +` a root.
-    private Object[] fresh = new Object[CAPACITY];
-    private ObjectIdentity[] identities = new ObjectIdentity[CAPACITY];
-    private int[] parents = new int[CAPACITY];
-    private int[] steps = new int[CAPACITY];
+    private Object[] fresh = NOTHING;
+    private ObjectIdentity[] identities;
+    private int[] parents;
+    private int[] steps;
     private int count;
     /// Of those without a field for their identity, by their hash: the number and one.
-    private int[] attached = new int[CAPACITY];
+    private int[] attached = NO_NUMBERS;
 
     private int attachedCount;
 
@@ -70,7 +74,7 @@ final class Commit extends ObjectWriter {
     }
 
     boolean isEmpty() {
-        return changes.isEmpty() && roots.isEmpty();
+        return changeCount == 0 && roots.length == 0;
     }
 
     // ---- what was changed
@@ -83,8 +87,8 @@ final class Commit extends ObjectWriter {
             return isOurs ? change((ObjectIdentity) object.cedrat$identity(), base) : null;
         }
         if (base instanceof Root changed) {
-            if (changed.engine == engine && !roots.contains(changed)) {
-                roots.add(changed);
+            if (changed.engine == engine) {
+                add(changed);
             }
             return null;
         }
@@ -95,13 +99,26 @@ final class Commit extends ObjectWriter {
 
     private Change change(ObjectIdentity identity, Object object) {
         if (identity.commit == this) {
-            return changes.get(identity.mark);
+            return changes[identity.mark];
         }
-        identity.commit = this;
-        identity.mark = changes.size();
+        if (changeCount == changes.length) {
+            changes = Arrays.copyOf(changes, 2 * changeCount);
+        }
         Change change = new Change(identity, object);
-        changes.add(change);
+        identity.commit = this;
+        identity.mark = changeCount;
+        changes[changeCount++] = change;
         return change;
+    }
+
+    private void add(Root changed) {
+        for (Root known : roots) {
+            if (known == changed) {
+                return;
+            }
+        }
+        roots = Arrays.copyOf(roots, roots.length + 1);
+        roots[roots.length - 1] = changed;
     }
 
     private static void add(Change change, UndoLog log, int entry) {
@@ -226,15 +243,15 @@ final class Commit extends ObjectWriter {
 
     private void write() throws GraphStoreException {
         try {
-            for (int i = 0; i < changes.size(); i++) {
-                Change change = changes.get(i);
+            for (int i = 0; i < changeCount; i++) {
+                Change change = changes[i];
                 lock(change.object);
                 parent = ~i;
                 write(change);
             }
-            for (int i = 0; i < roots.size(); i++) {
+            for (int i = 0; i < roots.length; i++) {
                 parent = ROOTS + i;
-                write(roots.get(i));
+                write(roots[i]);
             }
             for (int i = 0; i < count; i++) {
                 parent = i;
@@ -277,17 +294,19 @@ final class Commit extends ObjectWriter {
             writeObject(shape, change.object);
             buffer.end();
         } else if (shape instanceof Layout layout) {
-            change.forEach(GAP, (from, to) -> {
-                buffer.beginPatch(identity.id, from);
-                layout.writeRange(change.object, from, to, this);
+            int ranges = change.merge(GAP);
+            for (int i = 0; i < ranges; i++) {
+                buffer.beginPatch(identity.id, change.from(i));
+                layout.writeRange(change.object, change.from(i), change.to(i), this);
                 buffer.end();
-            });
+            }
         } else if (shape instanceof ArrayShape array) {
-            change.forEach(GAP / array.elementLength(), (from, to) -> {
-                buffer.beginPatch(identity.id, array.elementOffset(from));
-                writeElements(array, change.object, from, to);
+            int ranges = change.merge(GAP / array.elementLength());
+            for (int i = 0; i < ranges; i++) {
+                buffer.beginPatch(identity.id, array.elementOffset(change.from(i)));
+                writeElements(array, change.object, change.from(i), change.to(i));
                 buffer.end();
-            });
+            }
         }
     }
 
@@ -298,14 +317,16 @@ final class Commit extends ObjectWriter {
     /// @param elements  where the others come from
     /// @param size      how many count; those behind are null
     void patchReferences(Change change, int at, int head, Object[] elements, int size) {
-        change.forEach(GAP / Long.BYTES, (from, to) -> {
+        int ranges = change.merge(GAP / Long.BYTES);
+        for (int range = 0; range < ranges; range++) {
+            int from = change.from(range);
             buffer.beginPatch(change.identity.id, at + (long) (head + from) * Long.BYTES);
             step = head + from;
-            for (int i = from; i < to; i++) {
+            for (int i = from; i < change.to(range); i++) {
                 reference(i < size ? elements[i] : null);
             }
             buffer.end();
-        });
+        }
     }
 
     /// What knows an object without a field for its identity, or null.
@@ -456,7 +477,12 @@ final class Commit extends ObjectWriter {
 
     private int add(Object object) throws RefusedException {
         Shape shape = engine.schema.of(object);
-        if (count == fresh.length) {
+        if (count == 0) {
+            fresh = new Object[CAPACITY];
+            identities = new ObjectIdentity[CAPACITY];
+            parents = new int[CAPACITY];
+            steps = new int[CAPACITY];
+        } else if (count == fresh.length) {
             fresh = Arrays.copyOf(fresh, 2 * count);
             identities = Arrays.copyOf(identities, 2 * count);
             parents = Arrays.copyOf(parents, 2 * count);
@@ -473,6 +499,9 @@ final class Commit extends ObjectWriter {
     }
 
     private int findAttached(Object object) {
+        if (attachedCount == 0) {
+            return -1;
+        }
         int at = place(object);
         while (attached[at] != 0 && fresh[attached[at] - 1] != object) {
             at = at + 1 & attached.length - 1;
@@ -488,7 +517,7 @@ final class Commit extends ObjectWriter {
     private void addAttached(Object object, int number) {
         if (2 * ++attachedCount > attached.length) {
             int[] old = attached;
-            attached = new int[2 * old.length];
+            attached = new int[Math.max(CAPACITY, 2 * old.length)];
             for (int entry : old) {
                 if (entry != 0) {
                     put(fresh[entry - 1], entry);
@@ -522,7 +551,7 @@ final class Commit extends ObjectWriter {
     RuntimeException refuse(String why) {
         return parent >= 0
                 ? refusal(path(parents[parent], steps[parent]), fresh[parent], why)
-                : refusal(path(parent, step), changes.get(~parent).object, why);
+                : refusal(path(parent, step), changes[~parent].object, why);
     }
 
     /// How one gets to a reference of a new object, a change or a root, as a program would write it.
@@ -535,10 +564,10 @@ final class Commit extends ObjectWriter {
             reference = steps[at];
             at = parents[at];
         }
-        if (at < ROOTS + roots.size()) {
-            path.addFirst(roots.get(at - ROOTS).name);
+        if (at < ROOTS + roots.length) {
+            path.addFirst(roots[at - ROOTS].name);
         } else {
-            Change change = changes.get(~at);
+            Change change = changes[~at];
             path.addFirst(change.step(reference));
             String way = new Ways(engine).to(change.identity.id);
             path.addFirst(
@@ -564,7 +593,8 @@ final class Commit extends ObjectWriter {
             }
             engine.loaded.add(identity);
         }
-        for (Change change : changes) {
+        for (int i = 0; i < changeCount; i++) {
+            Change change = changes[i];
             if (change.isWhole() && change.identity.shape instanceof Layout layout) {
                 change.identity.shape = layout.current();
             }
@@ -591,8 +621,8 @@ final class Commit extends ObjectWriter {
 
     /// Is not run.
     void abandon() {
-        for (Change change : changes) {
-            change.identity.commit = null;
+        for (int i = 0; i < changeCount; i++) {
+            changes[i].identity.commit = null;
         }
     }
 

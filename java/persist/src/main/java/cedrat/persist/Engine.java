@@ -4,6 +4,7 @@ import cedrat.persist.boot.Persistable;
 import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 
 /// One open store of persistent objects: what [Persistence] is to a program, this is to the barriers.
@@ -47,7 +48,7 @@ final class Engine implements Persistent {
     /// The store below is closed. Under the lock of collections.
     private boolean isClosed;
     /// Up to here commits have their place in the log, and up to there they are durable.
-    private long appended;
+    private final AtomicLong appended = new AtomicLong();
 
     private volatile long durable;
 
@@ -125,8 +126,9 @@ final class Engine implements Persistent {
     // ---- durability
 
     void appended(long lsn) {
-        synchronized (this) {
-            appended = Math.max(appended, lsn);
+        long known = appended.get();
+        while (known < lsn && !appended.weakCompareAndSetVolatile(known, lsn)) {
+            known = appended.get();
         }
     }
 
@@ -139,8 +141,8 @@ final class Engine implements Persistent {
     }
 
     @Override
-    public synchronized long appended() {
-        return appended;
+    public long appended() {
+        return appended.get();
     }
 
     @Override

@@ -194,7 +194,12 @@ final class Layout extends Shape {
     /// A reader may load a pending field just now.
     private void writeReference(Object object, ObjectIdentity identity, int reference, ObjectWriter out) {
         out.step = reference;
-        Object value;
+        Object value = get(object, reference);
+        if (value != null) {
+            // It is locked, so that nobody lets go of it.
+            out.reference(value);
+            return;
+        }
         long word = 0;
         synchronized (identity) {
             value = get(object, reference);

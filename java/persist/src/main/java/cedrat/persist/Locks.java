@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -24,6 +26,19 @@ import java.util.concurrent.locks.ReentrantLock;
 final class Locks {
     private static final int BUCKETS = 1 << 12;
     private static final Owner[] NOBODY = {};
+    /// So many of its newest locks an owner looks through before it asks the table.
+    private static final int NEWEST = 8;
+
+    private static final VarHandle COUNT;
+
+    static {
+        try {
+            COUNT = MethodHandles.lookup().findVarHandle(Locks.class, "count", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
     /// After how long a wait is looked at for circles that lead through monitors: each time twice as long.
     private static final long FIRST_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
@@ -34,7 +49,8 @@ final class Locks {
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// How many searches for circles there were.
     private long searches;
-    /// How many locks there are: where none is, no object has to be given a hash.
+    /// How many locks there are: where none is, no object has to be given a hash. This and the next one are changed
+    /// under the mutex alone, and read without: who needs to see a change has been told of it otherwise.
     private volatile int count;
     /// How many locks there are by the end of their hash, for those who only ask whether there is any.
     private final AtomicIntegerArray present = new AtomicIntegerArray(BUCKETS);
@@ -44,7 +60,7 @@ final class Locks {
         /// Smaller is older.
         final long birth;
         /// The locks that it holds.
-        private ObjectLock[] held = new ObjectLock[16];
+        private ObjectLock[] held = new ObjectLock[NEWEST];
 
         private int heldCount;
         /// What it waits for.
@@ -67,6 +83,17 @@ final class Locks {
         /// Whether it has read or written under a lock. On its own thread.
         boolean holdsAny() {
             return heldCount != 0;
+        }
+
+        /// Whether it may write the object for certain, as its newest locks say: most who ask have written before.
+        /// On its own thread: nobody takes a lock from its writer.
+        private boolean isSurelyWriter(Object object) {
+            for (int i = heldCount - 1; i >= Math.max(0, heldCount - NEWEST); i--) {
+                if (held[i].object == object) {
+                    return held[i].writer == this;
+                }
+            }
+            return false;
         }
 
         private void add(ObjectLock lock) {
@@ -189,6 +216,9 @@ final class Locks {
     ///
     /// @return false if the owner is the victim of a deadlock, and has to give up all its locks
     boolean acquire(Owner owner, Object object, boolean toWrite) {
+        if (owner.isSurelyWriter(object)) {
+            return true;
+        }
         Waiter waiter;
         mutex.lock();
         try {
@@ -479,13 +509,23 @@ final class Locks {
         ObjectLock lock = find(object);
         if (lock == null) {
             lock = new ObjectLock(object, hash(object));
-            if (++count > 2 * buckets.length) {
+            setCount(count + 1);
+            if (count > 2 * buckets.length) {
                 grow();
             }
             push(lock);
-            present.incrementAndGet(lock.hash & BUCKETS - 1);
+            setPresent(lock.hash, 1);
         }
         return lock;
+    }
+
+    private void setCount(int to) {
+        COUNT.setRelease(this, to);
+    }
+
+    private void setPresent(int hash, int more) {
+        int at = hash & BUCKETS - 1;
+        present.setRelease(at, present.getPlain(at) + more);
     }
 
     private void push(ObjectLock lock) {
@@ -519,8 +559,8 @@ final class Locks {
             }
             before.next = lock.next;
         }
-        present.decrementAndGet(lock.hash & BUCKETS - 1);
-        count--;
+        setPresent(lock.hash, -1);
+        setCount(count - 1);
         if (count == 0 && buckets.length > BUCKETS) {
             buckets = new ObjectLock[BUCKETS];
         }

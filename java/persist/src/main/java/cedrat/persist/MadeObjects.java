@@ -14,7 +14,8 @@ import java.util.Arrays;
 ///
 /// **Threads:** one at a time.
 final class MadeObjects {
-    /// Most transactions make few, and each makes its arrays anew.
+    /// Most transactions make few, and each makes its arrays anew. So many are looked through sooner than an
+    /// object is given a hash, to which the virtual machine has to be called.
     private static final int CAPACITY = 8;
 
     private static final int STRONG_MAX = 1024;
@@ -22,11 +23,12 @@ final class MadeObjects {
     /// Objects, and weak references to others.
     private Object[] objects = new Object[CAPACITY];
 
-    private int[] hashes = new int[CAPACITY];
+    /// Null, as the two below, while there are few.
+    private int[] hashes;
     /// The next older object with the same hash, or -1.
-    private int[] older = new int[CAPACITY];
+    private int[] older;
     /// The newest object of each hash, or -1; as many as a power of two.
-    private int[] newest = new int[CAPACITY];
+    private int[] newest;
 
     private int size;
     /// Those before are held weakly.
@@ -38,10 +40,6 @@ final class MadeObjects {
         }
     }
 
-    MadeObjects() {
-        Arrays.fill(newest, -1);
-    }
-
     /// How many there are.
     int size() {
         return size;
@@ -51,6 +49,13 @@ final class MadeObjects {
     boolean has(int mark, Object object) {
         if (size == mark) {
             return false;
+        }
+        if (newest == null) {
+            int entry = size - 1;
+            while (entry >= mark && objects[entry] != object) {
+                entry--;
+            }
+            return entry >= mark;
         }
         int entry = newest[hash(object) & newest.length - 1];
         while (entry >= mark) {
@@ -76,15 +81,20 @@ final class MadeObjects {
             }
         }
         objects[size] = object;
-        hashes[size] = hash(object);
-        link(size++);
+        if (newest != null) {
+            hashes[size] = hash(object);
+            link(size);
+        }
+        size++;
     }
 
     /// Forgets those that were made since there were `mark`.
     void truncate(int mark) {
         while (size > mark) {
             size--;
-            newest[hashes[size] & newest.length - 1] = older[size];
+            if (newest != null) {
+                newest[hashes[size] & newest.length - 1] = older[size];
+            }
             objects[size] = null;
         }
         strong = Math.min(strong, size);
@@ -122,7 +132,10 @@ final class MadeObjects {
         for (int entry = 0; entry < size; entry++) {
             if (objects[entry] != null) {
                 objects[kept] = objects[entry];
-                hashes[kept++] = hashes[entry];
+                if (hashes != null) {
+                    hashes[kept] = hashes[entry];
+                }
+                kept++;
             }
         }
         Arrays.fill(objects, kept, size, null);
@@ -142,7 +155,10 @@ final class MadeObjects {
         int capacity = 2 * objects.length;
         // Memory may run out at each of these, and the list is what it was then.
         Object[] moreObjects = Arrays.copyOf(objects, capacity);
-        int[] moreHashes = Arrays.copyOf(hashes, capacity);
+        int[] moreHashes = new int[capacity];
+        for (int entry = 0; entry < size; entry++) {
+            moreHashes[entry] = hashes == null ? hash(objects[entry]) : hashes[entry];
+        }
         int[] moreOlder = new int[capacity];
         int[] moreNewest = new int[capacity];
         objects = moreObjects;
@@ -153,6 +169,9 @@ final class MadeObjects {
     }
 
     private void relink() {
+        if (newest == null) {
+            return;
+        }
         Arrays.fill(newest, -1);
         for (int entry = 0; entry < size; entry++) {
             link(entry);

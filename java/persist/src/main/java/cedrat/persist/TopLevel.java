@@ -1,7 +1,6 @@
 package cedrat.persist;
 
-import java.util.List;
-import java.util.stream.Stream;
+import java.util.Arrays;
 
 /// What a top-level transaction and those nested in it have in common.
 ///
@@ -14,8 +13,10 @@ final class TopLevel {
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
     final Locks.Owner owner;
+    private static final Persistent[] NONE = {};
+
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
-    private List<Persistent> changed = List.of();
+    private Persistent[] changed = NONE;
     /// What it has changed beside objects, or null.
     Faces faces;
     /// Some of the objects whose read lock it has, by their hashes, or null: nobody has to ask for these again.
@@ -59,14 +60,17 @@ final class TopLevel {
 
     /// It is about to change an object of a store.
     void changes(Persistent store) {
-        if (!changed.contains(store)) {
-            changed = changed.isEmpty()
-                    ? List.of(store)
-                    : Stream.concat(changed.stream(), Stream.of(store)).toList();
+        for (Persistent known : changed) {
+            if (known == store) {
+                return;
+            }
         }
+        changed = Arrays.copyOf(changed, changed.length + 1);
+        changed[changed.length - 1] = store;
     }
 
-    List<Persistent> changed() {
+    /// Those stores. Not to be changed.
+    Persistent[] changed() {
         return changed;
     }
 

@@ -6,13 +6,14 @@ import java.util.Arrays;
 /// §3.3).
 ///
 /// A place is kept once for each level of nesting, however often it is stored to (J027): what was there when
-/// the level began is all that its rollback needs. Entries are in parallel arrays and found by chains from a
-/// table of hashes; an entry is always the first of its chain when it is added, so that entries can be taken
-/// off the end again without searching.
+/// the level began is all that its rollback needs. Entries are in parallel arrays. A few are looked through; of
+/// more they are found by chains from a table of hashes, where an entry is always the first of its chain when it
+/// is added, so that entries can be taken off the end again without searching.
 ///
 /// **Threads:** one at a time.
 final class UndoLog {
-    /// Most transactions are small, and each makes its arrays anew.
+    /// Most transactions are small, and each makes its arrays anew. So many entries are looked through sooner than
+    /// an object is given a hash, to which the virtual machine has to be called.
     private static final int CAPACITY = 8;
 
     private Object[] bases = new Object[CAPACITY];
@@ -20,16 +21,12 @@ final class UndoLog {
     private int[] indexes = new int[CAPACITY];
     private long[] bits = new long[CAPACITY];
     private Object[] values = new Object[CAPACITY];
-    /// The next older entry with the same hash, or -1.
-    private int[] older = new int[CAPACITY];
-    /// The newest entry of each hash, or -1; as many as a power of two.
-    private int[] newest = new int[CAPACITY];
+    /// The next older entry with the same hash, or -1. Null while there are few.
+    private int[] older;
+    /// The newest entry of each hash, or -1; as many as a power of two. Null while there are few.
+    private int[] newest;
 
     private int size;
-
-    UndoLog() {
-        Arrays.fill(newest, -1);
-    }
 
     /// How many old values are kept.
     int size() {
@@ -73,6 +70,9 @@ final class UndoLog {
     }
 
     private int find(int mark, Object base, Slot slot, int index) {
+        if (newest == null) {
+            return lookThrough(mark, base, slot, index);
+        }
         int entry = newest[hash(base, slot, index)];
         while (entry >= mark) {
             if (bases[entry] == base && slots[entry] == slot && indexes[entry] == index) {
@@ -81,6 +81,14 @@ final class UndoLog {
             entry = older[entry];
         }
         return -1;
+    }
+
+    private int lookThrough(int mark, Object base, Slot slot, int index) {
+        int entry = size - 1;
+        while (entry >= mark && !(bases[entry] == base && slots[entry] == slot && indexes[entry] == index)) {
+            entry--;
+        }
+        return entry >= mark ? entry : -1;
     }
 
     private int hash(Object base, Slot slot, int index) {
@@ -102,12 +110,18 @@ final class UndoLog {
     }
 
     private void link(int entry) {
+        if (newest == null) {
+            return;
+        }
         int hash = hash(bases[entry], slots[entry], indexes[entry]);
         older[entry] = newest[hash];
         newest[hash] = entry;
     }
 
     private void unlink(int entry) {
+        if (newest == null) {
+            return;
+        }
         newest[hash(bases[entry], slots[entry], indexes[entry])] = older[entry];
     }
 

@@ -76,4 +76,28 @@ class MadeObjectsTest {
         }
         assertFalse(top.made.has(0, new Object()));
     }
+
+    /// Few are looked through, and more have a table.
+    @Test
+    void eachIsFoundAmongFewAndMany() {
+        for (int count = 0; count < 40; count++) {
+            TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+            Transaction transaction = begin(top, null);
+            List<Object> made = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                made.add(new Object());
+                top.made.add(made.getLast(), transaction);
+            }
+            for (int mark = 0; mark <= count; mark++) {
+                for (int i = 0; i < count; i++) {
+                    assertEquals(i >= mark, top.made.has(mark, made.get(i)));
+                }
+            }
+            top.made.truncate(count / 2);
+            for (int i = 0; i < count; i++) {
+                assertEquals(i < count / 2, top.made.has(0, made.get(i)));
+            }
+            assertFalse(top.made.has(0, new Object()));
+        }
+    }
 }

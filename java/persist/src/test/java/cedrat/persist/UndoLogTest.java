@@ -2,6 +2,7 @@ package cedrat.persist;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
@@ -30,5 +31,42 @@ class UndoLogTest {
         assertArrayEquals(new Throwable[] {second}, first.getSuppressed());
         assertArrayEquals(new int[] {1, 2, 3}, array);
         assertEquals(0, log.size());
+    }
+
+    /// Few are looked through, and more have a table: each level knows its own among any number.
+    @Test
+    void eachIsFoundAmongFewAndMany() {
+        for (int outer = 0; outer < 12; outer++) {
+            for (int inner = 0; inner < 12; inner++) {
+                int[] array = new int[24];
+                UndoLog log = new UndoLog();
+                keep(log, array, 0, outer);
+                keep(log, array, outer / 2, outer / 2 + inner);
+                for (int i = 0; i < array.length; i++) {
+                    assertEquals(
+                            i < Math.max(outer, inner == 0 ? 0 : outer / 2 + inner),
+                            log.has(0, array, Slot.ELEMENT, i));
+                    boolean isInner = i >= outer / 2 && i < outer / 2 + inner;
+                    assertEquals(isInner, log.has(outer, array, Slot.ELEMENT, i));
+                    assertFalse(log.has(0, array, BROKEN, i));
+                    assertFalse(log.has(0, new int[24], Slot.ELEMENT, i));
+                }
+                log.merge(0, outer);
+                assertEquals(Math.max(outer, inner == 0 ? 0 : outer / 2 + inner), log.size());
+                for (int i = 0; i < array.length; i++) {
+                    assertEquals(i < log.size(), log.has(0, array, Slot.ELEMENT, i));
+                }
+                log.restore(0);
+                for (int i = 0; i < array.length; i++) {
+                    assertFalse(log.has(0, array, Slot.ELEMENT, i));
+                }
+            }
+        }
+    }
+
+    private static void keep(UndoLog log, int[] array, int from, int to) {
+        for (int i = from; i < to; i++) {
+            log.add(array, Slot.ELEMENT, i, array[i], null);
+        }
     }
 }
