@@ -26,13 +26,14 @@ final class Commit extends ObjectWriter {
     private static final int CAPACITY = 4;
     private static final Object[] NOTHING = {};
     private static final int[] NO_NUMBERS = {};
+    private static final Root[] NO_ROOTS = {};
 
     // Arrays, and no collections: those of `java.util` have barriers, which are many for what is done at each commit.
     private final Engine engine;
     private final Transaction transaction;
     private Change[] changes = new Change[CAPACITY];
     private int changeCount;
-    private Root[] roots = {};
+    private Root[] roots = NO_ROOTS;
 
     /// What becomes persistent, and whose reference to it was seen first: a new object, `~` a change, or
     /// `ROOTS +` a root.
@@ -56,6 +57,7 @@ final class Commit extends ObjectWriter {
 
     /// Finds what was changed.
     Commit(Engine engine, Transaction transaction) {
+        super(CommitBuffer.take(transaction.top.context));
         this.engine = engine;
         this.transaction = transaction;
         UndoLog log = transaction.top.log;
@@ -183,6 +185,7 @@ final class Commit extends ObjectWriter {
             if (!isStored) {
                 forget();
             }
+            buffer.give(transaction.top.context);
         }
     }
 

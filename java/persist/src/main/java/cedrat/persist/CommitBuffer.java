@@ -21,6 +21,9 @@ final class CommitBuffer {
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
+    /// What is longer is not kept for the next commit.
+    private static final int KEPT_MAX = 1 << 12;
+
     private byte[] bytes = new byte[1 << 8];
     private int size;
     private int entry;
@@ -34,6 +37,24 @@ final class CommitBuffer {
 
     byte[] bytes() {
         return bytes;
+    }
+
+    /// One for the next commit of a thread: its last one, emptied, or a new one.
+    static CommitBuffer take(Context context) {
+        CommitBuffer spare = context == null ? null : context.spare;
+        if (spare == null) {
+            return new CommitBuffer();
+        }
+        context.spare = null;
+        spare.size = 0;
+        return spare;
+    }
+
+    /// Its commit has ended.
+    void give(Context context) {
+        if (context != null && bytes.length <= KEPT_MAX) {
+            context.spare = this;
+        }
     }
 
     private void ensure(int more) {

@@ -18,4 +18,6 @@ final class Context {
     boolean isRecording;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.
     boolean isFilling;
+    /// The buffer of its last commit, or null.
+    CommitBuffer spare;
 }

@@ -6,9 +6,13 @@ import java.nio.charset.StandardCharsets;
 ///
 /// **Threads:** one at a time.
 abstract class ObjectWriter {
-    final CommitBuffer buffer = new CommitBuffer();
+    final CommitBuffer buffer;
     /// The number of the next reference.
     int step;
+
+    ObjectWriter(CommitBuffer buffer) {
+        this.buffer = buffer;
+    }
 
     /// The data end here.
     void endData() {

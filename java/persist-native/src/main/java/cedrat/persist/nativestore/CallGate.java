@@ -1,13 +1,18 @@
 package cedrat.persist.nativestore;
 
 import cedrat.persist.GraphStoreException;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /// Calls that are under way, which whoever closes the store waits for. Those that come later are refused.
 ///
+/// Each call passes here twice, so that each is one atomic operation.
+///
 /// **Threads:** any.
 final class CallGate {
-    private int calls;
-    private boolean isClosed;
+    /// What is added to the number of calls when it closes.
+    private static final int CLOSED = Integer.MIN_VALUE;
+
+    private final AtomicInteger calls = new AtomicInteger();
 
     /// A call begins; [#leave] ends it.
     void enter() throws GraphStoreException {
@@ -17,33 +22,35 @@ final class CallGate {
     }
 
     /// A call begins, unless the store closes: then this returns false.
-    synchronized boolean tryEnter() {
-        if (!isClosed) {
-            calls++;
+    boolean tryEnter() {
+        boolean isOpen = calls.getAndIncrement() >= 0;
+        if (!isOpen) {
+            leave();
         }
-        return !isClosed;
+        return isOpen;
     }
 
-    synchronized void leave() {
-        calls--;
-        if (calls == 0) {
-            notifyAll();
+    void leave() {
+        if (calls.decrementAndGet() == CLOSED) {
+            synchronized (this) {
+                notifyAll();
+            }
         }
     }
 
     /// From here on no call begins.
-    synchronized void close() {
-        isClosed = true;
+    void close() {
+        calls.getAndUpdate(number -> number | CLOSED);
     }
 
-    synchronized boolean isClosed() {
-        return isClosed;
+    boolean isClosed() {
+        return calls.get() < 0;
     }
 
-    /// Waits until those that have begun have come to their ends.
+    /// Waits until those that have begun have come to their ends. It is closed.
     synchronized void awaitCalls() {
         boolean wasInterrupted = false;
-        while (calls > 0) {
+        while (calls.get() != CLOSED) {
             try {
                 wait();
             } catch (InterruptedException later) {

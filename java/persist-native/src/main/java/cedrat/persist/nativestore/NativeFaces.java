@@ -149,7 +149,7 @@ final class NativeFaces implements GraphStore.Faces {
 
     @Override
     public GraphStore.Committed commit(byte[] buffer, int length) throws GraphStoreException {
-        long created = NativeGraphStore.created(MemorySegment.ofArray(buffer).asSlice(0, length));
+        long created = NativeGraphStore.created(buffer, length);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment changes = call.allocate(Math.max(length, 1), Long.BYTES);
             MemorySegment.copy(buffer, 0, changes, JAVA_BYTE, 0, length);

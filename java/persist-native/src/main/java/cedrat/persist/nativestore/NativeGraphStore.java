@@ -19,13 +19,13 @@ import java.lang.invoke.MethodHandle;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///
@@ -35,7 +35,9 @@ import java.util.concurrent.ConcurrentHashMap;
 /// 2. each call is counted, and who closes the store waits for all; those that come later are refused. The
 ///    handles belong to an arena, which closes then;
 /// 3. memory that is passed belongs to an arena too, and lives as long as the call; its length is passed with
-///    it.
+///    it;
+/// 4. a commit has the graph's address, and no arena asks again at each call whether it is there yet: that would
+///    be two more atomic operations, on memory that all threads share.
 ///
 /// **Threads:** any, several at a time.
 @SuppressWarnings("restricted")
@@ -173,9 +175,12 @@ final class NativeGraphStore implements GraphStore {
 
     /// Memory for one call at a time.
     private static final class Buffer {
-        private Arena arena = Arena.ofShared();
+        /// Freed with this object, so that no call asks whether it is there yet.
+        private final MemorySegment usual = Arena.ofAuto().allocate(BUFFER_BYTES, Long.BYTES);
+        /// Of what is longer than usual, or null.
+        private Arena arena;
         /// At least as long as was asked for.
-        MemorySegment bytes = arena.allocate(BUFFER_BYTES, Long.BYTES);
+        MemorySegment bytes = usual;
         /// For a result of eight bytes each.
         final MemorySegment result = Arena.ofAuto().allocate(2 * Long.BYTES, Long.BYTES);
 
@@ -188,7 +193,7 @@ final class NativeGraphStore implements GraphStore {
                     larger.close();
                     throw e;
                 }
-                arena.close();
+                closeArena();
                 arena = larger;
             }
         }
@@ -197,8 +202,54 @@ final class NativeGraphStore implements GraphStore {
             return result.get(JAVA_LONG, 0);
         }
 
-        void free() {
-            arena.close();
+        /// No longer than usual any more.
+        void shrink() {
+            if (arena != null) {
+                bytes = usual;
+                closeArena();
+            }
+        }
+
+        private void closeArena() {
+            if (arena != null) {
+                arena.close();
+                arena = null;
+            }
+        }
+    }
+
+    /// Buffers that no call has. A thread begins to look at a place of its own, so that threads are mostly not in
+    /// each other's way.
+    private static final class Buffers {
+        private final AtomicReferenceArray<Buffer> free = new AtomicReferenceArray<>(BUFFERS_MAX);
+
+        private static int place(int turn) {
+            return (int) Thread.currentThread().threadId() + turn & BUFFERS_MAX - 1;
+        }
+
+        Buffer take() {
+            for (int turn = 0; turn < BUFFERS_MAX; turn++) {
+                Buffer buffer = free.get(place(turn));
+                if (buffer != null && free.compareAndSet(place(turn), buffer, null)) {
+                    return buffer;
+                }
+            }
+            return new Buffer();
+        }
+
+        void give(Buffer buffer) {
+            buffer.shrink();
+            for (int turn = 0; turn < BUFFERS_MAX; turn++) {
+                if (free.get(place(turn)) == null && free.compareAndSet(place(turn), null, buffer)) {
+                    return;
+                }
+            }
+        }
+
+        void clear() {
+            for (int place = 0; place < BUFFERS_MAX; place++) {
+                free.set(place, null);
+            }
         }
     }
 
@@ -207,8 +258,9 @@ final class NativeGraphStore implements GraphStore {
     private final MemorySegment store;
     private final MemorySegment graph;
     private final CallGate gate = new CallGate();
-    /// Those that no call has. Its monitor guards them.
-    private final ArrayDeque<Buffer> buffers = new ArrayDeque<>();
+    /// As [#graph], for commits (4).
+    private final MemorySegment graphAddress;
+    private final Buffers buffers = new Buffers();
     /// Transactions over pages and heaps, and collections, that have not ended.
     private final Set<Dependent> dependents = ConcurrentHashMap.newKeySet();
 
@@ -216,6 +268,7 @@ final class NativeGraphStore implements GraphStore {
         this.functions = functions;
         this.store = store.reinterpret(arena, null);
         this.graph = graph.reinterpret(arena, null);
+        graphAddress = MemorySegment.ofAddress(graph.address());
     }
 
     private static MethodHandle function(MemoryLayout result, MemoryLayout... arguments) {
@@ -402,7 +455,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Committed commit(byte[] buffer, int length) throws GraphStoreException {
-        long created = created(MemorySegment.ofArray(buffer).asSlice(0, length));
+        long created = created(buffer, length);
         Buffer call = take(length + Long.BYTES * created);
         try {
             MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
@@ -410,7 +463,7 @@ final class NativeGraphStore implements GraphStore {
             check(
                     (int) COMMIT.invokeExact(
                             functions.commit,
-                            graph,
+                            graphAddress,
                             call.bytes,
                             (long) length,
                             ASYNC,
@@ -428,7 +481,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
-        long created = created(MemorySegment.ofArray(buffer).asSlice(0, length));
+        long created = created(buffer, length);
         Buffer call = take(length + Long.BYTES * created + branch.length);
         try {
             MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
@@ -561,9 +614,10 @@ final class NativeGraphStore implements GraphStore {
 
     /// How many entries of a buffer are `NEW`, see [GraphStore]. One that makes no sense ends it; the library
     /// refuses the whole then.
-    static long created(MemorySegment entries) {
+    static long created(byte[] buffer, int size) {
+        MemorySegment entries = MemorySegment.ofArray(buffer);
         long created = 0;
-        for (long at = 0; at + ENTRY_BYTES <= entries.byteSize(); ) {
+        for (long at = 0; at + ENTRY_BYTES <= size; ) {
             int kind = entries.get(JAVA_BYTE, at);
             long length = Integer.toUnsignedLong(entries.get(LITTLE_INT, at + 4));
             created += kind == NEW ? 1 : 0;
@@ -767,10 +821,7 @@ final class NativeGraphStore implements GraphStore {
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
-            synchronized (buffers) {
-                buffers.forEach(Buffer::free);
-                buffers.clear();
-            }
+            buffers.clear();
         }
     }
 
@@ -781,12 +832,7 @@ final class NativeGraphStore implements GraphStore {
         gate.enter();
         Buffer buffer = null;
         try {
-            synchronized (buffers) {
-                buffer = buffers.poll();
-            }
-            if (buffer == null) {
-                buffer = new Buffer();
-            }
+            buffer = buffers.take();
             buffer.ensure(size);
             return buffer;
         } catch (Throwable problem) {
@@ -796,15 +842,8 @@ final class NativeGraphStore implements GraphStore {
     }
 
     private void give(Buffer buffer) {
-        boolean isKept;
-        synchronized (buffers) {
-            isKept = buffer != null && buffers.size() < BUFFERS_MAX && buffer.bytes.byteSize() == BUFFER_BYTES;
-            if (isKept) {
-                buffers.push(buffer);
-            }
-        }
-        if (!isKept && buffer != null) {
-            buffer.free();
+        if (buffer != null) {
+            buffers.give(buffer);
         }
         gate.leave();
     }
