@@ -346,9 +346,12 @@ impl Deferred {
         self.keepers.iter().for_each(|keeper| keeper.0.unflushed.ended(txn, committed));
     }
 
-    /// The keepers hold the log themselves by now.
+    /// All of it; its memory stays.
     pub(crate) fn forget(&mut self) {
-        *self = Deferred::default();
+        let Deferred { keepers, by, newest, kept } = self;
+        keepers.clear();
+        kept.clear();
+        (*by, *newest) = (None, None);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::operation::{Operation, RecordId};
 use crate::recovery::Loser;
 use crate::space::Extent;
 use crate::store::{Inner, Store};
-use crate::table::Entry;
+use crate::table::{Entry, Memory};
 use crate::update::UndoOf;
 
 pub use cedrat_heap::Commit;
@@ -599,9 +599,12 @@ impl Txn {
         self.room = None;
         // Before this transaction lets go of the log (E19.4), and of its locks.
         self.deferred.ended(self.id, committed);
+        // The keepers hold the log themselves by now.
+        self.deferred.forget();
         let inner = &self.store.inner;
-        if self.entry.take().is_some() {
-            inner.table.leave(self.id);
+        if let Some(entry) = self.entry.take() {
+            let (head, arguments) = (std::mem::take(&mut self.head), std::mem::take(&mut self.arguments));
+            inner.table.leave(entry, Memory { head, arguments, deferred: std::mem::take(&mut self.deferred) });
         }
         inner.locks.ended(self.id);
         // Not the LSN of the free: until the end of this transaction is durable too, a crash would undo it (E7.2).
@@ -609,7 +612,6 @@ impl Txn {
         for freed in self.freed.drain(..) {
             inner.release(Freed { lsn: ended_at, ..freed });
         }
-        self.deferred.forget();
     }
 
     /// What it had is somebody else's, and it has nothing to end.
@@ -670,14 +672,13 @@ impl Txn {
     }
 
     fn enter_first(&mut self) -> Result<()> {
-        // As much as the parts of most records take, at once instead of piece by piece.
-        self.head.reserve(32);
-        self.arguments.reserve(128);
         self.owed = 0;
         self.room_for_records(END_ROOM, END_ROOM)?;
         self.owed = END_ROOM;
         let inner = &self.store.inner;
-        self.entry = Some(inner.table.enter(self.id, || inner.log.current_lsn()));
+        let (entry, memory) = inner.table.enter(self.id, || inner.log.current_lsn());
+        let Memory { head, arguments, deferred } = memory;
+        (self.entry, self.head, self.arguments, self.deferred) = (Some(entry), head, arguments, deferred);
         Ok(())
     }
 

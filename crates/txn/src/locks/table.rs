@@ -5,36 +5,64 @@
 //! and is woken whenever a lock of its shard changes, so that edges are never stale for long: each wakened waiter
 //! recomputes its own, and checks again.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::TxnId;
+use hashbrown::HashTable;
 
 use super::{Deadlock, LockMode, NotGiven, Resource};
 
 const SHARDS: usize = 64;
 
-/// For so many resources memory is asked at once: most transactions lock no more.
+/// For so many resources memory is asked at once, and kept for the next transaction: most lock no more.
 const RESOURCES: usize = 8;
+
+/// Each shard keeps so many lists for later.
+const SPARE: usize = 4;
 
 /// Who holds what, and who waits.
 #[derive(Debug, Default)]
 pub(super) struct LockTable {
     shards: Vec<Shard>,
     /// What each transaction holds, so that it can all be given back.
-    held: Vec<Mutex<HashMap<TxnId, Vec<Resource>, Words>>>,
+    held: Vec<Mutex<Held>>,
     waits: Mutex<Waits>,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    locks: Mutex<HashMap<Resource, Lock, Words>>,
+    locks: Mutex<HashTable<Lock>>,
 }
 
+/// A resource and its hash: who gives it back does not hash it again.
+#[derive(Clone, Copy, Debug)]
+struct Hashed {
+    resource: Resource,
+    hash: u64,
+}
+
+impl Hashed {
+    fn new(resource: Resource) -> Hashed {
+        Hashed { resource, hash: Words::default().hash_one(resource) }
+    }
+
+    fn is_of(self) -> impl Fn(&Lock) -> bool {
+        move |lock| lock.of.resource == self.resource
+    }
+}
+
+/// What transactions hold, and the memory of lists that were given back.
 #[derive(Debug, Default)]
+struct Held {
+    by: HashMap<TxnId, Vec<Hashed>, Words>,
+    spare: Vec<Vec<Hashed>>,
+}
+
+#[derive(Debug)]
 struct Lock {
+    of: Hashed,
     holders: Holders,
     /// In order of arrival; those who hold the resource and want more stand in front.
     queue: VecDeque<Waiter>,
@@ -137,12 +165,12 @@ impl LockTable {
         }
     }
 
-    fn shard(&self, resource: &Resource) -> &Shard {
-        // The map inside uses the low and the highest bits; the shard those between.
-        &self.shards[(Words::default().hash_one(resource) >> 32) as usize % SHARDS]
+    fn shard(&self, of: Hashed) -> &Shard {
+        // The table inside uses the low and the highest bits; the shard those between.
+        &self.shards[(of.hash >> 32) as usize % SHARDS]
     }
 
-    fn held(&self, txn: TxnId) -> &Mutex<HashMap<TxnId, Vec<Resource>, Words>> {
+    fn held(&self, txn: TxnId) -> &Mutex<Held> {
         &self.held[txn.0 as usize % SHARDS]
     }
 
@@ -154,9 +182,10 @@ impl LockTable {
         mode: LockMode,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
-        let shard = self.shard(&resource);
+        let of = Hashed::new(resource);
+        let shard = self.shard(of);
         let mut locks = shard.locks.lock();
-        let lock = locks.entry(resource).or_default();
+        let lock = lock_of(&mut locks, of);
         let held = lock.mode_of(txn);
         let wanted = held.map_or(mode, |held| held.join(mode));
         if held == Some(wanted) {
@@ -167,7 +196,7 @@ impl LockTable {
             // An upgrade may pass those who wait; they have a new reason to.
             lock.ring_all();
             drop(locks);
-            self.note(txn, resource, held.is_none());
+            self.note(txn, of, held.is_none());
             return Ok(());
         }
         let bell = Arc::new(Bell::default());
@@ -180,7 +209,7 @@ impl LockTable {
         }
         lock.ring_all();
         loop {
-            let lock = locks.entry(resource).or_default();
+            let lock = lock_of(&mut locks, of);
             if lock.is_next(txn) && lock.agrees(txn, wanted) {
                 lock.queue.retain(|waiter| waiter.txn != txn);
                 lock.give(txn, wanted);
@@ -188,7 +217,7 @@ impl LockTable {
                 lock.ring_all();
                 self.waits.lock().edges.remove(&txn);
                 drop(locks);
-                self.note(txn, resource, held.is_none());
+                self.note(txn, of, held.is_none());
                 return Ok(());
             }
             let others = lock.in_the_way(txn, wanted);
@@ -200,9 +229,7 @@ impl LockTable {
                     drop(waits);
                     lock.queue.retain(|waiter| waiter.txn != txn);
                     lock.ring_all();
-                    if lock.is_idle() {
-                        locks.remove(&resource);
-                    }
+                    remove_if_idle(&mut locks, of);
                     return Err(prepared.map_or_else(|| Deadlock { txn, resource }.into(), NotGiven::Prepared));
                 }
                 waits.edges.insert(txn, others);
@@ -213,47 +240,51 @@ impl LockTable {
         }
     }
 
-    fn note(&self, txn: TxnId, resource: Resource, new: bool) {
+    fn note(&self, txn: TxnId, of: Hashed, new: bool) {
         if new {
-            let some = || Vec::with_capacity(RESOURCES);
-            self.held(txn).lock().entry(txn).or_insert_with(some).push(resource);
+            let Held { by, spare } = &mut *self.held(txn).lock();
+            by.entry(txn).or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES))).push(of);
         }
     }
 
     /// Gives a lock without asking whether others agree.
     pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
-        let mut locks = self.shard(&resource).locks.lock();
-        let lock = locks.entry(resource).or_default();
+        let of = Hashed::new(resource);
+        let mut locks = self.shard(of).locks.lock();
+        let lock = lock_of(&mut locks, of);
         let held = lock.mode_of(txn);
         lock.give(txn, held.map_or(mode, |held| held.join(mode)));
         // Those who wait have a new reason to.
         lock.ring_all();
         drop(locks);
-        self.note(txn, resource, held.is_none());
+        self.note(txn, of, held.is_none());
     }
 
     /// Wakes those who wait for what a transaction holds: they have a new reason not to.
     pub(super) fn ring_for(&self, txn: TxnId) {
-        for (resource, _) in self.held_by(txn) {
-            if let Some(lock) = self.shard(&resource).locks.lock().get(&resource) {
+        for of in self.list(txn) {
+            if let Some(lock) = self.shard(of).locks.lock().find(of.hash, of.is_of()) {
                 lock.ring_all();
             }
         }
     }
 
+    fn list(&self, txn: TxnId) -> Vec<Hashed> {
+        self.held(txn).lock().by.get(&txn).cloned().unwrap_or_default()
+    }
+
     /// What a transaction holds.
     pub(super) fn held_by(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
-        let resources = self.held(txn).lock().get(&txn).cloned().unwrap_or_default();
-        let mode = |resource| self.shard(&resource).locks.lock().get(&resource)?.mode_of(txn);
-        resources.into_iter().filter_map(|resource| Some((resource, mode(resource)?))).collect()
+        let mode = |of: Hashed| self.shard(of).locks.lock().find(of.hash, of.is_of())?.mode_of(txn);
+        self.list(txn).into_iter().filter_map(|of| Some((of.resource, mode(of)?))).collect()
     }
 
     /// Gives back all that a transaction holds.
     pub(super) fn release_all(&self, txn: TxnId) {
-        let Some(resources) = self.held(txn).lock().remove(&txn) else { return };
-        for resource in resources {
-            let mut locks = self.shard(&resource).locks.lock();
-            let Entry::Occupied(mut entry) = locks.entry(resource) else { continue };
+        let Some(mut list) = self.held(txn).lock().by.remove(&txn) else { return };
+        for of in list.drain(..) {
+            let mut locks = self.shard(of).locks.lock();
+            let Ok(mut entry) = locks.find_entry(of.hash, of.is_of()) else { continue };
             let lock = entry.get_mut();
             lock.holders.remove(txn);
             lock.ring_all();
@@ -261,11 +292,31 @@ impl LockTable {
                 entry.remove();
             }
         }
+        if list.capacity() == RESOURCES {
+            let spare = &mut self.held(txn).lock().spare;
+            if spare.len() < SPARE {
+                spare.push(list);
+            }
+        }
     }
 
     /// How many resources are locked or waited for.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.locks.lock().len()).sum()
+    }
+}
+
+/// The lock of a resource, made where there is none.
+fn lock_of(locks: &mut HashTable<Lock>, of: Hashed) -> &mut Lock {
+    let none = || Lock { of, holders: Holders::default(), queue: VecDeque::new() };
+    locks.entry(of.hash, of.is_of(), |lock| lock.of.hash).or_insert_with(none).into_mut()
+}
+
+fn remove_if_idle(locks: &mut HashTable<Lock>, of: Hashed) {
+    if let Ok(entry) = locks.find_entry(of.hash, of.is_of())
+        && entry.get().is_idle()
+    {
+        entry.remove();
     }
 }
 
