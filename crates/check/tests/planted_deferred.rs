@@ -35,3 +35,9 @@ fn redo_by_the_lsn_of_the_page_is_caught() {
 fn what_was_not_committed_and_is_redone_is_caught() {
     caught("uncommitted-counts", || Options { fault: Some(Fault::UncommittedCounts), ..unlocked() });
 }
+
+/// E19.15.
+#[test]
+fn changes_of_commit_records_that_are_left_out_are_missed() {
+    caught("commit-changes-left-out", || Options { fault: Some(Fault::CommitChangesLeftOut), ..unlocked() });
+}

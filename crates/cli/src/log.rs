@@ -3,7 +3,7 @@
 use std::io;
 
 use cedrat::heap::HEAP_PART;
-use cedrat::txn::Explainer;
+use cedrat::txn::{Explained, Explainer};
 use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
 
@@ -34,10 +34,42 @@ struct Line {
     /// What else there is to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
+    /// What a commit record itself changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<Change>,
     partition: u16,
     file: String,
     /// Where its frame begins in that file.
     file_offset: u64,
+}
+
+/// A change of a record, in a commit record.
+#[derive(Debug, Serialize)]
+struct Change {
+    page: Option<u64>,
+    slot: Option<u16>,
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl Change {
+    fn new(explained: Explained) -> Change {
+        let Explained { at, name, arguments, .. } = explained;
+        Change { page: at.map(|at| at.page.get()), slot: at.map(|at| at.slot.0), name, arguments }
+    }
+}
+
+/// A place and what is done to it, as it is printed.
+fn place_and_change(page: Option<u64>, slot: Option<u16>, parts: [&Option<String>; 2]) -> String {
+    let mut text = String::new();
+    if let (Some(page), Some(slot)) = (page, slot) {
+        text += &format!("  page {page} slot {slot}");
+    }
+    for part in parts.into_iter().flatten() {
+        text += "  ";
+        text += part;
+    }
+    text
 }
 
 impl Line {
@@ -60,10 +92,15 @@ impl Line {
             arguments: explained.arguments,
             undo: explained.undo,
             note: explained.note,
+            changes: explained.changes.into_iter().map(Change::new).collect(),
             partition: record.position.partition.0,
             file,
             file_offset,
         })
+    }
+
+    fn is_about(&self, page: u64) -> bool {
+        [self.page].into_iter().chain(self.changes.iter().map(|change| change.page)).any(|other| other == Some(page))
     }
 
     fn text(&self) -> String {
@@ -71,12 +108,9 @@ impl Line {
         text +=
             &self.transaction.map_or_else(|| format!(" {:>8}", "-"), |number| format!(" {:>8}", format!("t{number}")));
         text += &format!("  {:<12}", self.kind);
-        if let (Some(page), Some(slot)) = (self.page, self.slot) {
-            text += &format!("  page {page} slot {slot}");
-        }
-        for part in [&self.name, &self.arguments].into_iter().flatten() {
-            text += "  ";
-            text += part;
+        text += &place_and_change(self.page, self.slot, [&self.name, &self.arguments]);
+        for Change { page, slot, name, arguments } in &self.changes {
+            text += &place_and_change(*page, *slot, [name, arguments]);
         }
         if let Some(undo) = &self.undo {
             text += &format!("  (undo: {undo})");
@@ -121,7 +155,7 @@ pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
             continue;
         }
         let line = Line::new(found, &explainer, record)?;
-        if arguments.page.is_some() && line.page != arguments.page {
+        if arguments.page.is_some_and(|page| !line.is_about(page)) {
             continue;
         }
         let text = if arguments.json { serde_json::to_string(&line)? } else { line.text() };

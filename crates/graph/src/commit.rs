@@ -134,8 +134,11 @@ impl Graph {
         // To the end: a collection begins before this commit has changed anything, or after its end (E21.5).
         let _open = self.shared.collecting.gate.read();
         let mut txn = txn; // rolled back, if it comes to that, before the gate opens
-        let (identities, _) = self.change_in(&mut txn, entries, false)?;
-        Ok(Changed { identities, ticket: txn.commit(Commit::Async)? })
+        let mut work = Work::of(&self.shared, &mut txn, false);
+        let ticket = work.make(entries, true)?;
+        let identities = work.identities;
+        let ticket = ticket.map_or_else(|| txn.commit(Commit::Async), Ok)?;
+        Ok(Changed { identities, ticket })
     }
 
     /// Makes changes, with the gate held shared. `is_branch`: what they refer to, and overwrite, is told as if a collection were
@@ -146,30 +149,22 @@ impl Graph {
         entries: &Entries<'_>,
         is_branch: bool,
     ) -> Result<(Vec<Identity>, Told)> {
-        let collecting = &self.shared.collecting;
-        let beside = collecting.beside();
-        let shared = &*self.shared;
-        let mut work = Work { shared, txn, identities: Vec::new(), beside, is_branch, told: Told::default() };
-        work.lock(entries)?;
-        let places = work.choose_places(entries)?;
-        let mut places = places.into_iter();
-        for entry in &entries.all {
-            work.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
-        }
-        if beside != Beside::Nothing {
-            // Before its locks go, for which a sweep waits, and before anybody can come to what it makes (E21.6).
-            collecting.told(&work.told);
-        }
+        let mut work = Work::of(&self.shared, txn, is_branch);
+        work.make(entries, false)?;
         Ok((work.identities, work.told))
     }
 }
 
+/// Whether an error is about the store, or the whole commit, and to be told as such.
+fn is_of_all(error: &Error) -> bool {
+    matches!(error, Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_) | Error::InDoubt { .. })
+}
+
 fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
-    match error {
-        // About the store, or the whole commit, and to be told as such.
-        error @ (Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_) | Error::InDoubt { .. }) => error,
-        error => GraphError::Entry { entry: entry.number, offset: entry.offset, source: Box::new(error) }.into(),
+    if is_of_all(&error) {
+        return error;
     }
+    GraphError::Entry { entry: entry.number, offset: entry.offset, source: Box::new(error) }.into()
 }
 
 /// A commit under way.
@@ -192,7 +187,52 @@ enum Then {
     ToPieces(Vec<u8>),
 }
 
+/// An entry that changes an object which is there.
+type OfOld<'e, 'b> = (Identity, &'e Entry<'b>);
+
 impl<'w> Work<'w> {
+    fn of(shared: &'w Shared, txn: &'w mut Txn, is_branch: bool) -> Work<'w> {
+        let beside = shared.collecting.beside();
+        Work { shared, txn, identities: Vec::new(), beside, is_branch, told: Told::default() }
+    }
+
+    /// Makes all changes. If that `may_commit`, and can all be said in the commit record, it has committed then.
+    fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
+        let of_old = self.lock(entries)?;
+        let mut places = self.choose_places(entries)?.into_iter();
+        let is_once_each = of_old.is_sorted_by(|(one, _), (next, _)| one < next);
+        let is_late = may_commit && !self.tells() && !of_old.is_empty() && is_once_each;
+        for entry in entries.all.iter().filter(|entry| !(is_late && entry.is_of_old())) {
+            self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
+        }
+        if is_late {
+            if let Some(ticket) = self.commit_with(&of_old)? {
+                return Ok(Some(ticket));
+            }
+            for entry in entries.all.iter().filter(|entry| entry.is_of_old()) {
+                self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
+            }
+        }
+        if self.beside != Beside::Nothing {
+            // Before its locks go, for which a sweep waits, and before anybody can come to what it makes (E21.6).
+            self.shared.collecting.told(&self.told);
+        }
+        Ok(None)
+    }
+
+    /// Changes objects with the commit record, where each stays in one piece.
+    fn commit_with(&mut self, of_old: &[OfOld<'_, '_>]) -> Result<Option<Ticket>> {
+        let ids = of_old.iter().map(|(identity, _)| identity.place());
+        let bytes_max = of_old.iter().map(|(_, entry)| entry.bytes_len()).sum();
+        let new = &self.identities;
+        let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
+        match self.shared.objects.commit_with(self.txn, ids, bytes_max, Commit::Async, edit) {
+            // Nothing has happened: who makes the changes one by one can say which of them it is about.
+            Err(error) if !is_of_all(&error) => Ok(None),
+            other => other,
+        }
+    }
+
     fn objects(&self) -> &'w Objects {
         &self.shared.objects
     }
@@ -236,12 +276,14 @@ impl<'w> Work<'w> {
         self.beside != Beside::Nothing || self.is_branch
     }
 
-    /// Locks all objects that are there, in one order for all commits.
-    fn lock(&mut self, entries: &Entries<'_>) -> Result<()> {
-        let mut all: Vec<Identity> = entries.changed().collect();
-        all.sort_unstable();
-        all.dedup();
-        all.into_iter().try_for_each(|identity| self.objects().lock_for_change(self.txn, identity.place()))
+    /// Locks all objects that are there, in one order for all commits: that of their identities, in which the entries come back.
+    fn lock<'e, 'b>(&mut self, entries: &'e Entries<'b>) -> Result<Vec<OfOld<'e, 'b>>> {
+        let mut all: Vec<OfOld<'e, 'b>> = entries.of_old().collect();
+        all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
+        for of_one in all.chunk_by(|(one, _), (next, _)| one == next) {
+            self.objects().lock_for_change(self.txn, of_one[0].0.place())?;
+        }
+        Ok(all)
     }
 
     /// New objects have places before any is written, for they may refer to each other.
@@ -376,24 +418,21 @@ impl<'w> Work<'w> {
                 Stored::Node { .. } | Stored::Leaf(_) => unreachable!("a piece is no object"),
             };
             let Fitted { bytes, references_from } = fitted(old, old.len() as u64, offset, bytes, new)?;
-            let (at, end) = (offset as usize, offset as usize + bytes.len());
+            let at = offset as usize;
             if is_told {
+                let end = old.len().min(at + bytes.len());
                 written = bytes[references_from..].to_vec();
-                overwritten = old.get(at + references_from..end.min(old.len())).unwrap_or_default().to_vec();
+                overwritten = old.get(at + references_from..end).unwrap_or_default().to_vec();
             }
-            if end <= old.len() || bytes.is_empty() {
-                let at = at.min(old.len());
-                return Ok((Edit::Range { at, bytes: bytes.as_ref().into() }, Then::Done));
-            }
-            let mut longer = old.to_vec();
-            if end > SHORT_LEN_MAX {
-                // The first piece is whole; the others are made one by one, however long a gap there is.
-                longer.resize(old.len().max(PIECE_LEN), 0);
-                return Ok((Edit::Nothing, Then::ToPieces(longer)));
-            }
-            longer.resize(end, 0);
-            longer[at..].copy_from_slice(&bytes);
-            Ok((Edit::Whole(longer), Then::Done))
+            Ok(match patched(old, at, &bytes) {
+                Some(edit) => (edit, Then::Done),
+                None => {
+                    // The first piece is whole; the others are made one by one, however long a gap there is.
+                    let mut longer = old.to_vec();
+                    longer.resize(old.len().max(PIECE_LEN), 0);
+                    (Edit::Nothing, Then::ToPieces(longer))
+                }
+            })
         })?;
         self.keep(&overwritten);
         self.refer(&written)?;
@@ -423,6 +462,40 @@ fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
         Ok(Stored::Node { .. } | Stored::Leaf(_)) => Err(GraphError::NoSuchObject { identity }.into()),
         stored => stored.map_err(senseless),
     }
+}
+
+/// What an entry makes of an object, if that lies in one piece and stays there; `None` also where the entry is to be refused. Of
+/// a patch that leaves a gap nobody knows beforehand how much is to be logged.
+fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Edit> {
+    let Ok(Stored::Short(_)) = Stored::of(old) else { return None };
+    match *what {
+        What::Patch { offset, bytes, .. } if offset as usize <= old.len() => {
+            let Fitted { bytes, .. } = fitted(old, old.len() as u64, offset.into(), bytes, new).ok()?;
+            patched(old, offset as usize, &bytes)
+        }
+        What::Put { object, .. } if object.len() <= SHORT_LEN_MAX => {
+            let references = Header::of(object)?.references_at() as usize;
+            let mut object = object.to_vec();
+            resolve(&mut object[references..], new);
+            Some(Edit::Whole(object))
+        }
+        _ => None,
+    }
+}
+
+/// A patch of an object in one piece; `None` if it does not stay in one.
+fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
+    let end = at + bytes.len();
+    if end <= old.len() || bytes.is_empty() {
+        return Some(Edit::Range { at: at.min(old.len()), bytes: bytes.into() });
+    }
+    if end > SHORT_LEN_MAX {
+        return None;
+    }
+    let mut longer = old.to_vec();
+    longer.resize(end, 0);
+    longer[at..].copy_from_slice(bytes);
+    Some(Edit::Whole(longer))
 }
 
 /// A patch as it is written.

@@ -40,6 +40,29 @@ pub(crate) struct Entry<'b> {
     pub(crate) what: What<'b>,
 }
 
+impl Entry<'_> {
+    /// The object that it changes, if that was there before.
+    pub(crate) fn old(&self) -> Option<Identity> {
+        match self.what {
+            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
+            What::New { .. } | What::Root { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_of_old(&self) -> bool {
+        self.old().is_some()
+    }
+
+    /// How many bytes it gives.
+    pub(crate) fn bytes_len(&self) -> usize {
+        match self.what {
+            What::New { object } | What::Put { object, .. } => object.len(),
+            What::Patch { bytes, .. } => bytes.len(),
+            What::Root { name, .. } => name.len(),
+        }
+    }
+}
+
 /// All changes of one commit.
 #[derive(Debug)]
 pub(crate) struct Entries<'b> {
@@ -117,12 +140,14 @@ impl<'b> Entries<'b> {
         })
     }
 
+    /// The entries that change objects which were there before, in their order.
+    pub(crate) fn of_old(&self) -> impl Iterator<Item = (Identity, &Entry<'b>)> {
+        self.all.iter().filter_map(|entry| Some((entry.old()?, entry)))
+    }
+
     /// The objects that were there before, and are changed.
     pub(crate) fn changed(&self) -> impl Iterator<Item = Identity> {
-        self.all.iter().filter_map(|entry| match entry.what {
-            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
-            What::New { .. } | What::Root { .. } => None,
-        })
+        self.all.iter().filter_map(Entry::old)
     }
 
     fn check(&self, what: &What<'_>, classes: u32) -> Result<(), String> {

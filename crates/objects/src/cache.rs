@@ -23,7 +23,7 @@ use cedrat_sync::{Arc, Mutex, MutexGuard};
 use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack, ToPages, Unflushed};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::delta::difference;
+use crate::delta::{Patch, difference};
 use crate::error::ObjectError;
 use crate::kept::{Flushable, Image, Inverse, Kept, PENDING_BYTES, Pending, Was};
 use crate::record;
@@ -125,9 +125,9 @@ impl Hasher for PlaceHasher {
 }
 
 #[derive(Default)]
-struct State {
-    index: HashMap<RecordId, usize, BuildHasherDefault<PlaceHasher>>,
-    lines: Vec<Option<Kept>>,
+pub(crate) struct State {
+    pub(crate) index: HashMap<RecordId, usize, BuildHasherDefault<PlaceHasher>>,
+    pub(crate) lines: Vec<Option<Kept>>,
     /// Where the record was that was asked for last: who changes a record has just asked for it.
     recent: usize,
     vacant: Vec<usize>,
@@ -142,7 +142,9 @@ struct State {
     born_by: HashMap<TxnId, Vec<RecordId>, BuildHasherDefault<PlaceHasher>>,
     /// A record as it was before the change that is being made.
     before: Vec<u8>,
-    statistics: Statistics,
+    /// Of the commit that is being made: lines, and what becomes of the records in them.
+    pub(crate) decided: Vec<(usize, Patch)>,
+    pub(crate) statistics: Statistics,
 }
 
 impl State {
@@ -258,6 +260,13 @@ impl State {
         }
     }
 
+    /// What this transaction has inserted is there for all.
+    pub(crate) fn are_born(&mut self, txn: TxnId) {
+        for at in self.born_by.remove(&txn).unwrap_or_default() {
+            self.unborn.remove(&at);
+        }
+    }
+
     /// Lets go of a record that may go: nothing of it that its page has not is forgotten (E19.9).
     fn let_go(&mut self, at: RecordId, pages: &dyn Pages) -> Result<()> {
         self.flush(at, pages)?;
@@ -356,7 +365,7 @@ impl Drop for Changing<'_> {
 
 /// The cache of one collection. It keeps the log for what it has not flushed.
 pub(crate) struct Cache {
-    state: Mutex<State>,
+    pub(crate) state: Mutex<State>,
     cache_bytes: u64,
 }
 
@@ -627,9 +636,7 @@ impl Unflushed for Cache {
 
     fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
         let mut state = self.state.lock();
-        for at in state.born_by.remove(&txn).unwrap_or_default() {
-            state.unborn.remove(&at);
-        }
+        state.are_born(txn);
         for Touched { at, line, died } in state.touched.remove(&txn).unwrap_or_default() {
             let is_there = matches!(state.lines.get(line), Some(Some(kept)) if kept.at() == at);
             let line = if is_there { Some(line) } else { state.line(at) };

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     identification: Identification,
     options: Options,
     pub(crate) cache: Arc<Cache>,
-    keeper: Keeper,
+    pub(crate) keeper: Keeper,
     pub(crate) places: Places,
     /// The collection was dropped. Said under the lock on it; asked there, or after what was read without.
     pub(crate) is_gone: AtomicBool,
@@ -565,7 +565,7 @@ impl Objects {
     }
 
     /// What holds for this transaction.
-    fn policy(&self, txn: &Txn) -> Result<UndoPolicy> {
+    pub(crate) fn policy(&self, txn: &Txn) -> Result<UndoPolicy> {
         match (self.shared.options.undo, txn.options().atomicity) {
             (_, false) => Ok(UndoPolicy::Relaxed),
             (UndoPolicy::Relaxed, true) => Err(Error::Misuse(
@@ -619,7 +619,7 @@ impl Objects {
     }
 
     /// A record, from the cache or from its page.
-    fn record(&self, txn: &Txn, at: RecordId) -> Result<Option<(Image, Header)>> {
+    pub(crate) fn record(&self, txn: &Txn, at: RecordId) -> Result<Option<(Image, Header)>> {
         let cache = &self.shared.cache;
         let store = txn.store();
         let image = loop {

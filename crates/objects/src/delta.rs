@@ -263,6 +263,9 @@ fn same_at_the_back(a: &[u8], b: &[u8]) -> usize {
     rest + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
+/// The most bytes that the arguments of a [`Patch`] take besides what is put: three numbers.
+pub(crate) const PATCH_HEAD_LEN_MAX: usize = 3 * 3;
+
 /// What makes an object that is `from` become `to`.
 pub(crate) enum Patch {
     PutBytes(PutBytes),
@@ -284,6 +287,14 @@ impl Patch {
         let (len, at) = (to.len() as u16, range.start as u16);
         Some(Patch::Resize(Resize { len, at, bytes: to[range.start..end].into() }))
     }
+
+    /// Changes the record that the object lies in.
+    pub(crate) fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+        match self {
+            Patch::PutBytes(put) => put.apply(record),
+            Patch::Resize(resize) => resize.apply(record),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -297,13 +308,6 @@ mod tests {
         record::object(record, &Header::of(record).unwrap()).to_vec()
     }
 
-    fn apply(patch: &Patch, record: &mut [u8]) {
-        match patch {
-            Patch::PutBytes(put) => put.apply(record).unwrap(),
-            Patch::Resize(resize) => resize.apply(record).unwrap(),
-        }
-    }
-
     proptest! {
         /// There and back again, also where the bytes behind a shorter object are garbage by then.
         #[test]
@@ -313,13 +317,13 @@ mod tests {
         ) {
             let mut record = new_record(&from, 48, false);
             if let Some(patch) = Patch::between(&from, &to) {
-                apply(&patch, &mut record);
+                patch.apply(&mut record).unwrap();
             }
             prop_assert_eq!(&object_of(&record), &to);
             let len = to.len();
             record::body(&mut record)[len..].fill(9);
             if let Some(patch) = Patch::between(&to, &from) {
-                apply(&patch, &mut record);
+                patch.apply(&mut record).unwrap();
             }
             prop_assert_eq!(&object_of(&record), &from);
         }

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use cedrat_sync::Arc;
 use cedrat_txn::locks::LockMode;
-use cedrat_txn::{Refused, Result, SmallBytes, Txn};
+use cedrat_txn::{Commit, CommitChanges, Refused, Result, SmallBytes, Txn};
+use cedrat_wal::Ticket;
 
-use crate::collection::{ObjectId, Objects, check_len};
-use crate::delta::{Alive, PutBytes, difference};
+use crate::collection::{ObjectId, Objects, Shared, UndoPolicy, check_len};
+use crate::committing::Committing;
+use crate::delta::{Alive, PATCH_HEAD_LEN_MAX, PutBytes, difference};
 use crate::record::{self, Header, object};
 
 /// What [`Objects::edit`] makes of an object.
@@ -52,7 +54,9 @@ impl Objects {
         // As a rule it is in the cache, and has not moved: then nothing is copied but what changes.
         let seen = self.shared.cache.look(id, record::is_plain, |record| {
             let header = Header::of(record).map_err(Refused::from)?;
-            edited(object(record, &header), edit.take().expect("nobody has looked yet"))
+            let old = object(record, &header);
+            let (edit, value) = edit.take().expect("nobody has looked yet")(old)?;
+            Ok::<_, cedrat_txn::Error>((edited(old, edit)?, value))
         });
         let (edited, value, found) = match seen {
             Some((answer, version)) => {
@@ -69,8 +73,8 @@ impl Objects {
             }
             None => {
                 let found = self.find(txn, id)?;
-                let (edited, value) = edited(found.bytes(), edit.take().expect("it was not looked at"))?;
-                (edited, value, found)
+                let (edit, value) = edit.take().expect("it was not looked at")(found.bytes())?;
+                (edited(found.bytes(), edit)?, value, found)
             }
         };
         match edited {
@@ -86,10 +90,56 @@ impl Objects {
         }
         Ok(value)
     }
+
+    /// Commits a transaction, which has [locked](Objects::lock_for_change) these objects, and changes them as
+    /// [`edit_locked`](Objects::edit_locked) would: `edit` is called for each, the first with number 0. They are in the order of
+    /// their identities, none twice. The commit record has the changes, and no other record (E19.15). The transaction has ended
+    /// then, as by [`Txn::commit`].
+    ///
+    /// `bytes_max`: so many bytes `edit` gives them in all, at most. `edit` may be called again, and under the cache's latch: it
+    /// asks nothing of the store.
+    ///
+    /// `None`, and nothing has happened, and the transaction goes on: `edit` says so; or it is one of the cases where changes are
+    /// made one by one, such as objects that are too many for the cache, outgrow their places or have moved; or an
+    /// [undo](UndoPolicy) by something else.
+    ///
+    /// # Errors
+    /// As [`edit_locked`](Objects::edit_locked); nothing has happened then. [`cedrat_txn::Error::Stopped`]: only reopening the
+    /// store tells whether it has.
+    pub fn commit_with(
+        &self,
+        txn: &mut Txn,
+        ids: impl ExactSizeIterator<Item = ObjectId> + Clone,
+        bytes_max: usize,
+        mode: Commit,
+        mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+    ) -> Result<Option<Ticket>> {
+        if self.policy(txn)? != UndoPolicy::CommittedOnly {
+            return Ok(None);
+        }
+        let Shared { cache, keeper, .. } = &*self.shared;
+        let len_max = CommitChanges::len_bound(ids.len(), ids.len() * PATCH_HEAD_LEN_MAX + bytes_max);
+        let mut missing = Vec::new();
+        for _ in 0..2 {
+            let change = |txn: &Txn, changes: &mut CommitChanges<'_>| {
+                cache.commit(txn.id(), ids.clone(), &mut edit, changes, &mut missing)
+            };
+            let ticket = txn.commit_with_changes(keeper, len_max, mode, change, Committing::logged)?;
+            if ticket.is_some() || missing.is_empty() {
+                return Ok(ticket);
+            }
+            for at in missing.drain(..) {
+                if self.record(txn, at)?.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None) // there is no room for all of them at once
+    }
 }
 
 /// What an object is to become, once it was looked at.
-enum Edited {
+pub(crate) enum Edited {
     Nothing,
     /// This range of it changes.
     Put {
@@ -100,9 +150,8 @@ enum Edited {
 }
 
 /// What becomes of an object of these bytes: where they stay the same, nothing.
-fn edited<T>(old: &[u8], edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>) -> Result<(Edited, T)> {
-    let (edit, value) = edit(old)?;
-    let edited = match edit {
+pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
+    Ok(match edit {
         Edit::Nothing => Edited::Nothing,
         Edit::Whole(bytes) => Edited::Whole(bytes),
         Edit::Range { at, bytes } => {
@@ -117,6 +166,5 @@ fn edited<T>(old: &[u8], edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>) -> Resul
                 Edited::Put { put: PutBytes { at: range.start as u16, bytes }, range }
             }
         }
-    };
-    Ok((edited, value))
+    })
 }

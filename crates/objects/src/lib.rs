@@ -22,6 +22,7 @@
 mod cache;
 mod census;
 mod collection;
+mod committing;
 mod delta;
 mod edit;
 mod error;

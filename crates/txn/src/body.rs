@@ -6,7 +6,7 @@
 //! nested end    shape | undo next | [undo number | undo arguments]
 //! undo only     shape | undo number | undo arguments
 //! user          number of the kind's name | bytes
-//! commit        heap words (docs/formats/heap.md), or nothing
+//! commit        [0x80 | length | changes of records] | heap words (docs/formats/heap.md), or nothing
 //! heap part     heap words
 //! prepare       which part: 1 if another one follows, plus 2 if one came before | that part of what is prepared (`branch.rs`)
 //! rollback end  nothing
@@ -28,6 +28,9 @@ const SLOT_ZERO: u8 = 0x08;
 const UNDO_MASK: u8 = 0x07;
 /// In an update: it counts only if its transaction commits. In a nested end: those since *undo next* count no more.
 const COMMITTED_ONLY: u8 = 0x10;
+
+/// Begins the body of a commit record that has changes of records. No heap's words begin so.
+const CHANGES: u8 = 0x80;
 
 /// In a prepare record: another one follows; one came before.
 const GOES_ON: u8 = 1;
@@ -115,6 +118,7 @@ pub(crate) enum Body<'a> {
         bytes: &'a [u8],
     },
     Commit {
+        changes: Changes<'a>,
         heap: &'a [u8],
     },
     HeapPart {
@@ -129,6 +133,45 @@ pub(crate) enum Body<'a> {
     },
     RollbackEnd,
     Void,
+}
+
+/// Changes of records that a commit record has, in the order of their places: one of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes<'a>(&'a [u8]);
+
+impl<'a> Changes<'a> {
+    /// Takes them off the front of a commit record's body, and looks at all of them.
+    fn take(bytes: &mut &'a [u8]) -> Result<Changes<'a>, Senseless> {
+        let Some((&CHANGES, mut rest)) = bytes.split_first() else { return Ok(Changes::default()) };
+        let changes = Changes(with_length(&mut rest)?);
+        *bytes = rest;
+        let (mut left, mut before) = (changes, None);
+        while !left.0.is_empty() {
+            let change = left.take_one()?;
+            if before >= Some(change.at) {
+                return Err(Senseless("its changes are not in the order of their records"));
+            }
+            before = Some(change.at);
+        }
+        Ok(changes)
+    }
+
+    #[inline]
+    fn take_one(&mut self) -> Result<Redo<'a>, Senseless> {
+        let rest = &mut self.0;
+        let operation = number(rest)?;
+        let at = place(rest, 0)?;
+        Ok(Redo { operation, at, arguments: with_length(rest)? })
+    }
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Redo<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Redo<'a>> {
+        (!self.0.is_empty()).then(|| self.take_one().expect("they were looked at when they were taken"))
+    }
 }
 
 /// What is wrong with a body.
@@ -155,10 +198,8 @@ impl<'a> Body<'a> {
                 } else {
                     let undo_number = number(rest)?;
                     let slot = (undo_shape == UndoShape::OperationAt).then(|| slot(rest)).transpose()?;
-                    let len = varint::take(rest).ok_or(CUT)?;
-                    let len = usize::try_from(len).ok().filter(|&len| len <= rest.len()).ok_or(CUT)?;
-                    let (arguments, undo_arguments) = rest.split_at(len);
-                    let undo = logged(undo_shape, undo_number, slot, undo_arguments);
+                    let arguments = with_length(rest)?;
+                    let undo = logged(undo_shape, undo_number, slot, rest);
                     Body::Update { redo: Redo { operation, at, arguments }, undo, committed_only }
                 }
             }
@@ -183,7 +224,7 @@ impl<'a> Body<'a> {
                 let number = number(rest)?;
                 Body::User { number, bytes: rest }
             }
-            Kind::COMMIT => Body::Commit { heap: rest },
+            Kind::COMMIT => Body::Commit { changes: Changes::take(rest)?, heap: rest },
             HEAP_PART => Body::HeapPart { heap: rest },
             Kind::PREPARE => match rest.split_first() {
                 Some((&which @ 0..=3, part)) => {
@@ -198,13 +239,20 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// The change of a page in it, if any.
+    /// The change of one page that the record was made for, if any.
     #[inline]
     pub(crate) fn redo(&self) -> Option<&Redo<'a>> {
         match self {
             Body::Update { redo, .. } | Body::Compensation { redo, .. } => Some(redo),
             _ => None,
         }
+    }
+
+    /// All changes of pages in it: of a commit record those of records.
+    #[inline]
+    pub(crate) fn redos(&self) -> impl Iterator<Item = Redo<'a>> + use<'a> {
+        let changes = if let Body::Commit { changes, .. } = *self { changes } else { Changes::default() };
+        self.redo().copied().into_iter().chain(changes)
     }
 }
 
@@ -238,6 +286,16 @@ fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Senseless> {
         return Err(Senseless("no such shape; it may be of a newer version"));
     }
     Ok(shape)
+}
+
+/// Bytes behind their length.
+#[inline]
+fn with_length<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
+    let len = varint::take(rest).ok_or(CUT)?;
+    let len = usize::try_from(len).ok().filter(|&len| len <= rest.len()).ok_or(CUT)?;
+    let (bytes, others) = rest.split_at(len);
+    *rest = others;
+    Ok(bytes)
 }
 
 #[inline]
@@ -343,6 +401,14 @@ impl Head<'_> {
         bytes.push(if goes_on { GOES_ON } else { 0 } | if begins { 0 } else { GOES_BEFORE });
     }
 
+    /// Of a commit with changes of records that take so many bytes.
+    pub(crate) fn commit_with_changes(self, changes_len: usize) {
+        let bytes = self.0;
+        bytes.clear();
+        bytes.push(CHANGES);
+        varint::put(bytes, changes_len as u64);
+    }
+
     /// Of a user's record.
     pub(crate) fn user(self, number: u32) {
         let bytes = self.0;
@@ -354,6 +420,18 @@ impl Head<'_> {
 fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
     bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
 }
+
+/// One of the changes of a commit.
+pub(crate) fn put_change(bytes: &mut Vec<u8>, change: Redo<'_>) {
+    varint::put(bytes, u64::from(change.operation));
+    varint::put(bytes, change.at.page.get());
+    varint::put(bytes, u64::from(change.at.slot.0));
+    varint::put(bytes, change.arguments.len() as u64);
+    bytes.extend_from_slice(change.arguments);
+}
+
+/// The most bytes that [`put_change`] puts besides the arguments.
+pub(crate) const CHANGE_HEAD_LEN_MAX: usize = 5 + 10 + 3 + 5;
 
 fn put_place(bytes: &mut Vec<u8>, at: RecordId) {
     varint::put(bytes, at.page.get());
@@ -426,6 +504,32 @@ mod tests {
             Head(&mut head).goes_back(undo_next);
             let expected = Body::NestedEnd { undo_next, undo: LoggedUndo::None, goes_back: true };
             prop_assert_eq!(Body::parse(Kind::NESTED_END, &head), Ok(expected));
+        }
+
+        /// E19.15: with heap words behind, which begin with a byte below 0x80, or without. Each once, in their order, and whole.
+        #[test]
+        fn changes_of_a_commit_come_back(
+            all: std::collections::BTreeMap<(u64, u16), (u32, Vec<u8>)>, heap in "[a-z]{0,5}", cut in 1usize..20,
+        ) {
+            let redos: Vec<Redo<'_>> = all.iter().map(|(&(page, slot), (operation, arguments))| {
+                Redo { operation: *operation, at: RecordId::new(PageId::new(page), Slot(slot)), arguments }
+            }).collect();
+            let in_record = |redos: &[Redo<'_>]| {
+                let (mut head, mut changes) = (Vec::new(), Vec::new());
+                redos.iter().for_each(|&redo| put_change(&mut changes, redo));
+                Head(&mut head).commit_with_changes(changes.len());
+                [head, changes].concat()
+            };
+            let whole = in_record(&redos);
+            let bytes = [&whole, heap.as_bytes()].concat();
+            let body = Body::parse(Kind::COMMIT, &bytes).unwrap();
+            prop_assert_eq!(body.redos().collect::<Vec<_>>(), redos.clone());
+            let Body::Commit { heap: behind, .. } = body else { panic!("{body:?}") };
+            prop_assert_eq!(behind, heap.as_bytes());
+            prop_assert!(Body::parse(Kind::COMMIT, &whole[..whole.len().saturating_sub(cut).max(1)]).is_err());
+            if let [first, ..] = *redos {
+                prop_assert!(Body::parse(Kind::COMMIT, &in_record(&[first, first])).is_err());
+            }
         }
 
         #[test]

@@ -527,7 +527,7 @@ impl Txn {
         Ok(())
     }
 
-    fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
+    pub(crate) fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
         self.may_keep(keeper)?;
         let by = match has_inverse {
             _ if self.gave_up_atomicity() => TakenBackBy::Nothing,
@@ -573,7 +573,8 @@ impl Txn {
 }
 
 impl Inner {
-    fn number_of_delta<D: Delta>(&self) -> Result<u32> {
+    #[inline]
+    pub(crate) fn number_of_delta<D: Delta>(&self) -> Result<u32> {
         self.numbers
             .of_type(TypeId::of::<D>())
             .ok_or_else(|| Error::Unregistered { what: "the delta", name: D::NAME.into() })

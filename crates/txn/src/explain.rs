@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use cedrat_wal::{LogOffset, RecordRef};
 
-use crate::body::{Body, LoggedUndo};
+use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
 use crate::operation::RecordId;
 use crate::registry::{Does, Numbers, Registry};
@@ -34,6 +34,8 @@ pub struct Explained {
     pub undo_next: Option<LogOffset>,
     /// What else there is to know: whether it counts.
     pub note: Option<&'static str>,
+    /// Of a commit record, the changes of records that it has: each with its place, name and arguments.
+    pub changes: Vec<Explained>,
 }
 
 impl Explainer {
@@ -49,12 +51,7 @@ impl Explainer {
     /// Its body makes no sense; why.
     pub fn explain(&self, record: &RecordRef<'_>) -> Result<Explained, &'static str> {
         let body = Body::parse(record.head.kind, record.body).map_err(|senseless| senseless.0)?;
-        let mut explained = Explained::default();
-        if let Some(redo) = body.redo() {
-            explained.at = Some(redo.at);
-            explained.name = Some(self.name(redo.operation));
-            explained.arguments = Some(self.arguments(redo.operation, redo.arguments));
-        }
+        let mut explained = body.redo().map_or_else(Explained::default, |redo| self.change(redo));
         match body {
             Body::Update { undo, committed_only, .. } => {
                 explained.undo = self.undo(&undo);
@@ -77,9 +74,20 @@ impl Explainer {
                 }
                 explained.note = goes_on.then_some("counts only with the prepare record behind it");
             }
-            Body::Commit { .. } | Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
+            Body::Commit { changes, .. } => explained.changes = changes.map(|change| self.change(&change)).collect(),
+            Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
         }
         Ok(explained)
+    }
+
+    /// What is changed, and how.
+    fn change(&self, redo: &Redo<'_>) -> Explained {
+        Explained {
+            at: Some(redo.at),
+            name: Some(self.name(redo.operation)),
+            arguments: Some(self.arguments(redo.operation, redo.arguments)),
+            ..Explained::default()
+        }
     }
 
     fn name(&self, number: u32) -> String {

@@ -22,6 +22,7 @@ mod branch;
 mod builtin;
 mod check;
 mod checkpoint;
+mod committing;
 mod deferred;
 mod encode;
 mod error;
@@ -51,6 +52,7 @@ pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
     SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw,
 };
+pub use committing::CommitChanges;
 pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};

@@ -68,6 +68,8 @@ pub enum Fault {
     RedoneByPageLsn,
     /// What counts only if committed is redone whether it was or not (against E19.5).
     UncommittedCounts,
+    /// Redo leaves out the changes that a commit record has (against E19.15).
+    CommitChangesLeftOut,
     /// Preparing does not wait until it is durable (against E9.2).
     PrepareNotForced,
     /// Recovery undoes prepared transactions (against E9.1).

@@ -539,6 +539,11 @@ impl Txn {
         if self.entry.is_some() {
             self.inner().note_commit(lsn);
         }
+        self.has_committed(lsn, mode)
+    }
+
+    /// What is left to do once the commit record is in the log: what it held is others', and the caller returns when `mode` says.
+    pub(crate) fn has_committed(&mut self, lsn: Lsn, mode: Commit) -> Result<Ticket> {
         self.leave(Some(lsn));
         self.report_bytes();
         let inner = &self.store.inner;

@@ -9,8 +9,8 @@ use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
-    Commit, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store, TakenBack,
-    ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
+    Commit, CommitChanges, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store,
+    TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
@@ -121,6 +121,98 @@ fn what_the_keeper_does_not_want_is_not_logged() {
     assert_eq!((change, said), (place.store.log().current_lsn(), txn.id()));
     txn.commit(Commit::Sync).unwrap();
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[2]));
+}
+
+/// E19.15: one record has all of it, and after a crash all of it is there or nothing.
+#[test]
+fn changes_of_a_commit_record_happen_with_the_commit() {
+    let place = place();
+    place.mix(1, 1);
+    place.flush(1);
+    place.mix(2, 2);
+    let late = [(place.at(0), 10), (place.at(1), 11), (place.at(2), 12)];
+    let newest = place.store.log().current_lsn();
+    place.disk.mark(0);
+    let mut txn = place.store.begin();
+    let ticket = place.shelf.commit(&mut txn, &place.keeper, &late).unwrap().unwrap();
+    assert_eq!(ticket.lsn(), newest.next(), "there is no other record");
+    ticket.wait().unwrap();
+    let all = [mixed(&[10]), mixed(&[1, 11]), mixed(&[2, 12])];
+    for (&(at, _), mixed) in late.iter().zip(all) {
+        assert_eq!(place.shelf.get(&place.store, at).unwrap(), mixed);
+    }
+    // One is in its page, whose LSN says nothing of the others.
+    place.flush(1);
+    let none = [mixed(&[]), mixed(&[1]), mixed(&[2])];
+    let mut seen = std::collections::BTreeSet::new();
+    every_crash(&place.disk, 8, |disk, marks, name| {
+        if marks.is_empty() {
+            return;
+        }
+        let store = open_with(disk, options()).unwrap();
+        let found = [0, 1, 2].map(|slot| value(&store, place.at(slot)));
+        assert!(found == none || found == all, "{name}: {found:?}");
+        seen.insert(found == all);
+    });
+    assert_eq!(seen.len(), 2);
+}
+
+/// E19.15, E19.5: what was deferred before counts with it, and what was taken back before does not.
+#[test]
+fn changes_of_a_commit_record_come_behind_those_that_were_deferred() {
+    let place = place();
+    let mut txn = place.store.begin();
+    let change = |txn: &mut Txn, slot, by| {
+        place.shelf.change(txn, &place.keeper, place.at(slot), by, Back::NotCounting).unwrap();
+    };
+    change(&mut txn, 0, 1);
+    let savepoint = txn.savepoint();
+    change(&mut txn, 1, 2);
+    txn.rollback_to(savepoint).unwrap();
+    let ticket = place.shelf.commit(&mut txn, &place.keeper, &[(place.at(1), 3)]).unwrap().unwrap();
+    ticket.wait().unwrap();
+    let found = place.crashed();
+    assert_eq!([0, 1].map(|slot| value(&found, place.at(slot))), [mixed(&[1]), mixed(&[3])]);
+}
+
+/// What is refused, or is not for a commit record, leaves the transaction as it was.
+#[test]
+fn what_a_commit_record_cannot_have_is_refused() {
+    let place = place();
+    let newest = place.store.log().current_lsn();
+    let mut txn = place.store.begin();
+    let commit = |txn: &mut Txn, all: &[(RecordId, u64)]| place.shelf.commit(txn, &place.keeper, all);
+    is_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(0), 1)]), "in the order of their places");
+    is_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(1), 1)]), "each record once");
+    let push = |len_max, at, wants| {
+        let change = move |_: &Txn, changes: &mut CommitChanges<'_>| {
+            changes.push(at, &Mix { by: u64::MAX })?;
+            Ok(if wants { Some(()) } else { None })
+        };
+        move |txn: &mut Txn, keeper: &Keeper, mode| txn.commit_with_changes(keeper, len_max, mode, change, |(), _| ())
+    };
+    is_misuse(push(5, place.at(0), true)(&mut txn, &place.keeper, Commit::Async), "more room than was asked for");
+    let nowhere = at(PageId::new(1 << 40), 0);
+    let none = push(100, nowhere, true)(&mut txn, &place.keeper, Commit::Async).unwrap_err();
+    assert!(matches!(none, Error::Refused(_)), "{none}");
+    let partition = push(100, place.at(0), true)(&mut txn, &place.keeper, Commit::Partition);
+    assert!(matches!(partition, Err(Error::PartitionCommit)));
+    assert!(push(100, place.at(0), false)(&mut txn, &place.keeper, Commit::Async).unwrap().is_none());
+    let too_long = place.store.log().body_len_max();
+    assert!(push(too_long, place.at(0), true)(&mut txn, &place.keeper, Commit::Async).unwrap().is_none());
+    let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
+    is_misuse(nested, "outside of what it nests");
+    assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");
+    // And goes on.
+    assert!(commit(&mut txn, &[(place.at(0), 1)]).unwrap().is_some());
+    is_misuse(commit(&mut txn, &[(place.at(0), 1)]), "begin another");
+    let mut relaxed = place.store.begin_with(TxnOptions::default().without_atomicity());
+    assert!(commit(&mut relaxed, &[(place.at(0), 1)]).unwrap().is_none());
+    let heap = place.store.memory().create_heap("words", &cedrat_heap::HeapOptions::raw(64)).unwrap();
+    let mut both = place.store.begin();
+    both.heap(|tx| tx.write(&heap, 0, 1)).unwrap();
+    assert!(commit(&mut both, &[(place.at(0), 1)]).unwrap().is_none());
+    assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]), "the one that has committed, once");
 }
 
 /// L078, E19.2: and each record of a page by itself.

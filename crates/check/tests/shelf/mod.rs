@@ -11,6 +11,7 @@ use cedrat_pages::layout::Versioned;
 use cedrat_pages::{PageId, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Keeper, NoLocks, Options, RecordId, Registry, Store, Txn, VersionedDelete, VersionedUpdate};
+use cedrat_wal::Ticket;
 use kept::{Back, Mixed, Shelf, insert, page_of_records};
 
 const RECORDS_OF_PAGE: u16 = 4;
@@ -226,10 +227,7 @@ impl Clerk<'_> {
                 self.flush_some()?;
                 self.roll_back(open, &work)
             }
-            _ => {
-                let effect = self.effect(work.did);
-                self.run.commit(open, Commit::Async, effect).map(drop)
-            }
+            _ => self.commit(open, work).map(drop),
         }
     }
 
@@ -240,12 +238,31 @@ impl Clerk<'_> {
         if self.chance.one_in(5) {
             return self.roll_back(txn, &work);
         }
-        let effect = self.effect(work.did);
-        let ticket = self.run.commit(txn, Commit::Async, effect)?;
+        let ticket = self.commit(txn, work)?;
         if self.chance.one_in(2) {
             self.run.acknowledge(&ticket)?;
         }
         Ok(())
+    }
+
+    /// Commits, and as often as not changes some records in the commit record itself (E19.15).
+    fn commit(&mut self, mut txn: Txn, mut work: Work) -> Outcome<Ticket> {
+        let mut last: BTreeMap<RecordId, u64> = BTreeMap::new();
+        if work.back == Back::NotCounting && self.chance.one_in(2) {
+            for _ in 0..4 {
+                if let Some(at) = self.any(&work.pages)?.filter(|&at| !self.shelf.is_pending(at)) {
+                    last.insert(at, self.chance.below(1 << 40));
+                }
+            }
+        }
+        if last.is_empty() {
+            return self.run.commit(txn, Commit::Async, self.effect(work.did));
+        }
+        work.did.extend(last.iter().map(|(&at, &by)| Did::Mix(at, by)));
+        let all: Vec<(RecordId, u64)> = last.into_iter().collect();
+        let commit =
+            || Ok(self.shelf.commit(&mut txn, &self.keeper, &all)?.expect("it defers what counts only if committed"));
+        self.run.commits(commit, self.effect(work.did))
     }
 
     fn step(&mut self) -> Outcome {

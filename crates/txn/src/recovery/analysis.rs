@@ -103,20 +103,20 @@ pub(crate) fn analyse(
         is_registered(&body, known)?;
         analysis.uncounted.note(&record, &body);
         preparing.note(&record, &body)?;
-        if let Some(redo) = body.redo() {
+        for redo in body.redos() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
             }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
             if Some(redo.operation) == set_space {
                 let behind =
-                    space_end(redo).ok_or_else(|| Error::bad_record(record.lsn, "it makes no sense of space"))?;
+                    space_end(&redo).ok_or_else(|| Error::bad_record(record.lsn, "it makes no sense of space"))?;
                 analysis.pages_end = analysis.pages_end.max(behind);
             }
         }
         let id = record.head.txn;
         match body {
-            Body::Commit { heap } if !heap.is_empty() => parts.commit(heaps, id, record.lsn, heap)?,
+            Body::Commit { heap, .. } if !heap.is_empty() => parts.commit(heaps, id, record.lsn, heap)?,
             Body::HeapPart { heap } => parts.keep(id, heap),
             Body::RollbackEnd => parts.forget(id),
             _ => {}
@@ -292,10 +292,10 @@ fn is_registered(body: &Body<'_>, known: &Numbers) -> Result<()> {
         let name = known.name(number).map_or_else(|| format!("number {number}"), str::to_owned);
         Err(Error::Unregistered { what, name })
     };
-    if let Some(redo) = body.redo()
-        && known.operation(redo.operation).is_none()
-    {
-        return missing("the operation", redo.operation);
+    for redo in body.redos() {
+        if known.operation(redo.operation).is_none() {
+            return missing("the operation", redo.operation);
+        }
     }
     let undo = match body {
         Body::Update { undo, .. } | Body::NestedEnd { undo, .. } | Body::UndoOnly { undo } => undo,

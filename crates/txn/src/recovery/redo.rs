@@ -114,14 +114,14 @@ fn read(
         }
         records += 1;
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
-        if let Some(redo) = body.redo()
-            && counts(inner, part.uncounted, &record, &body)
-        {
-            let lane = lane_of(redo.at.page, lanes);
-            let batch = &mut batches[lane];
-            batch.push(record.lsn, redo);
-            if batch.is_full() {
-                hand_over(lane, std::mem::take(batch))?;
+        if counts(inner, part.uncounted, &record, &body) {
+            for redo in body.redos() {
+                let lane = lane_of(redo.at.page, lanes);
+                let batch = &mut batches[lane];
+                batch.push(record.lsn, &redo);
+                if batch.is_full() {
+                    hand_over(lane, std::mem::take(batch))?;
+                }
             }
         }
         if records.is_multiple_of(TELL_EVERY) {
@@ -141,6 +141,10 @@ fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_>, body: &B
     #[cfg(feature = "planted-faults")]
     if inner.fault == Some(crate::Fault::UncommittedCounts) {
         return true;
+    }
+    #[cfg(feature = "planted-faults")]
+    if inner.fault == Some(crate::Fault::CommitChangesLeftOut) && matches!(body, Body::Commit { .. }) {
+        return false;
     }
     match body {
         Body::Update { committed_only: true, .. } => uncounted.counts(record.head.txn, record.position.offset),

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LayoutKind, PageId, Slot};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, MutexGuard};
 use cedrat_txn::{
-    Delta, FormatFresh, Keeper, KeptRecord, RecordId, Refused, Registry, Result, Store, TakenBack, ToPages, Txn,
-    Unflushed, VersionedInsert,
+    Commit, CommitChanges, Delta, FormatFresh, Keeper, KeptRecord, RecordId, Refused, Registry, Result, Store,
+    TakenBack, ToPages, Txn, Unflushed, VersionedInsert,
 };
-use cedrat_wal::{Lsn, TxnId};
+use cedrat_wal::{Lsn, Ticket, TxnId};
 use serde::{Deserialize, Serialize};
 
 /// A number that says which changes it has met, and in which order; and how many they are.
@@ -181,6 +181,28 @@ impl Shelf {
         kept.since = kept.since.or(Some(change));
         kept.pending.push(Pending { txn: txn.id(), change, back, before });
         Ok(change)
+    }
+
+    /// Commits, and changes records in the commit record: each once, in the order of their places, none of which has a change that
+    /// is pending.
+    pub(crate) fn commit(&self, txn: &mut Txn, keeper: &Keeper, all: &[(RecordId, u64)]) -> Result<Option<Ticket>> {
+        let before: Vec<State> = all.iter().map(|&(at, _)| self.bring(txn.store(), at)).collect::<Result<_>>()?;
+        let len_max = CommitChanges::len_bound(all.len(), 10 * all.len());
+        let change = |_: &Txn, changes: &mut CommitChanges<'_>| {
+            all.iter().try_for_each(|&(at, by)| changes.push(at, &Mix { by }))?;
+            Ok(Some(self.kept.lock()))
+        };
+        let logged = |mut shelf: MutexGuard<'_, BTreeMap<RecordId, Kept>>, lsn| {
+            for (&(at, by), before) in all.iter().zip(&before) {
+                let kept =
+                    shelf.entry(at).or_insert_with(|| Kept { now: before.clone(), since: None, pending: Vec::new() });
+                assert!(kept.pending.is_empty(), "what is pending would be taken back to a version that is older");
+                kept.now.mixed.mix(by);
+                (kept.now.version, kept.now.committed) = (lsn, lsn);
+                kept.since = kept.since.or(Some(lsn));
+            }
+        };
+        txn.commit_with_changes(keeper, len_max, Commit::Async, change, logged)
     }
 
     fn bring(&self, store: &Store, at: RecordId) -> Result<State> {
