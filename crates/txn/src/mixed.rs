@@ -6,7 +6,7 @@
 //! changed until then.
 
 use cedrat_heap::{HEAP_PART, HeapSavepoint, Held, Interrupt, Joined, Tx};
-use cedrat_wal::{Kind, Lsn};
+use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
 
 use crate::body::room_for;
 use crate::error::{Error, Result};
@@ -118,5 +118,26 @@ impl Txn {
         self.unreported += room_for(body.len());
         heap.publish(appended.lsn);
         Ok(appended.lsn)
+    }
+
+    /// As [`append`](Txn::append), if `decide` says so when the LSN is drawn: else nothing of it is logged, and the transaction is
+    /// to be rolled back.
+    pub(crate) fn append_deciding(
+        &mut self,
+        kind: Kind,
+        arguments: &[u8],
+        decide: impl FnOnce(Lsn) -> bool,
+    ) -> Result<cedrat_wal::Appended> {
+        self.store.inner.check_len(self.head.len() + arguments.len())?;
+        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        room.spend(Spending::Forward);
+        let head = RecordHead::new(kind, self.id, self.last);
+        let log = &self.store.inner.log;
+        let decided = log.append_deciding(self.partition, head, &[&self.head, arguments], room, decide);
+        if !decided.kept {
+            return Err(Error::Heap(cedrat_heap::Error::Conflict));
+        }
+        self.last = Some(decided.appended.offset);
+        Ok(decided.appended)
     }
 }
