@@ -15,7 +15,8 @@ import java.util.List;
 ///
 /// - J3   What becomes persistent is locked first, as by a store, so that nobody's uncommitted values are taken.
 ///        Texts and numbers, which do not change, are not.
-/// - J9   Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied.
+/// - J9   Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied. What
+///        collections have become made of is known as theirs afterwards, also if there was nothing to store.
 ///
 /// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
 /// locked on.
@@ -27,6 +28,7 @@ final class Commit extends ObjectWriter {
     private static final Object[] NOTHING = {};
     private static final int[] NO_NUMBERS = {};
     private static final Root[] NO_ROOTS = {};
+    private static final long[] NOTHING_MADE = {};
 
     // Arrays, and no collections: those of `java.util` have barriers, which are many for what is done at each commit.
     private final Engine engine;
@@ -164,9 +166,10 @@ final class Commit extends ObjectWriter {
             write();
             Faces faces = transaction.top.faces;
             GraphStore.Committed committed = buffer.size() == 0 && faces == null ? null : append(faces);
+            isStored = true;
+            // Collections may have new parts though nothing of them has to be stored.
+            attach(committed == null ? NOTHING_MADE : committed.identities());
             if (committed != null) {
-                isStored = true;
-                attach(committed.identities());
                 engine.appended(committed.lsn());
             }
         } catch (GraphStoreException e) {
@@ -201,6 +204,8 @@ final class Commit extends ObjectWriter {
                 prepared = engine.graph.prepare(buffer.bytes(), buffer.size(), branch);
                 check(prepared.length);
                 isPrepared = true;
+            } else {
+                attach(NOTHING_MADE);
             }
             return isPrepared;
         } catch (GraphStoreException e) {

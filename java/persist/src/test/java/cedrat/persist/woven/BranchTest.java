@@ -39,7 +39,7 @@ import org.junit.jupiter.api.Test;
 
 /// Transactions over several stores, as a transaction manager drives them.
 class BranchTest {
-    private record Id(int format, byte[] global, byte[] branch) implements Xid {
+    record Id(int format, byte[] global, byte[] branch) implements Xid {
         @Override
         public int getFormatId() {
             return format;

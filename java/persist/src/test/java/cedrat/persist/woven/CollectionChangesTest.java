@@ -31,8 +31,12 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.Vector;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.XAResource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -460,6 +464,104 @@ class CollectionChangesTest {
             });
         }
         String expected = map.toString();
+        reopen();
+        assertEquals(expected, store.lookup("collection").toString());
+    }
+
+    // ---- what comes to nothing
+
+    /// A collection, what takes it a new array or table and leaves nothing to store, and a change of that.
+    private record Netted(String name, Object made, Consumer<Object> nothing, Consumer<Object> change) {
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    static Stream<Netted> netted() {
+        return Stream.of(
+                new Netted(
+                        "ArrayList.ensureCapacity",
+                        new ArrayList<>(List.of("a", "b", "c")),
+                        list -> ((ArrayList<Object>) list).ensureCapacity(100),
+                        list -> ((List<Object>) list).set(0, "other")),
+                new Netted(
+                        "Vector.trimToSize",
+                        new Vector<>(List.of("a", "b", "c")),
+                        list -> {
+                            ((Vector<Object>) list).ensureCapacity(100);
+                            ((Vector<Object>) list).trimToSize();
+                        },
+                        list -> Collections.reverse((List<Object>) list)),
+                new Netted(
+                        "ArrayList.add",
+                        new ArrayList<>(new ArrayList<>(Collections.nCopies(10, "a"))),
+                        list -> {
+                            ((List<Object>) list).add("b");
+                            ((List<Object>) list).removeLast();
+                        },
+                        list -> ((List<Object>) list).set(3, "other")),
+                new Netted(
+                        "HashMap.put",
+                        new HashMap<>(numbered(12)),
+                        map -> {
+                            ((Map<Object, Object>) map).put(99, 99);
+                            ((Map<Object, Object>) map).remove(99);
+                        },
+                        map -> ((Map<Object, Object>) map).remove(3)),
+                new Netted(
+                        "PriorityQueue.add",
+                        filled(new PriorityQueue<Object>(3), 1, 2, 3),
+                        heap -> {
+                            ((PriorityQueue<Object>) heap).add(9);
+                            ((PriorityQueue<Object>) heap).remove(9);
+                        },
+                        heap -> {
+                            ((PriorityQueue<Object>) heap).add(0);
+                            ((PriorityQueue<Object>) heap).poll();
+                            ((PriorityQueue<Object>) heap).poll();
+                        }));
+    }
+
+    private static Map<Object, Object> numbered(int count) {
+        Map<Object, Object> map = new HashMap<>();
+        for (int i = 0; i < count; i++) {
+            map.put(i, i);
+        }
+        return map;
+    }
+
+    private static Object filled(Collection<Object> collection, Object... elements) {
+        Collections.addAll(collection, elements);
+        return collection;
+    }
+
+    /// J9: the new array is the collection's though nothing was stored, so that what is stored to it is not lost.
+    @ParameterizedTest
+    @MethodSource("netted")
+    void whatComesToNothingLeavesItsPartsKnown(Netted netted) {
+        store.mark("collection", netted.made);
+        Transaction.run(() -> netted.nothing.accept(netted.made));
+        Transaction.run(() -> netted.change.accept(netted.made));
+        String expected = netted.made.toString();
+        reopen();
+        assertEquals(expected, store.lookup("collection").toString());
+    }
+
+    /// As that, of a branch that has nothing to prepare.
+    @ParameterizedTest
+    @MethodSource("netted")
+    void whatABranchComesToLeavesItsPartsKnown(Netted netted) throws XAException {
+        store.mark("collection", netted.made);
+        XAResource resource = store.xaResource();
+        BranchTest.Id branch = new BranchTest.Id(7, new byte[] {1}, new byte[0]);
+        resource.start(branch, XAResource.TMNOFLAGS);
+        Transaction.run(() -> netted.nothing.accept(netted.made));
+        resource.end(branch, XAResource.TMSUCCESS);
+        assertEquals(XAResource.XA_RDONLY, resource.prepare(branch));
+        Transaction.run(() -> netted.change.accept(netted.made));
+        String expected = netted.made.toString();
         reopen();
         assertEquals(expected, store.lookup("collection").toString());
     }
