@@ -80,9 +80,11 @@ final class Faces {
 
     /// The top-level transaction has ended; what is not committed is rolled back.
     static void end(TopLevel top) {
-        if (top.faces != null) {
-            top.faces.faces.close();
-            top.faces = null;
+        Faces ended = top.faces;
+        // Whatever comes of that, it is not ended twice.
+        top.faces = null;
+        if (ended != null) {
+            ended.faces.close();
         }
     }
 }

@@ -432,9 +432,12 @@ final class Recorder implements Handler {
     private static void restore(Transaction transaction) {
         try {
             Faces.rollBack(transaction);
-            transaction.top.log.restore(transaction.logMark);
         } finally {
-            transaction.top.made.truncate(transaction.madeMark);
+            try {
+                transaction.top.log.restore(transaction.logMark);
+            } finally {
+                transaction.top.made.truncate(transaction.madeMark);
+            }
         }
     }
 
@@ -453,12 +456,15 @@ final class Recorder implements Handler {
             }
         }
         if (transaction.outer == null) {
-            Faces.end(transaction.top);
-            locks.releaseAll(transaction.top.owner);
-            if (!isDetached) {
-                transaction.top.leave();
+            try {
+                Faces.end(transaction.top);
+            } finally {
+                locks.releaseAll(transaction.top.owner);
+                if (!isDetached) {
+                    transaction.top.leave();
+                }
+                Barrier.closed();
             }
-            Barrier.closed();
         }
     }
 
@@ -737,11 +743,14 @@ final class Recorder implements Handler {
     private void doom(Transaction transaction) {
         try {
             Faces.end(transaction.top);
-            transaction.top.log.restore(0);
         } finally {
-            transaction.top.made.truncate(0);
-            transaction.top.isDoomed = true;
-            locks.releaseAll(transaction.top.owner);
+            try {
+                transaction.top.log.restore(0);
+            } finally {
+                transaction.top.made.truncate(0);
+                transaction.top.isDoomed = true;
+                locks.releaseAll(transaction.top.owner);
+            }
         }
     }
 
