@@ -123,6 +123,11 @@ abstract class Nodes {
                 int bits = (int) Memory.getBits(node, hash, 'I');
                 int bucket = isModulo ? (bits & Integer.MAX_VALUE) % buckets.length : bits & buckets.length - 1;
                 Object at = buckets[bucket];
+                if (TreeLinks.OF_HASH_MAP.areIn(at) && TreeLinks.OF_HASH_MAP.areIn(node)) {
+                    // Its first node is not always its root.
+                    Object root = TreeLinks.OF_HASH_MAP.root(at);
+                    return root != null && root == TreeLinks.OF_HASH_MAP.root(node);
+                }
                 while (at != null && at != node) {
                     at = Memory.getReference(at, chain);
                 }
@@ -131,25 +136,60 @@ abstract class Nodes {
         };
     }
 
+    /// The links of a tree's nodes: a node is found from its root in as many steps as the tree is high, however many
+    /// nodes of the same hash there are.
+    private static final class TreeLinks {
+        /// Of buckets of a `HashMap` that have many nodes.
+        static final TreeLinks OF_HASH_MAP = new TreeLinks(TreeLinks.ofHashMap());
+
+        private final Class<?> type;
+        private final long parent;
+        private final long left;
+        private final long right;
+
+        TreeLinks(Class<?> type) {
+            this.type = type;
+            parent = Memory.offset(type, "parent");
+            left = Memory.offset(type, "left");
+            right = Memory.offset(type, "right");
+        }
+
+        private static Class<?> ofHashMap() {
+            try {
+                return Class.forName("java.util.HashMap$TreeNode");
+            } catch (ClassNotFoundException e) {
+                throw new AssertionError("this JDK has no trees in HashMap", e);
+            }
+        }
+
+        boolean areIn(Object node) {
+            return type.isInstance(node);
+        }
+
+        /// The root of the tree that a node is in, or null: what leads up from it does not lead down to it.
+        Object root(Object node) {
+            Object at = node;
+            Object above = Memory.getReference(at, parent);
+            while (above != null) {
+                if (Memory.getReference(above, left) != at && Memory.getReference(above, right) != at) {
+                    return null;
+                }
+                at = above;
+                above = Memory.getReference(at, parent);
+            }
+            return at;
+        }
+    }
+
     /// Nodes of a `TreeMap`.
     static Nodes sorted(Class<?> type, String valueName) {
         long root = Memory.offset(TreeMap.class, "root");
-        long parent = Memory.offset(type, "parent");
-        long left = Memory.offset(type, "left");
-        long right = Memory.offset(type, "right");
+        TreeLinks links = new TreeLinks(type);
         return new OfMap(type, valueName, null) {
             @Override
             boolean contains(Object collection, Object node) {
-                Object at = node;
-                Object above = Memory.getReference(at, parent);
-                while (above != null) {
-                    if (Memory.getReference(above, left) != at && Memory.getReference(above, right) != at) {
-                        return false;
-                    }
-                    at = above;
-                    above = Memory.getReference(at, parent);
-                }
-                return Memory.getReference(collection, root) == at;
+                Object top = links.root(node);
+                return top != null && top == Memory.getReference(collection, root);
             }
         };
     }
