@@ -5,9 +5,10 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 
-/// Calls of [cedrat.persist.boot.Barrier] as instructions.
+/// Calls of [cedrat.persist.boot.Barrier] as instructions, and of what holds an object.
 final class Calls {
     private static final ClassDesc BARRIER = ClassDesc.of("cedrat.persist.boot", "Barrier");
+    private static final ClassDesc REFERENCE = ClassDesc.of("java.lang.ref", "Reference");
     private static final ClassDesc OBJECT = ConstantDescs.CD_Object;
     private static final ClassDesc INT = ConstantDescs.CD_int;
 
@@ -58,6 +59,11 @@ final class Calls {
     /// … base → …
     static void beforeFields(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "beforeFields", ONE_OBJECT);
+    }
+
+    /// … base → …
+    static void beforeMark(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeMark", ONE_OBJECT);
     }
 
     /// … array, index → …
@@ -118,6 +124,11 @@ final class Calls {
     /// As that, and the source is locked.
     static void lockAndArraycopy(CodeBuilder builder, boolean isApplication) {
         builder.invokestatic(BARRIER, isApplication ? "lockAndArraycopy" : "lockAndArraycopyInJdk", COPY);
+    }
+
+    /// … object → …
+    static void hold(CodeBuilder builder) {
+        builder.invokestatic(REFERENCE, "reachabilityFence", ONE_OBJECT);
     }
 
     static void suspend(CodeBuilder builder, boolean isLoading) {

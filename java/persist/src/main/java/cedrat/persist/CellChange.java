@@ -9,7 +9,9 @@ import java.util.Map;
 ///
 /// The log of old values has what was stored to older nodes, to the array by which they are found, and to the
 /// collection. Nodes that have come or gone are found from there: whatever led to one that has gone was stored
-/// to, or has gone itself; whatever leads to one that has come was stored to, or has come itself.
+/// to, or has gone itself; whatever leads to one that has come was stored to, or has come itself. That holds of an
+/// array that is known as the collection's, of which the log has what was stored to it: after each commit it is
+/// known (J9), and where it is not, because it is new, all nodes are looked at.
 ///
 /// - J9   What it writes are the cells of entries that have come, gone, or have another key, value or successor.
 ///
@@ -258,6 +260,7 @@ final class CellChange implements Runnable {
     // ---- writing
 
     void write() {
+        lockParts();
         Arrays.sort(written, 0, writtenCount, Comparator.comparingInt(Written::cell));
         change.steps = this::step;
         int at = 0;
@@ -272,6 +275,18 @@ final class CellChange implements Runnable {
         }
         if (form.isLinked() && first != cells.first) {
             out.patchInt(change, CommitBuffer.OBJECT_HEADER, first);
+        }
+    }
+
+    /// Of what is written here the commit has the locks: what has come is not known as a part yet.
+    private void lockParts() {
+        for (int i = 0; i < listCount; i++) {
+            if (list[i].cell >= 0 && list[i].before < 0) {
+                out.lockPart(list[i].node);
+            }
+        }
+        if (isTableNew) {
+            out.lockPart(table);
         }
     }
 

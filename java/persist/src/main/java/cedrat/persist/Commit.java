@@ -97,8 +97,7 @@ final class Commit extends ObjectWriter {
             return null;
         }
         Attached known = base instanceof Class ? null : engine.table.find(base);
-        Object whole = known == null ? null : known.owner().get();
-        return whole == null ? null : change(known.owner(), whole);
+        return known == null ? null : change(known.owner(), Engine.whole(known, base));
     }
 
     private Change change(ObjectIdentity identity, Object object) {
@@ -276,8 +275,39 @@ final class Commit extends ObjectWriter {
     }
 
     private void writeObject(Shape shape, Object object) throws GraphStoreException {
+        lockParts(shape, object);
         buffer.beginObject(engine.schema.number(shape));
         shape.write(object, this);
+    }
+
+    /// J3: who has stored to what a collection has become made of did not know whose it was.
+    private void lockParts(Shape shape, Object object) {
+        if (!(shape instanceof FormShape collection)) {
+            return;
+        }
+        collection.form.parts(object, new Form.PartVisitor() {
+            @Override
+            public void add(Object part) {
+                lockPart(part);
+            }
+
+            @Override
+            public void addWithCells(Object part) {
+                lockPart(part);
+            }
+
+            @Override
+            public void addEntry(Object part) {
+                lockPart(part);
+            }
+        });
+    }
+
+    /// Locks what is going to be a part, until it is known as one.
+    void lockPart(Object part) {
+        if (Engine.mayBeAttached(part) && engine.table.find(part) == null) {
+            lock(part);
+        }
     }
 
     private void write(Root changed) {
@@ -292,6 +322,9 @@ final class Commit extends ObjectWriter {
     private void write(Change change) throws GraphStoreException {
         ObjectIdentity identity = change.identity;
         Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
+        if (!(identity.stored instanceof Cells)) {
+            lockParts(shape, change.object);
+        }
         boolean isDone = shape instanceof FormShape form && form.form.writeChange(change, transaction.top.log, this);
         if (isDone) {
             return;

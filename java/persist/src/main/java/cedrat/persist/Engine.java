@@ -344,10 +344,14 @@ final class Engine implements Persistent {
         });
     }
 
+    /// Empty arrays are shared.
+    static boolean mayBeAttached(Object part) {
+        return part != null && !(part.getClass().isArray() && Array.getLength(part) == 0);
+    }
+
     /// Lets a part be found.
     void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
-        // Empty arrays are shared.
-        if (part == null || part.getClass().isArray() && Array.getLength(part) == 0) {
+        if (!mayBeAttached(part)) {
             return;
         }
         Attached known = table.find(part);
@@ -389,6 +393,28 @@ final class Engine implements Persistent {
     public Object owner(Object part) {
         Attached known = table.find(part);
         return known == null ? null : known.owner().get();
+    }
+
+    @Override
+    public Object ownerOfChanged(Object part) {
+        Attached known = table.find(part);
+        return known == null ? null : whole(known, part);
+    }
+
+    /// What is stored if a part of it has changed, which may be itself.
+    ///
+    /// @throws IllegalStateException if nobody has it any more (J7)
+    static Object whole(Attached known, Object part) {
+        if (known instanceof ObjectIdentity) {
+            return part;
+        }
+        Object whole = known.owner().get();
+        if (whole == null) {
+            throw new IllegalStateException("an object of " + part.getClass().getTypeName()
+                    + " is a part of a persistent collection that was let go of, because the program has had no more "
+                    + "of it than that part: look the collection up again, and change what it has");
+        }
+        return whole;
     }
 
     @Override

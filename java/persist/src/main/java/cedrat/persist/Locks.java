@@ -334,6 +334,11 @@ final class Locks {
         }
     }
 
+    /// As that, without waiting for anybody: true for some of what the owner has locked. On its own thread.
+    boolean isSurelyWriter(Owner owner, Object object) {
+        return owner.isSurelyWriter(object);
+    }
+
     /// Whether any transaction has locked the object.
     boolean isLocked(Object object) {
         if (count == 0 || present.get(hash(object) & BUCKETS - 1) == 0) {

@@ -7,6 +7,7 @@ import java.text.DateFormatSymbols;
 import java.text.DecimalFormatSymbols;
 import java.util.Enumeration;
 import java.util.Iterator;
+import java.util.Properties;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -37,6 +38,13 @@ final class Parts {
                         || type.getClassLoader() == null && treatments.of(type) == Treatment.SAVED;
             }
         };
+    }
+
+    /// Whether an object is kept and stored as a whole if it is persistent, and refused to transactions otherwise:
+    /// threads that are in none change it behind their back then.
+    static boolean areKeptIfPersistent(Object object) {
+        return object instanceof Properties
+                || object.getClass().getPackageName().equals("java.util.concurrent.atomic");
     }
 
     /// An iterator's arrays are those of the collection that it runs over. A `TableStack` says where one of a

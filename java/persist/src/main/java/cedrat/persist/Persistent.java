@@ -42,6 +42,12 @@ interface Persistent {
     /// it is a part of, or itself. Null if it is not.
     Object owner(Object base);
 
+    /// As that, of what is about to be changed.
+    ///
+    /// @throws IllegalStateException if it is a part of a collection that is not in memory any more, so that nobody
+    ///     would store the change
+    Object ownerOfChanged(Object base);
+
     /// What a top-level transaction has changed in this store, or null: nothing.
     Commit changes(Transaction transaction);
 

@@ -14,7 +14,9 @@ import java.lang.reflect.Modifier;
 import java.nio.Buffer;
 import java.util.AbstractMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -897,7 +899,7 @@ final class Recorder implements Handler {
         }
         if (!(base instanceof Class)) {
             for (Persistent store : stores) {
-                if (store.owner(base) != null) {
+                if (store.ownerOfChanged(base) != null) {
                     return false;
                 }
             }
@@ -908,26 +910,43 @@ final class Recorder implements Handler {
     /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that
     /// it is a part of.
     private void lockToChange(Transaction transaction, Object base) {
-        Object locked = base;
-        Persistent store = storeOf(base);
         if (!(base instanceof Persistable || base instanceof Class)) {
-            for (Persistent open : stores) {
-                Object owner = open.owner(base);
-                if (owner != null) {
-                    locked = owner;
-                    store = open;
-                    break;
-                }
-            }
+            lockToChangePart(transaction, base);
+            return;
         }
+        Persistent store = storeOf(base);
         if (store != null) {
             store.check();
             transaction.top.changes(store);
         }
-        lock(transaction, locked, true);
-        if (store != null && base instanceof Persistable object) {
-            awaitLettingGo(object.cedrat$identity());
+        lock(transaction, base, true);
+        if (store != null) {
+            awaitLettingGo(((Persistable) base).cedrat$identity());
         }
+    }
+
+    /// As that, of an array or an object of the JDK.
+    private void lockToChangePart(Transaction transaction, Object base) {
+        if (lockOwner(transaction, base) || locks.isSurelyWriter(transaction.top.owner, base)) {
+            return;
+        }
+        lock(transaction, base, true);
+        // Who had the lock may have made it a part of something that is persistent (J3).
+        lockOwner(transaction, base);
+    }
+
+    /// @return false if it is not persistent
+    private boolean lockOwner(Transaction transaction, Object base) {
+        for (Persistent open : stores) {
+            Object owner = open.ownerOfChanged(base);
+            if (owner != null) {
+                open.check();
+                transaction.top.changes(open);
+                lock(transaction, owner, true);
+                return true;
+            }
+        }
+        return false;
     }
 
     /// Who lets go of an object looks under its identity's monitor whether it is locked. When this returns, none who
@@ -986,6 +1005,15 @@ final class Recorder implements Handler {
             }
         } finally {
             context.isRecording = false;
+        }
+    }
+
+    /// A rollback takes the mark back that a method leaves which throws; outside of transactions the JDK's own does as
+    /// it does without barriers.
+    @Override
+    public void beforeMark(Object base) {
+        if (contexts.get().innermost != null) {
+            beforeFields(base);
         }
     }
 
@@ -1173,11 +1201,28 @@ final class Recorder implements Handler {
         if (treatment == Treatment.SAVED) {
             keepWhole(context, object);
         } else if (treatment == Treatment.REFUSED) {
-            if (context.innermost != null) {
+            if (context.innermost != null && Parts.areKeptIfPersistent(object) && isPersistent(context, object)) {
+                keepWhole(context, object);
+            } else if (context.innermost != null) {
                 refuse(context, object);
             } else if (!stores.isEmpty()) {
                 refuseIfPersistent(context, object);
             }
+        }
+    }
+
+    /// Whether an object of the JDK is. Other threads do not change it then, but in transactions.
+    private boolean isPersistent(Context context, Object object) {
+        context.isRecording = true;
+        try {
+            for (Persistent store : stores) {
+                if (store.owner(object) != null) {
+                    return true;
+                }
+            }
+            return false;
+        } finally {
+            context.isRecording = false;
         }
     }
 
@@ -1283,6 +1328,13 @@ final class Recorder implements Handler {
             if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
                 lockToChange(transaction, object);
                 top.log.add(object, Slot.TEXT, 0, 0, object.toString());
+            }
+            return;
+        }
+        if (object instanceof Properties properties) {
+            if (!top.log.has(transaction.logMark, object, Slot.PROPERTIES, 0)) {
+                lockToChange(transaction, object);
+                top.log.add(object, Slot.PROPERTIES, 0, 0, Map.copyOf(properties));
             }
             return;
         }

@@ -2,6 +2,8 @@ package cedrat.persist;
 
 import java.lang.invoke.VarHandle;
 import java.lang.reflect.Modifier;
+import java.util.Map;
+import java.util.Properties;
 
 /// A kind of place whose old value an [UndoLog] keeps, and how the value is put back.
 ///
@@ -66,6 +68,16 @@ abstract class Slot {
                 buffer.setLength(0);
                 buffer.append((String) value);
             }
+        }
+    };
+
+    /// What [Properties] have, but for their defaults.
+    static final Slot PROPERTIES = new Slot() {
+        @Override
+        void restore(Object base, int index, long bits, Object value) {
+            Properties properties = (Properties) base;
+            properties.clear();
+            properties.putAll((Map<?, ?>) value);
         }
     };
 

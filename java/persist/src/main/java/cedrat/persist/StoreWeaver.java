@@ -22,6 +22,7 @@ import java.lang.classfile.instruction.NewMultiArrayInstruction;
 import java.lang.classfile.instruction.NewObjectInstruction;
 import java.lang.classfile.instruction.NewPrimitiveArrayInstruction;
 import java.lang.classfile.instruction.NewReferenceArrayInstruction;
+import java.lang.classfile.instruction.ReturnInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDesc;
 import java.lang.constant.ConstantDescs;
@@ -38,6 +39,11 @@ import java.util.stream.IntStream;
 /// cost twice as much. It is one byte too long even so if its stores to arrays stay in place, so in that class
 /// they are in the barrier. Were they in other classes, whose arrays are of many types, the compiler would find
 /// that the type of an array in the barrier cannot be foretold, and look it up at each store.
+///
+/// - J3   A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
+///        holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
+///        array, or to the map that a set is made of: nobody would know whose they are, and the store would be lost.
+///        The methods that such a method calls are held by it, and stay as long as they are.
 ///
 /// Barriers are calls without branches, see [Weaver].
 final class StoreWeaver implements CodeTransform {
@@ -58,6 +64,8 @@ final class StoreWeaver implements CodeTransform {
     private final boolean isHashMap;
     /// Whether it calls collections that others have made.
     private final boolean isWrapper;
+    /// Whether `this` is held to the end of the method.
+    private final boolean isHeld;
     private final Spill spill = new Spill();
 
     /// How many objects are made in a constructor's prologue and not initialised yet, or ENDED behind it.
@@ -87,6 +95,22 @@ final class StoreWeaver implements CodeTransform {
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
+        isHeld = kind == Weaver.Kind.COLLECTION && !isConstructor && isOpen(method) && changes(code);
+    }
+
+    /// Whether who has an object may call the method. Others are called by such methods of the same collection.
+    private static boolean isOpen(MethodModel method) {
+        return !method.flags().has(AccessFlag.STATIC)
+                && (method.flags().has(AccessFlag.PUBLIC) || method.flags().has(AccessFlag.PROTECTED));
+    }
+
+    /// Whether code may store to something: by itself, or by what it calls.
+    private static boolean changes(CodeModel code) {
+        return code.elementStream()
+                .anyMatch(element -> element instanceof InvokeInstruction
+                        || element instanceof InvokeDynamicInstruction
+                        || element instanceof ArrayStoreInstruction
+                        || element instanceof FieldInstruction field && field.opcode() == Opcode.PUTFIELD);
     }
 
     @Override
@@ -138,6 +162,12 @@ final class StoreWeaver implements CodeTransform {
             case NewPrimitiveArrayInstruction made -> made(builder, made);
             case NewReferenceArrayInstruction made -> made(builder, made);
             case NewMultiArrayInstruction made -> made(builder, made);
+            case ReturnInstruction end
+            when isHeld -> {
+                builder.aload(0);
+                Calls.hold(builder);
+                builder.with(end);
+            }
             default -> builder.with(element);
         }
     }
@@ -166,6 +196,8 @@ final class StoreWeaver implements CodeTransform {
             }
             if (isApplication) {
                 Calls.beforeField(builder, number(field, false));
+            } else if (isMark()) {
+                Calls.beforeMark(builder);
             } else {
                 Calls.beforeFields(builder);
             }
@@ -188,6 +220,12 @@ final class StoreWeaver implements CodeTransform {
                             "forName",
                             MethodTypeDesc.of(ConstantDescs.CD_Class, ConstantDescs.CD_String));
         }
+    }
+
+    /// `Hashtable.hashCode` turns the sign of a field while it runs, so as not to run in itself.
+    private boolean isMark() {
+        return type.thisClass().asInternalName().equals("java/util/Hashtable")
+                && method.methodName().equalsString("hashCode");
     }
 
     /// Final fields are written once. In its constructor's prologue an object is not one yet, and nobody else

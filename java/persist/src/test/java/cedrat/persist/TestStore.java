@@ -140,6 +140,11 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public Object ownerOfChanged(Object base) {
+        return owner(base);
+    }
+
+    @Override
     public Commit changes(Transaction transaction) {
         return null;
     }

@@ -13,6 +13,7 @@ import java.lang.classfile.MethodModel;
 import java.lang.classfile.attribute.CodeAttribute;
 import java.lang.classfile.constantpool.PoolEntry;
 import java.lang.classfile.constantpool.Utf8Entry;
+import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDesc;
 import java.lang.constant.ConstantDescs;
@@ -27,6 +28,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /// What weaving makes of code.
 class WeaverTest {
@@ -35,23 +38,48 @@ class WeaverTest {
 
     @Test
     void puttingIntoAHashMapStaysShortEnoughToBeInlined() throws IOException, UnstructuredException {
-        byte[] original;
-        try (InputStream in = Object.class.getResourceAsStream("/java/util/HashMap.class")) {
-            original = in.readAllBytes();
-        }
-        byte[] woven = new Weaver(new Fields(declaring -> {}), new Classes(null))
-                .weave(original, Weaver.Kind.COLLECTION, null, false);
+        byte[] original = collection("HashMap");
+        byte[] woven = woven(original);
         assertTrue(putLength(woven) > putLength(original));
         assertTrue(putLength(woven) <= INLINED_BYTES_MAX, putLength(woven) + " bytes");
     }
 
     private static int putLength(byte[] type) {
+        return ((CodeAttribute) method(type, "putVal").code().orElseThrow()).codeLength();
+    }
+
+    private static MethodModel method(byte[] type, String name) {
         for (MethodModel method : ClassFile.of().parse(type).methods()) {
-            if (method.methodName().equalsString("putVal")) {
-                return ((CodeAttribute) method.code().orElseThrow()).codeLength();
+            if (method.methodName().equalsString(name)) {
+                return method;
             }
         }
-        throw new AssertionError("HashMap has no putVal");
+        throw new AssertionError("there is no " + name);
+    }
+
+    private static byte[] collection(String name) throws IOException {
+        try (InputStream in = Object.class.getResourceAsStream("/java/util/" + name + ".class")) {
+            return in.readAllBytes();
+        }
+    }
+
+    private static byte[] woven(byte[] collection) throws UnstructuredException {
+        return new Weaver(new Fields(declaring -> {}), new Classes(null))
+                .weave(collection, Weaver.Kind.COLLECTION, null, false);
+    }
+
+    /// J3: a collection that changes is held to the end of the method, in compiled code too.
+    @ParameterizedTest
+    @CsvSource({"HashSet, add, true", "ArrayList, set, true", "HashMap, put, true", "ArrayList, size, false"})
+    void whatChangesACollectionHoldsIt(String type, String name, boolean holds)
+            throws IOException, UnstructuredException {
+        boolean isHeld = method(woven(collection(type)), name)
+                .code()
+                .orElseThrow()
+                .elementStream()
+                .anyMatch(element ->
+                        element instanceof InvokeInstruction call && call.name().equalsString("reachabilityFence"));
+        assertEquals(holds, isHeld);
     }
 
     private static final ClassDesc OTHER = ClassDesc.of("Other");

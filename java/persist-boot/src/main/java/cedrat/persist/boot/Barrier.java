@@ -129,6 +129,13 @@ public final class Barrier {
         }
     }
 
+    /// As that, where the JDK marks an object while it only looks at it.
+    public static void beforeMark(Object base) {
+        if (live != 0) {
+            handler.beforeMark(base);
+        }
+    }
+
     /// Before a store to an array.
     public static void beforeElement(Object array, int index) {
         if (live != 0) {

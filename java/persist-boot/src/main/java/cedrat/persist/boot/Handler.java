@@ -35,6 +35,9 @@ public interface Handler {
     /// the program has called the JDK, and not the JDK itself for its own purposes.
     void beforeFields(Object base);
 
+    /// As that, where the JDK marks an object while it only looks at it.
+    void beforeMark(Object base);
+
     /// An element is about to be written. What is no element of an array is let pass: the store will throw.
     void beforeElement(Object array, int index);
 
