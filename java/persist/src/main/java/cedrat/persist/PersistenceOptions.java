@@ -67,7 +67,7 @@ public final class PersistenceOptions {
     /// holds it to its end, so that transactions are as if they had run one after the other (Transactions for Java,
     /// §2.1, of [RwLock]). Otherwise who wants that asks for locks. The agent has to be started with `reads=lock`.
     ///
-    /// Outside of transactions nothing is locked.
+    /// A read may wait then, and throw [DeadlockException]. Outside of transactions nothing is locked.
     public PersistenceOptions readLocks(boolean readLocks) {
         this.readLocks = readLocks;
         return this;

@@ -35,7 +35,7 @@ final class BarrierFigure implements Callable<Integer> {
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             options.progress("barrier: turn " + (turn + 1));
             run(plain, List.of());
-            run(woven, List.of("-javaagent:" + options.agent + "=exclude=org.openjdk.jmh"));
+            run(woven, List.of(options.agentWith("exclude=org.openjdk.jmh")));
         }
         Figures figures = new Figures("barrier", options.json);
         double product = 1;
@@ -50,16 +50,23 @@ final class BarrierFigure implements Callable<Integer> {
             worst = Math.max(worst, with / without);
         }
         double mean = Math.pow(product, 1.0 / plain.size());
+        if (options.locksReads()) {
+            figures.add("cedrat", params("the geometric mean of all kernels", true), "of_plain", mean, "ratio");
+            return 0;
+        }
         figures.atMost("woven / plain, the geometric mean of all kernels", OptionalDouble.of(mean), MEAN_MAX);
         figures.atMost("woven / plain, the worst kernel", OptionalDouble.of(worst), WORST_MAX);
         figures.printGoals();
         return 0;
     }
 
-    private static Map<String, Object> params(String kernel, boolean isWoven) {
+    private Map<String, Object> params(String kernel, boolean isWoven) {
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("kernel", kernel);
         params.put("woven", isWoven);
+        if (isWoven) {
+            options.describe(params);
+        }
         return params;
     }
 

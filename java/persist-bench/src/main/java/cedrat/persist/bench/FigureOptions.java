@@ -22,6 +22,23 @@ final class FigureOptions {
     @Option(names = "--agent", required = true, paramLabel = "JAR", description = "The agent that is measured.")
     Path agent;
 
+    /// Whether reads are woven as `reads=lock` says: `--only reads=lock`. No goal is meant for that.
+    boolean locksReads() {
+        return "lock".equals(only.get("reads"));
+    }
+
+    /// What the virtual machine is told of the agent.
+    String agentWith(String argument) {
+        return "-javaagent:" + agent + "=" + (locksReads() ? "reads=lock," : "") + argument;
+    }
+
+    /// Of the woven program's points.
+    void describe(Map<String, Object> params) {
+        if (locksReads()) {
+            params.put("reads", "lock");
+        }
+    }
+
     /// For those who wait.
     void progress(String what) {
         System.err.println(what);

@@ -43,17 +43,19 @@ final class JavacFigure implements Callable<Integer> {
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             options.progress("javac: turn " + (turn + 1));
             run(plain, List.of());
-            run(woven, List.of("-javaagent:" + options.agent + "=include=com.sun.tools.javac"));
+            run(woven, List.of(options.agentWith("include=com.sun.tools.javac")));
         }
         Figures figures = new Figures("javac", options.json);
         double warm = add(figures, true, plain.warm, woven.warm);
         add(figures, false, plain.cold, woven.cold);
-        figures.atMost("woven / plain, warm", OptionalDouble.of(warm), WARM_MAX);
-        figures.printGoals();
+        if (!options.locksReads()) {
+            figures.atMost("woven / plain, warm", OptionalDouble.of(warm), WARM_MAX);
+            figures.printGoals();
+        }
         return 0;
     }
 
-    private static double add(Figures figures, boolean isWarm, List<Double> plain, List<Double> woven) {
+    private double add(Figures figures, boolean isWarm, List<Double> plain, List<Double> woven) {
         double without = Medians.of(plain);
         double with = Medians.of(woven);
         figures.add("cedrat", params(isWarm, false), "ms_per_compile", without, "ms");
@@ -62,10 +64,13 @@ final class JavacFigure implements Callable<Integer> {
         return with / without;
     }
 
-    private static Map<String, Object> params(boolean isWarm, boolean isWoven) {
+    private Map<String, Object> params(boolean isWarm, boolean isWoven) {
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("warm", isWarm);
         params.put("woven", isWoven);
+        if (isWoven) {
+            options.describe(params);
+        }
         return params;
     }
 
