@@ -5,12 +5,12 @@
 
 use std::fmt;
 
-use cedrat_pages::{LayoutKind, PageId};
+use cedrat_pages::{Damaged, LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{CATALOGUE, Error, Result, Store, Txn};
 
 use crate::checked::Checked;
-use crate::error::{StructureError, damaged};
+use crate::error::{OfStore, StructureError};
 use crate::hash::RawHashTable;
 
 /// The longest name, in bytes of UTF-8.
@@ -138,7 +138,8 @@ impl Catalogue {
     /// [`Error::Deadlock`] from the lock on the name.
     pub fn find(&self, txn: &mut Txn, name: &str) -> Result<Option<Named>> {
         check_name(name)?;
-        self.table.get_with(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?.transpose()
+        let found = self.table.get_with(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
+        found.transpose().of_store(txn.store())
     }
 
     /// The root of `name`, which must be of this kind.
@@ -198,7 +199,8 @@ impl Catalogue {
     pub(crate) fn find_for_change(&self, txn: &mut Txn, name: &str) -> Result<Named> {
         check_name(name)?;
         let found = self.table.get_for_change(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
-        found.transpose()?.ok_or_else(|| StructureError::NoSuchName { name: name.into() }.into())
+        let found = found.transpose().of_store(txn.store())?;
+        found.ok_or_else(|| StructureError::NoSuchName { name: name.into() }.into())
     }
 
     /// All names, in order.
@@ -206,10 +208,11 @@ impl Catalogue {
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the catalogue.
     pub fn list(&self, txn: &mut Txn) -> Result<Vec<Named>> {
+        let store = txn.store().clone();
         let mut all = Vec::new();
         for entry in self.table.iter(txn)? {
             let (name, line) = entry?;
-            all.push(read(&name, &line)?);
+            all.push(read(&name, &line).of_store(&store)?);
         }
         all.sort();
         Ok(all)
@@ -227,8 +230,8 @@ impl Catalogue {
 /// A line of the catalogue: kind and root page.
 const LINE_LEN: usize = 2 + 8;
 
-fn read(name: &[u8], line: &[u8]) -> Result<Named> {
-    let bad = || damaged(CATALOGUE, "a line of the catalogue makes no sense");
+fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {
+    let bad = || Damaged::in_body(CATALOGUE, 0, "a line of the catalogue makes no sense");
     let line: &[u8; LINE_LEN] = line.try_into().map_err(|_| bad())?;
     let (kind, root) = line.split_at(2);
     Ok(Named {

@@ -6,11 +6,11 @@
 //! ```
 
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
-use cedrat_txn::{Operation, RecordId, Refused, Result, Undo};
+use cedrat_txn::{Operation, RecordId, Refused, Result, Store, Undo};
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
-use crate::error::StructureError;
+use crate::error::{StructureError, root_page};
 use crate::kinds;
 
 mod at {
@@ -52,17 +52,25 @@ impl From<RecordId> for Place {
     }
 }
 
+/// Looks whether a page, by whatever number, is a root of this kind.
+pub(crate) fn open(store: &Store, root: PageId, kind: LayoutKind) -> Result<Ends> {
+    read(&*root_page(store, root, named(kind))?, kind)
+}
+
 /// Reads a root page of this kind.
 pub(crate) fn read(page: &PageRef<'_>, kind: LayoutKind) -> Result<Ends> {
     if page.kind() != kind {
-        let expected = match kind {
-            kinds::LIST_ROOT => "a list",
-            kinds::PAGE_LIST_ROOT => "a page-oriented list",
-            _ => "a collection of records",
-        };
-        return Err(StructureError::WrongRoot { page: page.id(), expected }.into());
+        return Err(StructureError::WrongRoot { page: page.id(), expected: named(kind) }.into());
     }
     Ok(ends(page))
+}
+
+fn named(kind: LayoutKind) -> &'static str {
+    match kind {
+        kinds::LIST_ROOT => "a list",
+        kinds::PAGE_LIST_ROOT => "a page-oriented list",
+        _ => "a collection of records",
+    }
 }
 
 fn ends(page: &PageRef<'_>) -> Ends {

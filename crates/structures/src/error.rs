@@ -1,7 +1,7 @@
 //! What can go wrong in a structure beyond what can go wrong in any transaction.
 
-use cedrat_pages::{Damaged, PageId};
-use cedrat_txn::Error;
+use cedrat_pages::{Damaged, LatchedPage, PageId};
+use cedrat_txn::{Error, Result, Store};
 
 /// Why a structure declined. It comes wrapped in [`Error::User`]; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum StructureError {
         len: u64,
     },
     /// There is no such record.
-    #[error("there is no record at {record}; it was deleted, or the page holds no records")]
+    #[error("there is no record at {record}; it was deleted, or the page is none of this collection")]
     NoSuchRecord {
         /// The record asked for.
         record: cedrat_txn::RecordId,
@@ -96,7 +96,27 @@ impl StructureError {
     }
 }
 
+/// A page that somebody says is a root. The number may be any at all: a page that the file does not have is no damage.
+pub(crate) fn root_page<'s>(store: &'s Store, root: PageId, expected: &'static str) -> Result<LatchedPage<'s>> {
+    if root.get() >= store.pool().len_pages() {
+        return Err(StructureError::WrongRoot { page: root, expected }.into());
+    }
+    store.read(root)
+}
+
 /// A page's bytes make no sense.
-pub(crate) fn damaged(page: PageId, what: &'static str) -> Error {
-    Error::Damaged(Damaged::in_body(page, 0, what))
+pub(crate) fn damaged(store: &Store, page: PageId, what: &'static str) -> Error {
+    store.pool().damaged(Damaged::in_body(page, 0, what)).into()
+}
+
+/// Damage that whoever has looked at a page knows by the place in it.
+pub(crate) trait OfStore<T> {
+    /// The same with file and offset.
+    fn of_store(self, store: &Store) -> Result<T>;
+}
+
+impl<T> OfStore<T> for Result<T, Damaged> {
+    fn of_store(self, store: &Store) -> Result<T> {
+        self.map_err(|damaged| store.pool().damaged(damaged).into())
+    }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::Kind;
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
-use crate::error::{StructureError, damaged};
+use crate::error::{OfStore, StructureError, damaged};
 use crate::{kinds, named};
 
 /// Puts a record into a vacant slot of a slotted page.
@@ -117,13 +117,46 @@ pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
 const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX);
 
 /// Bytes of the link in slot 0 of each page.
-const LINK_LEN: usize = 8;
+const LINK_LEN: usize = 24;
 const LINK: Slot = Slot(0);
 
-/// A collection of records of any bytes, each found by its [`RecordId`], which it keeps as long as it lives.
+/// The link of a page: whose it is, and which one is behind it. A page has one exactly as long as it belongs to a
+/// collection (S6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    /// The page behind it; 0 if it is the last.
+    next: u64,
+    /// The root of the collection.
+    root: PageId,
+}
+
+impl Link {
+    /// Between the two: no node of a list has this, for it would name a slot that no page has.
+    const MARK: u64 = u64::MAX;
+
+    fn record(self) -> SmallBytes {
+        let words = [self.next, Link::MARK, self.root.get()].map(u64::to_le_bytes);
+        SmallBytes::from(words.as_flattened())
+    }
+
+    /// The link of a page, if it is one of a collection.
+    fn of(page: &PageRef<'_>) -> Result<Option<Link>, Damaged> {
+        if page.kind() != LayoutKind::SLOTTED {
+            return Ok(None);
+        }
+        let link = Slotted::of(page)?.get(LINK)?.and_then(|link| <&[u8; LINK_LEN]>::try_from(link).ok());
+        let word =
+            |link: &[u8; LINK_LEN], at: usize| u64::from_le_bytes(link[at..at + 8].try_into().expect("eight bytes"));
+        let link = link.filter(|link| word(link, 8) == Link::MARK);
+        Ok(link.map(|link| Link { next: word(link, 0), root: PageId::new(word(link, 16)) }))
+    }
+}
+
+/// A collection of records of any bytes, each found by its [`RecordId`], which it keeps as long as it lives. A place
+/// that is none of its own is refused, also one of another collection.
 ///
 /// Isolation is by page, as in Lemon §4.1: a transaction locks the pages whose records it reads or changes. Records
-/// lie on slotted pages; slot 0 of each holds the number of the next page.
+/// lie on slotted pages; slot 0 of each says whose it is, and which page is the next.
 ///
 /// Where the store's lock manager does not lock, one transaction at a time must use the collection.
 #[derive(Clone, Debug)]
@@ -159,7 +192,7 @@ impl Records {
     /// # Errors
     /// [`StructureError::WrongRoot`].
     pub fn open_root(store: &Store, root: PageId) -> Result<Records> {
-        ends::read(&*store.read(root)?, kinds::RECORDS_ROOT)?;
+        ends::open(store, root, kinds::RECORDS_ROOT)?;
         Ok(Records { root })
     }
 
@@ -189,7 +222,7 @@ impl Records {
             return Ok(at);
         }
         let page = self.add_page(txn, ends)?;
-        insert_on(txn, page, record)?.ok_or_else(|| damaged(page, "a fresh page has no room"))
+        insert_on(txn, page, record)?.ok_or_else(|| damaged(txn.store(), page, "a fresh page has no room"))
     }
 
     /// The record at `at`.
@@ -198,31 +231,28 @@ impl Records {
     /// [`StructureError::NoSuchRecord`]; [`Error::Deadlock`] from the lock on the page.
     pub fn read(&self, txn: &mut Txn, at: RecordId) -> Result<Vec<u8>> {
         txn.lock(Resource::Structure(self.root), LockMode::IntentionShared)?;
-        let page = txn.read(at.page)?;
-        let record = match Slotted::of(&page) {
-            Ok(slotted) if at.slot != LINK => slotted.get(at.slot)?.map(<[u8]>::to_vec),
-            _ => None,
-        };
-        Ok(record.ok_or(StructureError::NoSuchRecord { record: at })?)
+        self.find(txn, at, LockMode::Shared, <[u8]>::to_vec)
     }
 
     /// Gives the record at `at` other bytes.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is none, or its page has no room for it: delete it and insert it anew;
-    /// [`Error::TooLarge`]; [`Error::Deadlock`].
+    /// [`StructureError::NoSuchRecord`]; [`Error::Refused`] if its page has no room for it: delete it and insert it
+    /// anew; [`Error::TooLarge`]; [`Error::Deadlock`].
     pub fn update(&self, txn: &mut Txn, at: RecordId, record: &[u8]) -> Result<()> {
         check_len(record, SLOTTED_LEN_MAX)?;
-        self.lock_record(txn, at)?;
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
+        self.find(txn, at, LockMode::Exclusive, |_| ())?;
         txn.update(at, &UpdateRecord { record: record.into() })
     }
 
     /// Deletes the record at `at`.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is none; [`Error::Deadlock`].
+    /// [`StructureError::NoSuchRecord`]; [`Error::Deadlock`].
     pub fn delete(&self, txn: &mut Txn, at: RecordId) -> Result<()> {
-        self.lock_record(txn, at)?;
+        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
+        self.find(txn, at, LockMode::Exclusive, |_| ())?;
         txn.update(at, &DeleteRecord {})?;
         let mut ends = self.ends(txn)?;
         if ends.spare == 0 && ends.last.page != at.page.get() {
@@ -243,8 +273,8 @@ impl Records {
         let mut all = Vec::new();
         for page in self.pages(txn)? {
             let view = txn.read_latched(page)?;
-            for record in Slotted::of(&view)?.iter() {
-                let (slot, record) = record?;
+            for record in Slotted::of(&view).of_store(txn.store())?.iter() {
+                let (slot, record) = record.of_store(txn.store())?;
                 if slot != LINK {
                     all.push((RecordId::new(page, slot), record.to_vec()));
                 }
@@ -260,6 +290,8 @@ impl Records {
     pub fn drop(self, txn: &mut Txn) -> Result<()> {
         txn.isolated(self.root, |txn| {
             for page in self.pages(txn)? {
+                // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
+                txn.update(RecordId::new(page, LINK), &DeleteRecord {})?;
                 txn.free(page)?;
             }
             txn.update(RecordId::page(self.root), &SetEnds(Ends::default()))?;
@@ -297,12 +329,33 @@ impl Records {
         ends::read(&*txn.read(self.root)?, kinds::RECORDS_ROOT)
     }
 
-    fn lock_record(&self, txn: &mut Txn, at: RecordId) -> Result<()> {
-        txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
-        if at.slot == LINK {
-            return Err(StructureError::NoSuchRecord { record: at }.into());
+    /// Finds a record in a page of this collection, and locks the page. The collection is locked already, so that the
+    /// page stays its own.
+    fn find<R>(&self, txn: &mut Txn, at: RecordId, mode: LockMode, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let none = || StructureError::NoSuchRecord { record: at };
+        if at.slot == LINK || !self.has(txn, at.page)? {
+            return Err(none().into());
         }
-        Ok(())
+        txn.lock(Resource::Page(at.page), mode)?;
+        let view = txn.read_latched(at.page)?;
+        // Who has added the page may have been rolled back meanwhile.
+        let record = self.get(&view, at.slot).of_store(txn.store())?;
+        Ok(record.map(look).ok_or_else(none)?)
+    }
+
+    /// Whether a page is there, and one of this collection (S6).
+    fn has(&self, txn: &Txn, page: PageId) -> Result<bool> {
+        let store = txn.store();
+        Ok(page.get() < store.pool().len_pages() && self.owns(&*txn.read_latched(page)?).of_store(store)?)
+    }
+
+    /// The record in a slot of a page, if it is one of this collection.
+    fn get<'v>(&self, page: &'v PageRef<'_>, slot: Slot) -> Result<Option<&'v [u8]>, Damaged> {
+        if self.owns(page)? { Slotted::of(page)?.get(slot) } else { Ok(None) }
+    }
+
+    fn owns(&self, page: &PageRef<'_>) -> Result<bool, Damaged> {
+        Ok(Link::of(page)?.is_some_and(|link| link.root == self.root))
     }
 
     /// The pages of the collection, first to last.
@@ -312,12 +365,13 @@ impl Records {
         while next != 0 {
             let page = PageId::new(next);
             if pages.contains(&page) {
-                return Err(damaged(page, "the pages of the collection form a circle"));
+                return Err(damaged(txn.store(), page, "the pages of the collection form a circle"));
             }
             pages.push(page);
             let view = txn.read_latched(page)?;
-            let link = Slotted::of(&view)?.get(LINK)?.and_then(|link| link.try_into().ok());
-            next = u64::from_le_bytes(link.ok_or_else(|| damaged(page, "the page names no next page"))?);
+            let link = Link::of(&view).of_store(txn.store())?.filter(|link| link.root == self.root);
+            let none = || damaged(txn.store(), page, "the page belongs to another collection, or to none");
+            next = link.ok_or_else(none)?.next;
         }
         Ok(pages)
     }
@@ -326,7 +380,7 @@ impl Records {
     fn add_page(&self, txn: &mut Txn, mut ends: Ends) -> Result<PageId> {
         let page = txn.allocate()?;
         txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::SLOTTED))?;
-        let link = |next: u64| SmallBytes::from(&next.to_le_bytes()[..]);
+        let link = |next: u64| Link { next, root: self.root }.record();
         txn.update(RecordId::new(page, LINK), &InsertRecord { record: link(0) })?;
         if ends.first.page == 0 {
             ends.first = Place::page(page);
@@ -344,15 +398,21 @@ impl Records {
 fn insert_on(txn: &mut Txn, page: PageId, record: &[u8]) -> Result<Option<RecordId>> {
     let slot = {
         let view = txn.read(page)?;
-        let slotted = Slotted::of(&view)?;
-        match slotted.vacant()? {
-            Some(slot) if slot != LINK && slotted.room(slot)?.is_some_and(|room| room >= record.len()) => slot,
+        match vacant(&view, record.len()).of_store(txn.store())? {
+            Some(slot) if slot != LINK => slot,
             _ => return Ok(None),
         }
     };
     let at = RecordId::new(page, slot);
     txn.update(at, &InsertRecord { record: record.into() })?;
     Ok(Some(at))
+}
+
+/// The slot where the next record of a page goes, if one of this length fits there.
+pub(crate) fn vacant(page: &PageRef<'_>, len: usize) -> Result<Option<Slot>, Damaged> {
+    let slotted = Slotted::of(page)?;
+    let Some(slot) = slotted.vacant()? else { return Ok(None) };
+    Ok(slotted.room(slot)?.is_some_and(|room| room >= len).then_some(slot))
 }
 
 /// Refuses a record that is too long for its page.

@@ -2,12 +2,12 @@
 
 mod common;
 
-use cedrat_pages::Slot;
+use cedrat_pages::{LayoutKind, PAGE_LEN, PageId, PoolError, Slot};
 use cedrat_structures::{
-    ArrayList, ELEMENT_LEN_MAX, List, PageList, RECORD_LEN_MAX, RawArrayList, RawList, RawPageList, Records,
-    StructureError,
+    ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, List, PageList, RECORD_LEN_MAX, RawArrayList, RawHashTable,
+    RawList, RawPageList, Records, StructureError, check_named, drop_named,
 };
-use cedrat_txn::{Error, RecordId, Result, Store, Txn};
+use cedrat_txn::{Error, FormatFresh, RecordId, Result, Store, Txn};
 use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -300,5 +300,132 @@ fn records_keep_their_places() -> Result<()> {
         Ok(())
     })?;
     check_all(bench.store());
+    Ok(())
+}
+
+/// Whether there is no record at a place, to read, to change or to delete.
+fn is_unknown(records: &Records, txn: &mut Txn, place: RecordId) -> bool {
+    let none = |result: Result<()>| {
+        let error = result.expect_err("there is nothing");
+        matches!(StructureError::of(&error), Some(StructureError::NoSuchRecord { .. }))
+    };
+    none(records.read(txn, place).map(drop))
+        && none(records.update(txn, place, b"another's"))
+        && none(records.delete(txn, place))
+}
+
+/// S6: by a place of another collection nothing is read, changed or deleted, and what is inserted afterwards goes where it
+/// belongs.
+#[test]
+fn a_place_of_another_collection_is_refused() -> Result<()> {
+    let bench = Bench::new();
+    let (first, second, list) = bench
+        .store()
+        .transact(|txn| Ok((Records::create(txn, "first")?, Records::create(txn, "second")?, RawList::create(txn)?)))?;
+    let place = bench.store().transact(|txn| {
+        (0..3).try_for_each(|_| first.insert(txn, &[1; 3000]).map(drop))?;
+        let place = second.insert(txn, b"second")?;
+        (0..3).try_for_each(|_| second.insert(txn, &[2; 3000]).map(drop))?;
+        // Of 24 bytes, as a link has them, and with the root where that has it.
+        let node: Vec<u8> = [[0; 6].as_slice(), &first.root().get().to_le_bytes()].concat();
+        list.push_back(txn, &node)?;
+        list.push_back(txn, b"in slot 1")?;
+        Ok(place)
+    })?;
+    bench.store().transact(|txn| {
+        assert!(is_unknown(&first, txn, place));
+        let own = first.insert(txn, b"first")?;
+        assert!(first.all(txn)?.iter().any(|(at, _)| *at == own), "it is in its collection");
+        assert_eq!(second.all(txn)?.len(), 4);
+        assert_eq!(second.read(txn, place)?, b"second");
+        // Pages of anything else, and none at all: a number may be anything.
+        let pages = bench.store().pool().len_pages();
+        for page in (0..pages + 2).chain([1 << 30, 1 << 47, u64::MAX]) {
+            let is_own = first.all(txn)?.iter().any(|(at, _)| at.page.get() == page);
+            assert!(is_own || is_unknown(&first, txn, RecordId::new(PageId::new(page), Slot(1))), "page {page}");
+        }
+        Ok(())
+    })?;
+    check_all(bench.store());
+    Ok(())
+}
+
+/// S6: a page that was given back keeps its bytes, and its collection's root may be another's by now.
+#[test]
+fn a_place_of_a_dropped_collection_is_refused() -> Result<()> {
+    let bench = Bench::new();
+    let (root, place) = bench.store().transact(|txn| {
+        let records = Records::create(txn, "r")?;
+        let place = records.insert(txn, b"gone")?;
+        Ok((records.root(), place))
+    })?;
+    in_vain(bench.store(), |txn| Records::open_root(bench.store(), root)?.drop(txn))?;
+    bench.store().transact(|txn| {
+        assert_eq!(Records::open(txn, "r")?.read(txn, place)?, b"gone", "the drop was rolled back");
+        Ok(())
+    })?;
+    bench.store().transact(|txn| drop_named(txn, "r"))?;
+    let again = bench.store().transact(|txn| Records::create(txn, "r"))?;
+    assert_eq!(again.root(), root, "the root page is used again");
+    bench.store().transact(|txn| {
+        assert!(is_unknown(&again, txn, place));
+        Ok(())
+    })
+}
+
+/// A number that no root has is refused, not called damage: it comes from a caller.
+#[test]
+fn a_wild_root_is_refused() {
+    let bench = Bench::new();
+    let store = bench.store();
+    for page in [0, 1, store.pool().len_pages(), 999_999, 1 << 48, u64::MAX].map(PageId::new) {
+        let refused = [
+            Records::open_root(store, page).map(drop),
+            RawList::open(store, page).map(drop),
+            RawPageList::open(store, page).map(drop),
+            RawArrayList::open(store, page).map(drop),
+            RawHashTable::open(store, page).map(drop),
+        ];
+        for result in refused {
+            let error = result.unwrap_err();
+            assert!(matches!(StructureError::of(&error), Some(StructureError::WrongRoot { .. })), "{error}");
+        }
+    }
+}
+
+/// Whoever is told of damage is to find it: also of a page whose bytes are whole, and make no sense to its structure.
+#[test]
+fn damage_is_told_with_file_and_offset() -> Result<()> {
+    type Look = fn(&mut Txn) -> Result<()>;
+    let looks: [(&str, Look); 5] = [
+        ("list", |txn| List::<Vec<u8>>::open(txn, "list")?.get(txn, 0).map(drop)),
+        ("page list", |txn| PageList::<Vec<u8>>::open(txn, "page list")?.get(txn, 0).map(drop)),
+        ("array", |txn| ArrayList::<Vec<u8>>::open(txn, "array")?.get(txn, 0).map(drop)),
+        ("records", |txn| Records::open(txn, "records")?.all(txn).map(drop)),
+        ("table", |txn| HashTable::<u64, u64>::open(txn, "table")?.get(txn, &1).map(drop)),
+    ];
+    let bench = Bench::new();
+    bench.store().transact(|txn| {
+        List::create(txn, "list")?.push_back(txn, &vec![1_u8])?;
+        PageList::create(txn, "page list")?.push_back(txn, &vec![1_u8])?;
+        ArrayList::create(txn, "array", ELEMENT_LEN)?.push(txn, &vec![1_u8])?;
+        Records::create(txn, "records")?.insert(txn, &[1])?;
+        HashTable::<u64, u64>::create(txn, "table")?.insert(txn, &1, &1).map(drop)
+    })?;
+    for (name, look) in looks {
+        let (error, page) = in_vain(bench.store(), |txn| {
+            look(txn)?;
+            let named = Catalogue::open(txn.store())?.list(txn)?.into_iter().find(|named| named.name == name);
+            let named = named.expect("it was just made");
+            let pages = check_named(txn, &named)?.expect("it is known").pages;
+            let page = pages.into_iter().find(|page| *page != named.root).expect("it has more than its root");
+            // That has no undo.
+            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind(1000)))?;
+            Ok::<_, Error>((look(txn).expect_err("the page is none of its own"), page))
+        })?;
+        let is_told = matches!(&error, Error::Pages(PoolError::Damaged { file, offset, .. })
+            if file.ends_with("pages") && offset / PAGE_LEN as u64 == page.get());
+        assert!(is_told, "{name}: {error}");
+    }
     Ok(())
 }

@@ -19,7 +19,7 @@ use cedrat_txn::{Error, FormatFresh, RecordId, Registry, Result, Store, Txn};
 
 use crate::bytes::{Bytes, BytesMut, Garbled};
 use crate::checked::Checked;
-use crate::error::{StructureError, damaged};
+use crate::error::{OfStore, StructureError, damaged, root_page};
 use crate::kinds;
 use crate::records::SetFixed;
 use crate::regions::{pages_in, place, region_pages};
@@ -129,7 +129,7 @@ impl RawArrayList {
     /// # Errors
     /// [`StructureError::WrongRoot`].
     pub fn open(store: &Store, root: PageId) -> Result<RawArrayList> {
-        let shape = read(&*store.read(root)?)?;
+        let shape = read(store, &*root_page(store, root, ARRAY)?)?;
         Ok(RawArrayList { root, element_len: shape.element_len })
     }
 
@@ -182,7 +182,7 @@ impl RawArrayList {
             Err(error) => return Err(error),
         };
         let page = txn.read(at.page)?;
-        element(&page, at.slot).map(Some)
+        element(txn.store(), &page, at.slot).map(Some)
     }
 
     /// Sets element `index`; what `element` is too short for becomes zero.
@@ -222,7 +222,7 @@ impl RawArrayList {
             let mut shape = self.shape(txn)?;
             let Some(last) = shape.len.checked_sub(1) else { return Ok(None) };
             let at = self.find(txn, last)?;
-            let popped = element(&*txn.read_latched(at.page)?, at.slot)?;
+            let popped = element(txn.store(), &*txn.read_latched(at.page)?, at.slot)?;
             shape.len = last;
             txn.update(RecordId::page(self.root), &ops::SetShape { len: shape.len, pages: shape.pages, region: None })?;
             Ok(Some(popped))
@@ -283,12 +283,12 @@ impl RawArrayList {
     }
 
     fn shape(&self, txn: &Txn) -> Result<Shape> {
-        read(&*txn.read_latched(self.root)?)
+        read(txn.store(), &*txn.read_latched(self.root)?)
     }
 
     fn region(&self, txn: &Txn, number: usize) -> Result<PageId> {
         let page = txn.read_latched(self.root)?;
-        region(&page.body()[..], number).map_err(|_| damaged(self.root, "the array has no such region"))
+        region(&page.body()[..], number).map_err(|_| damaged(txn.store(), self.root, "the array has no such region"))
     }
 
     /// The page of this number among the array's pages.
@@ -299,13 +299,14 @@ impl RawArrayList {
 
     fn find(&self, txn: &Txn, index: u64) -> Result<RecordId> {
         let view = txn.read_latched(self.root)?;
-        let shape = read(&view)?;
+        let shape = read(txn.store(), &view)?;
         if index >= shape.len {
             return Err(StructureError::OutOfBounds { index, len: shape.len }.into());
         }
         let (number, slot) = shape.page_and_slot(index);
         let (of, offset) = place(number);
-        let first = region(&view.body()[..], of).map_err(|_| damaged(self.root, "the array has no such region"))?;
+        let first = region(&view.body()[..], of)
+            .map_err(|_| damaged(txn.store(), self.root, "the array has no such region"))?;
         Ok(RecordId::new(first.after(offset), slot))
     }
 
@@ -345,16 +346,19 @@ fn check_len(what: &'static str, given: usize, limit: u16) -> Result<()> {
     Ok(())
 }
 
-fn read(page: &PageRef<'_>) -> Result<Shape> {
+/// What is expected at its root.
+const ARRAY: &str = "an array list";
+
+fn read(store: &Store, page: &PageRef<'_>) -> Result<Shape> {
     if page.kind() != kinds::ARRAY_ROOT {
-        return Err(StructureError::WrongRoot { page: page.id(), expected: "an array list" }.into());
+        return Err(StructureError::WrongRoot { page: page.id(), expected: ARRAY }.into());
     }
-    Shape::read(page).map_err(|_| damaged(page.id(), "the root of an array list makes no sense"))
+    Shape::read(page).map_err(|_| damaged(store, page.id(), "the root of an array list makes no sense"))
 }
 
-fn element(page: &PageRef<'_>, slot: Slot) -> Result<Vec<u8>> {
-    let found = Fixed::of(page)?.get(slot).map(<[u8]>::to_vec);
-    found.ok_or_else(|| damaged(page.id(), "a page of an array list lacks an element"))
+fn element(store: &Store, page: &PageRef<'_>, slot: Slot) -> Result<Vec<u8>> {
+    let found = Fixed::of(page).of_store(store)?.get(slot).map(<[u8]>::to_vec);
+    found.ok_or_else(|| damaged(store, page.id(), "a page of an array list lacks an element"))
 }
 
 /// The elements of an array: see [`RawArrayList::iter`]. A page's elements are read together.
@@ -372,10 +376,10 @@ impl RawArrayElements<'_> {
     fn read_page(&mut self) -> Result<()> {
         let at = self.list.find(self.txn, self.next)?;
         let page = self.txn.read_latched(at.page)?;
-        let fixed = Fixed::of(&page)?;
+        let fixed = Fixed::of(&page).of_store(self.txn.store())?;
         let on_page = u64::from(fixed.count()).min(self.len - self.next);
         if on_page == 0 {
-            return Err(damaged(at.page, "a page of an array list lacks an element"));
+            return Err(damaged(self.txn.store(), at.page, "a page of an array list lacks an element"));
         }
         let elements: Vec<_> = fixed.iter().take(on_page as usize).map(|(_, element)| element.to_vec()).collect();
         self.next += on_page;

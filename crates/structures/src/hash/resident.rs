@@ -2,7 +2,7 @@
 
 use cedrat_pages::{LatchRank, PageId, PageRef, StructureLatch};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_txn::Result;
+use cedrat_txn::{Result, Store};
 
 use super::bucket::KeyHash;
 use super::header::{Header, REGIONS_MAX};
@@ -39,7 +39,7 @@ pub(super) struct Resident {
 
 impl Resident {
     /// The table whose root page is `page`.
-    pub(super) fn load(page: &PageRef<'_>) -> Result<Resident> {
+    pub(super) fn load(store: &Store, page: &PageRef<'_>) -> Result<Resident> {
         let resident = Resident {
             latch: StructureLatch::new(RANK),
             chains: std::array::from_fn(|_| StructureLatch::new(CHAIN_RANK)),
@@ -49,7 +49,7 @@ impl Resident {
             region_count: AtomicU64::new(0),
             splits_owed: AtomicU64::new(0),
         };
-        resident.set(&read(page)?);
+        resident.set(&read(store, page)?);
         Ok(resident)
     }
 
@@ -141,10 +141,13 @@ impl Resident {
     }
 }
 
+/// What is expected at its root.
+pub(super) const TABLE: &str = "a hash table";
+
 /// Reads the root page of a table.
-pub(super) fn read(page: &PageRef<'_>) -> Result<Header> {
+pub(super) fn read(store: &Store, page: &PageRef<'_>) -> Result<Header> {
     if page.kind() != kinds::HASH_ROOT {
-        return Err(StructureError::WrongRoot { page: page.id(), expected: "a hash table" }.into());
+        return Err(StructureError::WrongRoot { page: page.id(), expected: TABLE }.into());
     }
-    Header::read(page.body()).map_err(|_| damaged(page.id(), "the root of a hash table makes no sense"))
+    Header::read(page.body()).map_err(|_| damaged(store, page.id(), "the root of a hash table makes no sense"))
 }

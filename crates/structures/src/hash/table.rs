@@ -10,7 +10,7 @@ use super::bucket::{self, ENTRY_LEN_MAX, Entry, KeyHash};
 use super::ops::{Fill, Found, Unfound};
 use super::resident::{self, Resident};
 use crate::bytes::Garbled;
-use crate::error::{StructureError, damaged};
+use crate::error::{StructureError, damaged, root_page};
 
 /// How often a lookup tries without a latch before it takes one.
 const TRIES_WITHOUT_LATCH: usize = 4;
@@ -71,14 +71,14 @@ impl RawHashTable {
         let resident = RawHashTable::resident(store, root)?;
         let (mut header, is_known) = {
             let _shape = resident.latch.shared();
-            let header = resident::read(&*store.read(root)?)?;
+            let header = resident::read(store, &*store.read(root)?)?;
             let is_known = resident.is_copy_of(&header);
             (header, is_known)
         };
         if !is_known {
             // The table was dropped and that was rolled back, or another one has got its root page, since the copy was made.
             let _shape = resident.latch.exclusive();
-            header = resident::read(&*store.read(root)?)?;
+            header = resident::read(store, &*store.read(root)?)?;
             resident.set(&header);
         }
         if !header.live {
@@ -92,12 +92,12 @@ impl RawHashTable {
         let store = txn.store();
         let root = PageId::new(root);
         let resident = RawHashTable::resident(store, root)?;
-        let seed = resident::read(&*store.read(root)?)?.seed;
+        let seed = resident::read(store, &*store.read(root)?)?.seed;
         Ok(RawHashTable { root, seed, resident })
     }
 
     fn resident(store: &Store, root: PageId) -> Result<Arc<Resident>> {
-        store.resident(root, || Resident::load(&*store.read(root)?))
+        store.resident(root, || Resident::load(store, &*root_page(store, root, resident::TABLE)?))
     }
 
     /// The page that stands for the table.
@@ -180,10 +180,12 @@ impl RawHashTable {
                 Seen::Here => return Ok(Some(true)),
                 Seen::Elsewhere(0) => return Ok(Some(false)),
                 Seen::Elsewhere(next) => page = PageId::new(next),
-                Seen::Foreign => return Err(damaged(page, "the page is not a bucket of the table that names it")),
+                Seen::Foreign => {
+                    return Err(damaged(txn.store(), page, "the page is not a bucket of the table that names it"));
+                }
             }
         }
-        Err(damaged(page, "the pages of a bucket form a circle"))
+        Err(damaged(txn.store(), page, "the pages of a bucket form a circle"))
     }
 
     /// Whether `key` is in the table.
@@ -204,7 +206,7 @@ impl RawHashTable {
     #[cold]
     fn check_root(&self, txn: &Txn) -> Result<()> {
         let gone = StructureError::Gone { root: self.root };
-        match resident::read(&*txn.store().read(self.root)?) {
+        match resident::read(txn.store(), &*txn.store().read(self.root)?) {
             Ok(header) if header.live && header.seed == self.seed => Ok(()),
             _ => Err(gone.into()),
         }
@@ -230,7 +232,7 @@ impl RawHashTable {
                 return Ok(pages);
             }
             if pages.len() == CHAIN_PAGES_MAX {
-                return Err(damaged(last, "the pages of a bucket form a circle"));
+                return Err(damaged(txn.store(), last, "the pages of a bucket form a circle"));
             }
             pages.push(PageId::new(next));
         }
@@ -247,9 +249,9 @@ impl RawHashTable {
         let ours =
             view.kind() == crate::kinds::HASH_BUCKET && bucket::identity(&*view) == Ok((self.root.get(), self.seed));
         if !ours {
-            return Err(damaged(page, "the page is not a bucket of the table that names it"));
+            return Err(damaged(txn.store(), page, "the page is not a bucket of the table that names it"));
         }
-        look(&view).map_err(|_| damaged(page, "a bucket page makes no sense"))
+        look(&view).map_err(|_| damaged(txn.store(), page, "a bucket page makes no sense"))
     }
 }
 

@@ -71,7 +71,7 @@ impl RawHashTable {
 
     pub(super) fn give_back(&self, txn: &mut Txn) -> Result<()> {
         let _shape = self.resident.latch.exclusive();
-        let header = resident::read(&*txn.read_latched(self.root)?)?;
+        let header = resident::read(txn.store(), &*txn.read_latched(self.root)?)?;
         // Undo has bounded room in the log (E16.1): rather than exceed it, it loses overflow pages of a table that was
         // made, filled beyond measure, and taken back.
         let mut room = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
@@ -101,7 +101,7 @@ impl RawHashTable {
         let _shape = self.resident.latch.shared();
         let mut checked = Checked::default();
         checked.pages.push(self.root);
-        let header = match resident::read(&*txn.read_latched(self.root)?) {
+        let header = match resident::read(txn.store(), &*txn.read_latched(self.root)?) {
             Ok(header) if header.live => header,
             Ok(_) => return Ok(checked.with_problem(self.root, "the table was dropped")),
             Err(error) => return Ok(checked.with_problem(self.root, error)),

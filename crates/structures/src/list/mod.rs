@@ -19,9 +19,9 @@ use cedrat_txn::{FormatFresh, RecordId, Result, SmallBytes, Store, Txn};
 
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
-use crate::error::{StructureError, damaged};
+use crate::error::{OfStore, StructureError, damaged};
 use crate::kinds;
-use crate::records::{DeleteRecord, InsertRecord, SLOTTED_LEN_MAX, UpdateRecord, check_len};
+use crate::records::{self, DeleteRecord, InsertRecord, SLOTTED_LEN_MAX, UpdateRecord, check_len};
 
 pub use typed::{List, ListElements};
 
@@ -74,7 +74,7 @@ impl RawList {
     /// # Errors
     /// [`StructureError::WrongRoot`].
     pub fn open(store: &Store, root: PageId) -> Result<RawList> {
-        ends::read(&*store.read(root)?, kinds::LIST_ROOT)?;
+        ends::open(store, root, kinds::LIST_ROOT)?;
         Ok(RawList { root })
     }
 
@@ -165,7 +165,8 @@ impl RawList {
             let record = Node::bytes(next, element);
             let fits = {
                 let page = txn.read_latched(at.page)?;
-                Slotted::of(&page)?.room(at.slot)?.is_some_and(|room| room >= record.len())
+                let room = Slotted::of(&page).and_then(|slotted| slotted.room(at.slot));
+                room.of_store(txn.store())?.is_some_and(|room| room >= record.len())
             };
             if fits {
                 return txn.update(at, &UpdateRecord { record });
@@ -288,10 +289,10 @@ impl RawList {
 
     fn node(&self, txn: &Txn, at: RecordId) -> Result<Node> {
         let page = txn.read_latched(at.page)?;
-        let record = Slotted::of(&page)?.get(at.slot)?;
+        let record = Slotted::of(&page).and_then(|slotted| slotted.get(at.slot)).of_store(txn.store())?;
         let parts = record.and_then(|record| Some((record.first_chunk::<LINK_LEN>()?, &record[LINK_LEN..])));
         let (link, element) =
-            parts.ok_or_else(|| damaged(at.page, "an element of a list is not where its link says"))?;
+            parts.ok_or_else(|| damaged(txn.store(), at.page, "an element of a list is not where its link says"))?;
         let (page, slot) = link.split_at(8);
         let next = Place {
             page: u64::from_le_bytes(page.try_into().expect("eight bytes")),
@@ -333,7 +334,7 @@ impl RawList {
         txn.update(at, &DeleteRecord {})?;
         let is_empty = {
             let page = txn.read_latched(at.page)?;
-            Slotted::of(&page)?.iter().next().is_none()
+            Slotted::of(&page).of_store(txn.store())?.iter().next().is_none()
         };
         if is_empty && self.ends(txn)?.spare != at.page.get() {
             txn.free(at.page)?;
@@ -371,10 +372,7 @@ impl RawList {
         if ends.spare != 0 {
             let page = PageId::new(ends.spare);
             let view = txn.read_latched(page)?;
-            let slotted = Slotted::of(&view)?;
-            if let Some(slot) = slotted.vacant()?
-                && slotted.room(slot)?.is_some_and(|room| room >= len)
-            {
+            if let Some(slot) = records::vacant(&view, len).of_store(txn.store())? {
                 return Ok(RecordId::new(page, slot));
             }
         }
@@ -394,7 +392,7 @@ impl RawList {
         let page = PageId::new(spare);
         let is_empty = {
             let view = txn.read_latched(page)?;
-            Slotted::of(&view)?.iter().next().is_none()
+            Slotted::of(&view).of_store(txn.store())?.iter().next().is_none()
         };
         if is_empty { txn.free(page) } else { Ok(()) }
     }

@@ -64,7 +64,7 @@ impl RawPageList {
     /// # Errors
     /// [`StructureError::WrongRoot`].
     pub fn open(store: &Store, root: PageId) -> Result<RawPageList> {
-        ends::read(&*store.read(root)?, kinds::PAGE_LIST_ROOT)?;
+        ends::open(store, root, kinds::PAGE_LIST_ROOT)?;
         Ok(RawPageList { root })
     }
 
@@ -154,7 +154,7 @@ impl RawPageList {
                 return Ok(None);
             }
             let count = self.look(txn, last, sequence::count)?;
-            let index = count.checked_sub(1).ok_or_else(|| damaged(last, "a page of a list is empty"))?;
+            let index = count.checked_sub(1).ok_or_else(|| damaged(txn.store(), last, "a page of a list is empty"))?;
             self.remove_at(txn, At { page: last, index }).map(Some)
         })
     }
@@ -285,9 +285,9 @@ impl RawPageList {
     fn look<R>(&self, txn: &Txn, page: PageId, look: impl FnOnce(&[u8]) -> Result<R, Garbled>) -> Result<R> {
         let view = txn.read_latched(page)?;
         if view.kind() != kinds::SEQUENCE || sequence::root(view.body()) != Ok(self.root.get()) {
-            return Err(damaged(page, "the page is not one of the list that names it"));
+            return Err(damaged(txn.store(), page, "the page is not one of the list that names it"));
         }
-        look(view.body()).map_err(|_| damaged(page, "a page of a list makes no sense"))
+        look(view.body()).map_err(|_| damaged(txn.store(), page, "a page of a list makes no sense"))
     }
 
     /// Where record `index` stands, or else how many records there are.
