@@ -158,7 +158,7 @@ pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
         if arguments.page.is_some_and(|page| !line.is_about(page)) {
             continue;
         }
-        let text = if arguments.json { serde_json::to_string(&line)? } else { line.text() };
+        let text = if arguments.json { serde_json::to_string(&line)? } else { output::plain(line.text()) };
         match output::line(text) {
             Ok(()) => printed += 1,
             // `cedrat log DIR | head`: the reader has seen enough.

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use cedrat::media::{LockGuard, Media, RealDisk};
 use cedrat::txn::{InDoubt, LOCK_FILE};
 use cedrat::wal::{Found, Log};
 
-use crate::output::{Context, Failure};
+use crate::output::{Context, Failure, Outcome, fail};
 
 /// A store that nobody else has open while this lives.
 pub(crate) struct Looked {
@@ -15,13 +16,29 @@ pub(crate) struct Looked {
     _alone: Option<LockGuard>,
 }
 
+/// Says what is wrong with a path at which no store can be.
+pub(crate) fn is_directory(path: &Path) -> Outcome {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fail(format!("{shown} does not exist; name the directory of a store"))
+        }
+        Err(error) => Err(error).while_doing(shown),
+        Ok(found) if !found.is_dir() => {
+            fail(format!("{shown} is no directory, as a store is; name the directory that its control file lies in"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
 impl Looked {
     /// Reads control file and log of the store in `directory`.
     pub(crate) fn at(directory: &Path) -> Result<Looked, Failure> {
+        is_directory(directory)?;
         let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
         // Not every store has the file yet: a crash may have come before. Then what is missing is said below.
         let alone = match media.lock(LOCK_FILE) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             locked => Some(locked.while_doing("the store is open elsewhere, or cannot be locked")?),
         };
         let found = Log::look(&media).while_doing(directory.display())?;

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(why)) => {
-            eprintln!("cedrat: {why}");
+            output::complain(&why);
             ExitCode::FAILURE
         }
     }

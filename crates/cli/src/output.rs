@@ -47,6 +47,48 @@ pub(crate) fn fail<T>(why: impl Into<String>) -> Result<T, Failure> {
     Err(Failure(why.into()))
 }
 
+/// Text that may come from a store, for a terminal: control characters as escapes. They could move the cursor, or make one
+/// line look like two.
+pub(crate) fn plain(text: impl Display) -> String {
+    let mut plain = String::new();
+    for character in text.to_string().chars() {
+        if character.is_control() {
+            plain.extend(character.escape_default());
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+/// Says on stderr why something failed, in one line.
+pub(crate) fn complain(why: &str) {
+    eprintln!("cedrat: {}", plain(why));
+}
+
+/// Ends a command that has shown what it could: with all that it found wrong, a line each.
+pub(crate) fn ended(problems: &[String]) -> Outcome {
+    match problems {
+        [] => Ok(()),
+        [others @ .., last] => {
+            others.iter().for_each(|problem| complain(problem));
+            fail(last)
+        }
+    }
+}
+
+/// Prints one line for people. Whoever has read enough may go away (`cedrat … | head`): the command goes on to its verdict.
+pub(crate) fn show(text: impl Display) -> Outcome {
+    while_read(line(plain(text)))
+}
+
+fn while_read(printed: io::Result<()>) -> Outcome {
+    match printed {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => Ok(printed?),
+    }
+}
+
 /// Prints one line to stdout and flushes it, so that a reader at the other end of a pipe has it now.
 pub(crate) fn line(text: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -67,23 +109,19 @@ pub(crate) fn verdict(
         rows.push(("verdict", if problems.is_empty() { "sound" } else { "not sound" }.to_string()));
         self::rows(&rows)?;
     }
-    match problems {
-        [] => Ok(()),
-        problems => fail(problems.join("\ncedrat: ")),
-    }
+    ended(problems)
 }
 
 /// Prints one JSON object on a line of its own.
 pub(crate) fn json(value: &impl Serialize) -> Outcome {
-    line(serde_json::to_string(value)?)?;
-    Ok(())
+    while_read(line(serde_json::to_string(value)?))
 }
 
 /// Prints rows of a name and a value, the values below each other.
 pub(crate) fn rows(rows: &[(&str, String)]) -> Outcome {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in rows {
-        line(format_args!("{name:width$}  {value}"))?;
+        show(format_args!("{name:width$}  {value}"))?;
     }
     Ok(())
 }
@@ -135,6 +173,12 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1 234 567");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(3 << 19), "1.5 MiB");
+    }
+
+    #[test]
+    fn text_of_a_store_does_not_reach_the_terminal() {
+        assert_eq!(plain("Zoë → 3"), "Zoë → 3");
+        assert_eq!(plain("a\x1b]0;title\x07\nroots 0\u{9b}m"), "a\\u{1b}]0;title\\u{7}\\nroots 0\\u{9b}m");
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn every_subcommand_explains_itself() {
 #[test]
 fn what_is_no_store_is_named_on_stderr() {
     let folder = tempfile::tempdir().expect("a folder");
-    for subcommand in [&["info"][..], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"]] {
+    for subcommand in THAT_LOOK {
         let output = cedrat(&[subcommand, &[text(folder.path())]].concat());
         assert_eq!(output.status.code(), Some(1), "{subcommand:?}");
         assert!(output.stdout.is_empty(), "{subcommand:?}");
@@ -52,6 +52,40 @@ fn what_is_no_store_is_named_on_stderr() {
         assert!(said.starts_with("cedrat: ") && said.contains("control"), "{said}");
     }
     assert!(files(folder.path()).is_empty(), "looking made files");
+}
+
+const THAT_LOOK: [&[&str]; 6] =
+    [&["info"], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"]];
+
+#[test]
+fn a_wrong_path_is_told_apart_from_an_empty_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (absent, file) = (folder.path().join("absent"), folder.path().join("file"));
+    fs::write(&file, "no store").expect("room");
+    for subcommand in THAT_LOOK {
+        for (path, why) in [(&absent, "does not exist"), (&file, "is no directory")] {
+            let output = cedrat(&[subcommand, &[text(path)]].concat());
+            let said = errors(&output);
+            assert_eq!(output.status.code(), Some(1), "{subcommand:?}");
+            assert!(said.contains(why) && said.contains(text(path)), "{subcommand:?}: {said}");
+        }
+    }
+    assert!(!absent.exists(), "looking made a directory");
+}
+
+#[test]
+fn a_reader_of_anything_may_go_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("bank");
+    let arguments = ["bank", "run", text(&store), "--accounts", "20", "--threads", "1", "--transfers", "20"];
+    printed(&cedrat(&arguments));
+    for subcommand in [&["info"][..], &["info", "--json"], &["verify"], &["verify", "--json"], &["heap", "info"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let child = command().args(subcommand).arg(&store).stdout(writer).stderr(Stdio::piped()).spawn();
+        let output = child.and_then(|child| child.wait_with_output()).expect("cedrat runs");
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""), "{subcommand:?}");
+    }
 }
 
 /// A bank that was killed, so that its log needs recovery.

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::Path;
 
-use cedrat::graph::{Changes, Graph, Identity, Mode, Options, Reference};
+use cedrat::graph::{Changes, Graph, Identity, Mode, Options, Reference, Stage};
 use common::{cedrat, errors, files, json, printed, text};
 use serde_json::{Value, json};
 
@@ -382,4 +382,83 @@ fn the_graph_is_found_or_chosen() {
     }
     assert_eq!(json(&objects(&["--graph", "second"]))["graph"], "second");
     assert!(errors(&objects(&["--graph", "third"])).contains("first, objects, second"));
+}
+
+/// E21.7: a collection that ends may have taken pieces of an object, and not the object.
+#[test]
+fn what_a_collection_has_half_removed_is_no_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let graph = Graph::create(&store, "objects", Options::default()).expect("a graph");
+    graph.define_class(&definition(4, 0, "[B", &[])).expect("a class");
+    let bytes = |len: u32| [&len.to_le_bytes()[..], &vec![7; len as usize]].concat();
+    // Pages that are empty again lie before the object's; its pieces go there, and are removed first.
+    let mut changes = Changes::new();
+    for _ in 0..8 {
+        changes.add(1, &bytes(3700), &[]);
+    }
+    graph.commit(&changes, Mode::Sync).expect("they fit");
+    let mut changes = Changes::new();
+    let long = changes.add(1, &bytes(500), &[]);
+    changes.set_root("long", long);
+    let long = graph.commit(&changes, Mode::Sync).expect("it fits").identities[0];
+    let mut collection = graph.collect([]).expect("no other one runs");
+    while collection.step(100).expect("it goes on") != Stage::Done {
+        if collection.stage() == Stage::Marked {
+            collection.seal([]).expect("all is marked");
+        }
+    }
+    drop(collection);
+    graph.commit(Changes::new().put(long, 1, &bytes(12_000), &[]), Mode::Sync).expect("it fits");
+    graph.commit(Changes::new().remove_root("long"), Mode::Sync).expect("it was there");
+    let mut collection = graph.collect([]).expect("no other one runs");
+    while collection.step(100).expect("it goes on") != Stage::Marked {}
+    collection.seal([]).expect("all is marked");
+    while collection.collected().pieces == 0 {
+        collection.step(1).expect("it goes on");
+    }
+    assert_eq!(collection.collected().objects, 0, "pieces were removed before it");
+    drop(collection);
+    drop(graph);
+    store.close().expect("it is not in use");
+    let found = json(&cedrat(&["objects", text(folder.path()), "--json"]));
+    assert_eq!((&found["ok"], &found["objects"]), (&json!(true), &json!(0)));
+    printed(&cedrat(&["verify", text(folder.path())]));
+}
+
+/// Names and texts come from whoever has written the store: a terminal is not to do what they say.
+#[test]
+fn control_characters_are_shown_and_not_obeyed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bank = bank(folder.path());
+    let (root, class) = ("ev\u{1b}]0;title\u{7}il\nroots       0", "bank.\u{1b}[31mRed\nclasses");
+    let class = bank.graph.define_class(&definition(1, 0, class, &[("na\u{1b}me\n", "J")])).expect("a class");
+    let mut changes = Changes::new();
+    let object = changes.add(class, &[0; 8], &[]);
+    let damaged = changes.add(class, &[], &[]);
+    changes.set_root(root, object);
+    changes.set_root("\u{9b}2J", damaged);
+    let identity = shown(bank.graph.commit(&changes, Mode::Sync).expect("they fit").identities[0]);
+    bank.close();
+    let store = text(folder.path());
+    for what in [
+        &["objects", store][..],
+        &["objects", store, "show", root],
+        &["objects", store, "show", "\u{9b}2J"],
+        &["objects", store, "show", "no such root"],
+        &["objects", store, "why", &identity],
+        &["objects", store, "classes"],
+        &["objects", store, "--graph", "no\u{1b} such"],
+    ] {
+        let output = cedrat(what);
+        let said = String::from_utf8(output.stdout.clone()).expect("UTF-8") + &errors(&output);
+        assert!(!said.is_empty() && !said.contains(|c: char| c.is_control() && c != '\n'), "{what:?}: {said:?}");
+        let forged =
+            |line: &str| line == "roots       0" || line.starts_with("classes") && !line.ends_with("unreached");
+        assert!(!said.lines().any(forged), "{what:?}: {said}");
+    }
+    let lines = printed(&cedrat(&["objects", store, "show", root]));
+    assert!(lines.starts_with(r"bank.\u{1b}[31mRed\nclasses "), "{lines}");
+    let found = json(&cedrat(&["objects", store, "--json"]));
+    assert!(found["roots"].as_array().expect("roots").iter().any(|shown| shown["name"] == root), "{found}");
 }

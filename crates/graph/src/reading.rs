@@ -75,6 +75,21 @@ impl Graph {
         Object::of(&self.read(identity)?).map_err(|what| self.damaged_at(identity, what))
     }
 
+    /// As [`object`](Graph::object), of an object that no root reaches: `None` where pieces of it are gone, because a collection
+    /// that has ended was removing it (E21.7). Of an object that is reached that would be damage.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unreached_object(&self, identity: Identity) -> Result<Option<Object>> {
+        let bytes =
+            self.look(identity, &|bytes| Some(bytes.to_vec()), &|head, committed| match head.read(committed) {
+                Err(error) if is_about_pieces(&error) => Ok(None),
+                bytes => bytes.map(Some),
+            })?;
+        let taken_apart = |bytes: Vec<u8>| Object::of(&bytes).map_err(|what| self.damaged_at(identity, what));
+        bytes.map(taken_apart).transpose()
+    }
+
     /// What an object leads to, as it was committed last; nothing, if it is not there.
     pub(crate) fn leads_to(&self, identity: Identity) -> Result<LeadsTo> {
         let short = |bytes: &[u8]| match Header::of_object(bytes, bytes.len() as u64) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Seen, ended, with_verdict};
+use super::{Seen, with_verdict};
 use crate::java::{Definition, Kind, readable, readable_type};
 use crate::output::{self, Outcome};
 
@@ -16,19 +16,19 @@ pub(super) fn list(seen: &Seen, as_json: bool) -> Outcome {
         let found =
             Map::from_iter([("graph".to_string(), json!(seen.name)), ("classes".to_string(), Json::Array(classes))]);
         output::json(&with_verdict(found, &problems))?;
-        return ended(&problems);
+        return output::ended(&problems);
     }
     for definition in seen.classes.known() {
         let is_replaced = if replaced.contains(&definition.number) { ", replaced by a later one" } else { "" };
-        output::line(format_args!("{:>5}  {}{is_replaced}", definition.number, head(seen, definition)))?;
+        output::show(format_args!("{:>5}  {}{is_replaced}", definition.number, head(seen, definition)))?;
         for member in &definition.members {
             match definition.kind {
-                Kind::Enum => output::line(format_args!("         {}", member.name))?,
-                _ => output::line(format_args!("         {} {}", readable_type(&member.descriptor), member.name))?,
+                Kind::Enum => output::show(format_args!("         {}", member.name))?,
+                _ => output::show(format_args!("         {} {}", readable_type(&member.descriptor), member.name))?,
             }
         }
     }
-    ended(&problems)
+    output::ended(&problems)
 }
 
 fn head(seen: &Seen, definition: &Definition) -> String {

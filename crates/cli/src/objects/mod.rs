@@ -218,14 +218,6 @@ fn with_verdict(mut found: Map<String, Json>, problems: &[String]) -> Json {
     Json::Object(found)
 }
 
-/// Ends a command that has shown what it could.
-fn ended(problems: &[String]) -> Outcome {
-    match problems {
-        [] => Ok(()),
-        problems => fail(problems.join("\ncedrat: ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use cedrat::graph::Identity;
 use serde_json::{Map, Value as Json, json};
 
 use super::summary::class_name;
-use super::{Place, Problems, Seen, as_json, ended, parsed, quoted, text, with_verdict};
+use super::{Place, Problems, Seen, as_json, parsed, quoted, text, with_verdict};
 use crate::arguments::ObjectsShow;
 use crate::java::{self, Content, Meaning, Members, Value};
 use crate::output::{self, Failure, Outcome, fail, grouped};
@@ -81,7 +81,7 @@ pub(super) fn show(seen: &Seen, arguments: &ObjectsShow, as_json_text: bool) -> 
     } else {
         print(&branch, "", 0, width)?;
     }
-    ended(&problems)
+    output::ended(&problems)
 }
 
 fn no_such_root(seen: &Seen, name: &str) -> Result<String, Failure> {
@@ -280,7 +280,7 @@ fn has_children(branch: &Branch) -> bool {
 }
 
 fn print(branch: &Branch, before: &str, indent: usize, width: usize) -> Outcome {
-    output::line(format_args!("{:indent$}{before}{}", "", head(branch, width)))?;
+    output::show(format_args!("{:indent$}{before}{}", "", head(branch, width)))?;
     let Branch::Node(node) = branch else { return Ok(()) };
     let Is::Shown(children, _, shape) = &node.is else { return Ok(()) };
     let indent = indent + 2;
@@ -307,7 +307,7 @@ fn print(branch: &Branch, before: &str, indent: usize, width: usize) -> Outcome 
     if let Shape::Elements(len) | Shape::Entries(len) = shape {
         let shown = children.iter().filter(|child| child.name.is_none()).count();
         if shown < *len {
-            output::line(format_args!("{:indent$}… {} more (--width)", "", grouped((len - shown) as u64)))?;
+            output::show(format_args!("{:indent$}… {} more (--width)", "", grouped((len - shown) as u64)))?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::reach::{By, Reach};
-use super::{Place, Problems, Seen, as_json, ended, with_verdict};
+use super::{Place, Problems, Seen, as_json, with_verdict};
 use crate::java::{Kind, Value};
 use crate::output::{self, Context, Failure, Outcome, bytes, grouped, progress};
 
@@ -122,8 +122,10 @@ fn count_others(graph: &Graph, reach: &Reach, counted: &mut Counted) {
 }
 
 fn count_unreached(graph: &Graph, identity: Identity, counted: &mut Counted) {
-    match graph.object(identity).while_doing(format_args!("the object {}", Place(identity))) {
-        Ok(object) => {
+    match graph.unreached_object(identity).while_doing(format_args!("the object {}", Place(identity))) {
+        // A collection has begun to remove it, and the next one goes on with that.
+        Ok(None) => {}
+        Ok(Some(object)) => {
             let bytes = 8 + object.data.len() as u64 + 8 * object.references.len() as u64;
             let count = counted.by_class.entry(object.class).or_default();
             count.add(Count { objects: 1, bytes, unreached_objects: 1, unreached_bytes: bytes });
@@ -145,7 +147,7 @@ fn report(seen: &Seen, roots: &[(&String, Value)], counted: Counted, json: bool)
     } else {
         print(seen, roots, &classes, total)?;
     }
-    ended(&problems)
+    output::ended(&problems)
 }
 
 fn json_of(

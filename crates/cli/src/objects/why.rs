@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::reach::{By, Reach};
 use super::summary::class_name;
-use super::{Place, Problems, Seen, ended, parsed, with_verdict};
+use super::{Place, Problems, Seen, parsed, with_verdict};
 use crate::arguments::ObjectsWhy;
 use crate::java;
 use crate::output::{self, Failure, Outcome, fail, progress};
@@ -49,7 +49,7 @@ pub(super) fn why(seen: &Seen, arguments: &ObjectsWhy, as_json: bool) -> Outcome
             shown.insert("steps".to_string(), steps.iter().map(|step| json_of(seen, step)).collect());
         }
         output::json(&with_verdict(shown, &problems))?;
-        return ended(&problems);
+        return output::ended(&problems);
     }
     let rows = match &way {
         None => vec![
@@ -65,7 +65,7 @@ pub(super) fn why(seen: &Seen, arguments: &ObjectsWhy, as_json: bool) -> Outcome
         }
     };
     output::rows(&rows)?;
-    ended(&problems)
+    output::ended(&problems)
 }
 
 fn name(seen: &Seen, identity: Identity) -> String {
