@@ -1,19 +1,21 @@
 /* cedrat.h: durable transactional memory.
  *
  * A store is a directory; its heaps are regions of memory whose words are read and written in transactions, its graphs
- * have objects that refer to each other. What was committed is found again after a crash, all of it or nothing. docs/use/c.md tells how to begin; cedrat_stm.h turns
- * this interface into the macros of a word-based STM.
+ * have objects that refer to each other, its collections have records. What was committed is found again after a crash,
+ * all of it or nothing. docs/use/c.md tells how to begin; cedrat_stm.h turns this interface into the macros of a
+ * word-based STM.
  *
  * Of every function holds, unless it says otherwise:
  *
  * - It returns a cedrat_status. Anything but CEDRAT_OK has done nothing; a result that was to be written is then zero
- *   or unchanged. The words for it are told by cedrat_error (calls with a thread descriptor), cedrat_message (calls
- *   with a store or heap, cedrat_graph_open), cedrat_graph_message (calls with a graph), cedrat_log_message (calls with
- *   a log or cursor), or the buffer of cedrat_open and cedrat_log_open.
+ *   or unchanged. The words for it are told by cedrat_error (calls with a thread descriptor), cedrat_txn_error (calls
+ *   with a cedrat_txn), cedrat_message (calls with a store or heap alone, cedrat_graph_open, cedrat_records_open),
+ *   cedrat_graph_message (calls with a graph, or with a collection of its objects), cedrat_log_message (calls with a log
+ *   or cursor), or the buffer of cedrat_open and cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, except where it is said to mean something.
  * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
- *   at a time; it may be handed to another between transactions. A cursor, or a collection, belongs to one thread at a
- *   time.
+ *   at a time; it may be handed to another between transactions. A cursor, a collection or a cedrat_txn belongs to one
+ *   thread at a time.
  * - It never jumps and never unwinds: neither longjmp nor a C++ exception nor a panic comes out of it, and it calls
  *   nothing of the program. It is not to be called from a signal handler, nor in the child of a fork (heaps are not
  *   mapped there).
@@ -253,8 +255,9 @@ cedrat_status cedrat_open(const char *directory, const cedrat_options *options, 
 /* Closes the store: what was committed asynchronously becomes durable, a checkpoint is taken. Plain blocks that no
  * checkpoint has made durable vanish. Heaps of the store, and addresses in them, are invalid afterwards.
  *
- * Errors: CEDRAT_MISUSE while thread descriptors live: then the store stays open, and so does the handle. After
- * anything else the handle is gone; CEDRAT_STOPPED: the store had stopped. */
+ * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects or transactions (cedrat_txn) live,
+ * or another call runs: then the store stays open, and so does the handle. After anything else the handle is gone;
+ * CEDRAT_STOPPED: the store had stopped. */
 cedrat_status cedrat_close(cedrat_store *store);
 
 /* Takes a checkpoint: what heaps hold is copied to the disk, and the log before is given up. Transactions go on. When it
@@ -472,7 +475,7 @@ cedrat_status cedrat_set_root(cedrat_thread *thread, cedrat_heap *heap, const ch
  * all handles of a graph have those of the first.
  *
  * Errors: CEDRAT_UNKNOWN, CEDRAT_OPTIONS, CEDRAT_MISUSE (other options; the name stands for something else),
- * CEDRAT_DAMAGED, CEDRAT_STOPPED; told by cedrat_message. */
+ * CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO, CEDRAT_STOPPED; told by cedrat_message. */
 cedrat_status cedrat_graph_open(cedrat_store *store, const char *name, const cedrat_graph_options *options,
                                 cedrat_graph **graph);
 
@@ -528,8 +531,8 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
  *
  * Errors: CEDRAT_UNKNOWN: an object to be changed is not there. CEDRAT_MISUSE: changes that make no sense. CEDRAT_LIMIT:
  * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared transaction has
- * changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED. Nothing has
- * happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
+ * changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED, CEDRAT_IO. Nothing
+ * has happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
 cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
                                   uint64_t *identities, size_t capacity, uint64_t *lsn);
 
@@ -563,10 +566,11 @@ cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_stat
 cedrat_status cedrat_graph_collect_begin(cedrat_graph *graph, const uint64_t *alive, size_t count,
                                          cedrat_graph_collection **collection);
 
-/* Goes on: looks at so many objects at most, or removes so many records. *stage gets how far it is then. Where that is
- * CEDRAT_GRAPH_MARKED, it waits for cedrat_graph_collect_seal.
+/* Goes on: looks at so many objects at most, or removes so many records; with a budget of 0 it never gets on. *stage gets
+ * how far it is then. Where that is CEDRAT_GRAPH_MARKED, it waits for cedrat_graph_collect_seal.
  *
- * Errors: CEDRAT_LIMIT: cache_bytes; CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO, CEDRAT_STOPPED. It may be called again. */
+ * Errors: CEDRAT_ABORTED: a commit was quicker. CEDRAT_LIMIT: cache_bytes. CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO,
+ * CEDRAT_STOPPED. It may be called again. */
 cedrat_status cedrat_graph_collect_step(cedrat_graph_collection *collection, size_t budget, cedrat_graph_stage *stage);
 
 /* Turns from marking to sweeping. alive: what the program holds now beside what roots reach, what it has found since the
@@ -589,7 +593,9 @@ void cedrat_graph_collect_free(cedrat_graph_collection *collection);
 
 /* A transaction that may change records in pages, words of heaps, and at its commit the objects of a graph: one commit
  * record decides all of it. Records are isolated by locks on their pages; heaps as in transactions of their own. A handle is
- * used by one thread at a time, and may be handed to another.
+ * used by one thread at a time, and may be handed to another: so it lives until it is freed, also if its thread ends. Of
+ * transactions that wait for each other one is CEDRAT_ABORTED; but one that waits for another of the same thread waits for
+ * ever, for that thread cannot end it.
  *
  * Of the calls below holds: after CEDRAT_ABORTED (a deadlock, or another transaction was quicker with a word) free the
  * transaction, and do it again; after CEDRAT_LOG_FULL it may have been rolled back, and says so when it is used. After any
@@ -618,13 +624,18 @@ cedrat_status cedrat_txn_rollback_to(cedrat_txn *txn, uint64_t savepoint);
 /* Commits, with the changes of a graph's objects as cedrat_graph_commit takes them. graph: null if none are changed; then
  * changes is not looked at, and size is 0. Whatever this returns, the transaction has ended, and is to be freed.
  *
- * Errors: those of cedrat_graph_commit. Of none but CEDRAT_STOPPED anything is left. */
+ * mode: CEDRAT_SYNC or CEDRAT_ASYNC, with a graph and without. lsn: gets the LSN that cedrat_is_stable is asked with; null
+ * if it is not wanted.
+ *
+ * Errors: those of cedrat_graph_commit; CEDRAT_MISUSE: another mode; CEDRAT_UNKNOWN also for a heap that was dropped meanwhile,
+ * which no call before has told. Of none but CEDRAT_STOPPED anything is left. */
 cedrat_status cedrat_txn_commit(cedrat_txn *txn, cedrat_graph *graph, const void *changes, size_t size,
                                 cedrat_commit_mode mode, uint64_t *identities, size_t capacity, uint64_t *lsn);
 
 /* Loads the word at an offset of a heap, in bytes and a multiple of 8; or stores it.
  *
- * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_IN_DOUBT. */
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_NOT_ALLOCATED, CEDRAT_IN_DOUBT. That the heap was
+ * dropped is told by the commit. */
 cedrat_status cedrat_txn_load_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t *value);
 cedrat_status cedrat_txn_store_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t value);
 
@@ -652,7 +663,7 @@ cedrat_status cedrat_txn_set_root(cedrat_txn *txn, cedrat_heap *heap, const char
  * Errors: CEDRAT_MISUSE (the name stands for something else); told by cedrat_message. */
 cedrat_status cedrat_records_open(cedrat_store *store, const char *name, uint64_t *records);
 
-/* Adds a record, at most 3,800 bytes; *place gets the number by which it is found, as long as it lives.
+/* Adds a record, at most 3,800 bytes; *place gets the number by which it is found in this collection, as long as it lives.
  *
  * Errors: CEDRAT_LIMIT (longer), CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_UNKNOWN: of these calls, no such collection. */
 cedrat_status cedrat_records_insert(cedrat_txn *txn, uint64_t records, const void *record, size_t size, uint64_t *place);
@@ -666,13 +677,13 @@ cedrat_status cedrat_records_read(cedrat_txn *txn, uint64_t records, uint64_t pl
 
 /* Gives a record other bytes; a longer one needs room in its page.
  *
- * Errors: CEDRAT_MISUSE: there is no such record, or no room for it: delete it, and insert it anew. CEDRAT_LIMIT,
- * CEDRAT_UNKNOWN, CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+ * Errors: CEDRAT_UNKNOWN: there is no such record. CEDRAT_MISUSE: its page has no room for it: delete it, and insert it
+ * anew. CEDRAT_LIMIT, CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
 cedrat_status cedrat_records_update(cedrat_txn *txn, uint64_t records, uint64_t place, const void *record, size_t size);
 
 /* Deletes a record.
  *
- * Errors: CEDRAT_MISUSE, CEDRAT_UNKNOWN: there is no such record. CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+ * Errors: CEDRAT_UNKNOWN: there is no such record. CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
 cedrat_status cedrat_records_delete(cedrat_txn *txn, uint64_t records, uint64_t place);
 
 /* The places of all records. places has room for capacity of them; *count gets how many there are.

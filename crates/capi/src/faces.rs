@@ -12,6 +12,7 @@ use front::txn::{Commit, RecordId, Savepoint, TxnOptions};
 use front::{Store, Txn};
 
 use crate::border::{Handle, PANICKED, bytes, room, text, with_opened};
+use crate::freed::Freed;
 use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
 use crate::status::{Failure, Result, Status};
@@ -20,7 +21,9 @@ use crate::status::{Failure, Result, Status};
 pub(crate) struct FacesHandle {
     /// `None`: it has ended. Dropped first: it holds a share of the store within.
     txn: Option<Txn>,
-    savepoints: Vec<Savepoint>,
+    /// Each with how many blocks were freed before it.
+    savepoints: Vec<(Savepoint, usize)>,
+    freed: Freed,
     /// The text of the last failure.
     text: CString,
     opened: Arc<Opened>,
@@ -30,6 +33,16 @@ impl FacesHandle {
     fn txn(&mut self) -> Result<&mut Txn> {
         let ended = || Failure::new(Status::Misuse, "the transaction has ended; free it, and begin another");
         self.txn.as_mut().ok_or_else(ended)
+    }
+
+    /// Refuses a word in a block that this transaction has freed; if the program wants it so, each that lies in no block.
+    fn check_word(&mut self, heap: &Heap, offset: u64) -> Result<()> {
+        self.freed.check(heap.address().wrapping_add(offset as usize), 8)?;
+        // A heap without blocks has no account of its own before its first offset.
+        if self.opened.checks_blocks && heap.first_offset() > 0 {
+            self.txn()?.heap(|tx| tx.check_allocated(heap, offset, 8)).map_err(told)?;
+        }
+        Ok(())
     }
 
     fn failed(&mut self, failure: Failure) -> Status {
@@ -62,12 +75,12 @@ unsafe fn with(handle: *mut FacesHandle, work: impl FnOnce(&mut FacesHandle) -> 
 unsafe fn with_heap(
     handle: *mut FacesHandle,
     heap: *const HeapHandle,
-    work: impl FnOnce(&mut Txn, &Heap) -> Result<()>,
+    work: impl FnOnce(&mut FacesHandle, &Heap) -> Result<()>,
 ) -> Status {
     let in_heap = |handle: &mut FacesHandle| {
         // SAFETY: 2; heaps live as long as their store is open.
         let heap = unsafe { heap.as_ref() }.ok_or_else(|| Failure::null("heap"))?;
-        work(handle.txn()?, &heap.heap)
+        work(handle, &heap.heap)
     };
     // SAFETY: 2 and 3.
     unsafe { with(handle, in_heap) }
@@ -105,8 +118,9 @@ pub(crate) unsafe extern "C" fn cedrat_txn_begin(store: *const Opened, txn: *mut
         // Those who wait for each other beside the library would not be seen to wait for it.
         let options = TxnOptions::default().without_waiting_for_prepared();
         let txn = Some(opened.store().begin_with(options));
-        let (savepoints, text) = (Vec::new(), CString::default());
-        result.write(Box::into_raw(Box::new(FacesHandle { txn, savepoints, text, opened: Arc::clone(opened) })));
+        let (savepoints, freed, text) = (Vec::new(), Freed::default(), CString::default());
+        let handle = FacesHandle { txn, savepoints, freed, text, opened: Arc::clone(opened) };
+        result.write(Box::into_raw(Box::new(handle)));
         Ok(())
     };
     // SAFETY: 2.
@@ -150,7 +164,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_savepoint(txn: *mut FacesHandle, save
         let result = unsafe { room(savepoint, "savepoint")? };
         let savepoint = handle.txn()?.savepoint();
         result.write(handle.savepoints.len() as u64);
-        handle.savepoints.push(savepoint);
+        handle.savepoints.push((savepoint, handle.freed.len()));
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -165,10 +179,11 @@ pub(crate) unsafe extern "C" fn cedrat_txn_savepoint(txn: *mut FacesHandle, save
 pub(crate) unsafe extern "C" fn cedrat_txn_rollback_to(txn: *mut FacesHandle, savepoint: u64) -> Status {
     let back = |handle: &mut FacesHandle| {
         let known = usize::try_from(savepoint).ok().and_then(|at| handle.savepoints.get(at).copied());
-        let known = known.ok_or_else(|| {
+        let (known, freed) = known.ok_or_else(|| {
             Failure::new(Status::Misuse, "there is no such savepoint; an older one may have been rolled back to")
         })?;
         handle.txn()?.rollback_to(known).map_err(told)?;
+        handle.freed.truncate(freed);
         handle.savepoints.truncate(savepoint as usize + 1);
         Ok(())
     };
@@ -239,10 +254,11 @@ pub(crate) unsafe extern "C" fn cedrat_txn_load_word(
     offset: u64,
     value: *mut u64,
 ) -> Status {
-    let load = |txn: &mut Txn, heap: &Heap| {
+    let load = |handle: &mut FacesHandle, heap: &Heap| {
         // SAFETY: 1.
         let value = unsafe { room(value, "value")? };
-        value.write(txn.heap(|tx| tx.read(heap, offset)).map_err(told)?);
+        handle.check_word(heap, offset)?;
+        value.write(handle.txn()?.heap(|tx| tx.read(heap, offset)).map_err(told)?);
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -260,7 +276,10 @@ pub(crate) unsafe extern "C" fn cedrat_txn_store_word(
     offset: u64,
     value: u64,
 ) -> Status {
-    let store = |txn: &mut Txn, heap: &Heap| txn.heap(|tx| tx.write(heap, offset, value)).map_err(told);
+    let store = |handle: &mut FacesHandle, heap: &Heap| {
+        handle.check_word(heap, offset)?;
+        handle.txn()?.heap(|tx| tx.write(heap, offset, value)).map_err(told)
+    };
     // SAFETY: 2 and 3.
     unsafe { with_heap(txn, heap, store) }
 }
@@ -276,10 +295,10 @@ pub(crate) unsafe extern "C" fn cedrat_txn_allocate(
     size: u64,
     offset: *mut u64,
 ) -> Status {
-    let allocate = |txn: &mut Txn, heap: &Heap| {
+    let allocate = |handle: &mut FacesHandle, heap: &Heap| {
         // SAFETY: 1.
         let result = unsafe { room(offset, "offset")? };
-        let zeroed = txn.heap(|tx| {
+        let zeroed = handle.txn()?.heap(|tx| {
             let block = tx.allocate(heap, size)?;
             (0..size.div_ceil(8)).try_for_each(|word| tx.write(heap, block + 8 * word, 0))?;
             Ok(block)
@@ -301,7 +320,15 @@ pub(crate) unsafe extern "C" fn cedrat_txn_release(
     heap: *const HeapHandle,
     offset: u64,
 ) -> Status {
-    let free = |txn: &mut Txn, heap: &Heap| txn.heap(|tx| tx.free(heap, offset)).map_err(told);
+    let free = |handle: &mut FacesHandle, heap: &Heap| {
+        let freed = handle.txn()?.heap(|tx| {
+            let len = tx.block_len(heap, offset)?;
+            tx.free(heap, offset)?;
+            Ok(len)
+        });
+        handle.freed.add(heap.address() + offset as usize, freed.map_err(told)? as usize);
+        Ok(())
+    };
     // SAFETY: 2 and 3.
     unsafe { with_heap(txn, heap, free) }
 }
@@ -317,10 +344,10 @@ pub(crate) unsafe extern "C" fn cedrat_txn_get_root(
     name: *const c_char,
     offset: *mut u64,
 ) -> Status {
-    let get = |txn: &mut Txn, heap: &Heap| {
+    let get = |handle: &mut FacesHandle, heap: &Heap| {
         // SAFETY: 1.
         let (name, result) = unsafe { (text(name, "name")?, room(offset, "offset")?) };
-        let root = txn.heap(|tx| tx.root(heap, name)).map_err(told)?;
+        let root = handle.txn()?.heap(|tx| tx.root(heap, name)).map_err(told)?;
         result.write(root.map_or(0, |root| root.offset));
         Ok(())
     };
@@ -339,10 +366,10 @@ pub(crate) unsafe extern "C" fn cedrat_txn_set_root(
     name: *const c_char,
     offset: u64,
 ) -> Status {
-    let set = |txn: &mut Txn, heap: &Heap| {
+    let set = |handle: &mut FacesHandle, heap: &Heap| {
         // SAFETY: 1.
         let name = unsafe { text(name, "name")? };
-        let set = txn.heap(|tx| match offset {
+        let set = handle.txn()?.heap(|tx| match offset {
             0 => tx.remove_root(heap, name).map(drop),
             _ => tx.set_root(heap, name, offset, ROOT_TYPE).map(drop),
         });

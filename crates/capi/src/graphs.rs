@@ -389,7 +389,7 @@ pub(crate) fn mode_of_graph(mode: c_int) -> Result<Mode> {
     match mode {
         0 => Ok(Mode::Sync),
         1 => Ok(Mode::Async),
-        _ => Err(Failure::new(Status::Misuse, "a graph's commits are CEDRAT_SYNC or CEDRAT_ASYNC")),
+        _ => Err(Failure::new(Status::Misuse, "the mode of this commit is CEDRAT_SYNC or CEDRAT_ASYNC")),
     }
 }
 

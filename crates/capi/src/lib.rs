@@ -17,6 +17,7 @@ mod border;
 mod exit;
 #[allow(unsafe_code)]
 mod faces;
+mod freed;
 #[allow(unsafe_code)]
 mod graphs;
 #[allow(unsafe_code)]

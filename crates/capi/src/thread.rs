@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use front::heap::{Commit, Heap, Held};
 use front::txn::Vote;
 
+use crate::freed::Freed;
 use crate::opened::{Opened, ROOT_TYPE, offset_in, out_of_range};
 use crate::status::{Failure, Result, Status};
 
@@ -15,8 +16,7 @@ pub(crate) struct Thread {
     held: Held,
     /// Where heaps lie; the one used last comes first.
     places: Vec<Place>,
-    /// Where blocks lie that the transaction has freed: from, length.
-    freed: Vec<(usize, usize)>,
+    freed: Freed,
     checks_blocks: bool,
     opened: Arc<Opened>,
     failure: Option<Failure>,
@@ -36,7 +36,7 @@ impl Thread {
         opened.threads.fetch_add(1, Ordering::AcqRel);
         let opened = Arc::clone(opened);
         let checks_blocks = opened.checks_blocks;
-        let (places, freed, text) = (Vec::new(), Vec::new(), CString::default());
+        let (places, freed, text) = (Vec::new(), Freed::default(), CString::default());
         Ok(Thread { held, places, freed, checks_blocks, opened, failure: None, text })
     }
 
@@ -99,11 +99,7 @@ impl Thread {
 
     #[cold]
     fn check_slowly(&mut self, address: usize, offset: u64, len: usize) -> Result<()> {
-        let meets = |&(from, freed): &(usize, usize)| address < from + freed && from < address.saturating_add(len);
-        if self.freed.iter().any(meets) {
-            let text = format!("the address {address:#x} lies in a block that this transaction has freed");
-            return Err(Failure::new(Status::NotAllocated, text));
-        }
+        self.freed.check(address, len)?;
         let heap = &self.places[0].heap;
         // One without blocks has no account of its own before its first offset.
         if self.checks_blocks && heap.first_offset() > 0 {
@@ -117,7 +113,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn begin(&mut self) -> Result<()> {
         self.held.begin()?;
-        self.freed.clear();
+        self.freed.truncate(0);
         Ok(())
     }
 
@@ -194,7 +190,7 @@ impl Thread {
             tx.free(heap, offset)?;
             Ok(len)
         })?;
-        self.freed.push((address, len as usize));
+        self.freed.add(address, len as usize);
         Ok(())
     }
 

@@ -54,11 +54,17 @@ fn installed() -> &'static Path {
 /// Compiles a program of `tests/c` and runs it with a directory for its store.
 #[track_caller]
 fn holds(name: &str) {
+    runs(&here().join("tests/c").join(name).with_extension("c"));
+}
+
+/// Compiles a program and runs it with a directory for its store.
+#[track_caller]
+fn runs(source: &Path) {
     let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
-    let (lib, program) = (prefix.join("lib"), folder.path().join(name));
+    let (lib, program) = (prefix.join("lib"), folder.path().join("program"));
     let mut cc = Command::new("cc");
-    cc.args(STRICT).arg("-I").arg(prefix.join("include")).arg("-o").arg(&program);
-    cc.arg(here().join("tests/c").join(name).with_extension("c"));
+    cc.args(STRICT).arg("-I").arg(prefix.join("include")).arg("-I").arg(here().join("tests/c"));
+    cc.arg("-o").arg(&program).arg(source);
     cc.arg("-L").arg(&lib).args(["-lcedrat", "-lpthread"]).arg(format!("-Wl,-rpath,{}", lib.display()));
     run(&mut cc);
     run(Command::new(program).arg(folder.path().join("store")));
@@ -104,6 +110,30 @@ fn a_graph_keeps_what_was_committed_and_tells_its_errors() {
 #[test]
 fn objects_records_and_words_change_in_one_transaction() {
     holds("faces");
+}
+
+/// Those of docs/use/c.md that are whole: one behind the other they are a program.
+#[test]
+fn the_examples_on_records_and_objects_run() {
+    let page = std::fs::read_to_string(root().join("docs/use/c.md")).expect("the page");
+    let (_, page) = page.split_once("\n## Records\n").expect("where they begin");
+    let (page, _) = page.split_once("\n## A log alone\n").expect("and end");
+    let examples: Vec<&str> =
+        page.split("```c\n").skip(1).map(|rest| rest.split("```").next().expect("its end")).collect();
+    assert_eq!(examples.len(), 3);
+    let program = format!(
+        "#include \"check.h\"\nint main(int count_of, char **arguments) {{\nCHECK(count_of == 2);\n\
+         cedrat_store *store = open_store(arguments[1]);\n\
+         cedrat_heap *heap = create_heap(store, \"shop\", 1 << 20, 0);\n{}\n\
+         CHECK(count == 0 && size == 16 && memcmp(buffer + 8, &value, 8) == 0);\n\
+         OK(cedrat_graph_get_root(graph, \"first\", &root));\nCHECK(root == object);\n\
+         cedrat_graph_close(graph);\nOK(cedrat_close(store));\nreturn 0;\n}}\n",
+        examples.concat()
+    );
+    let folder = tempfile::tempdir().expect("a directory");
+    let source = folder.path().join("examples.c");
+    std::fs::write(&source, program).expect("room");
+    runs(&source);
 }
 
 #[test]

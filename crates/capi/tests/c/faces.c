@@ -79,6 +79,71 @@ static cedrat_txn *with_value(uint64_t place, uint64_t value) {
   return txn;
 }
 
+/* Places and collections by whatever number: what is not there is unknown, and what is another's stays as it is. */
+static void wild_numbers_are_unknown(uint64_t place) {
+  static const uint64_t wild[] = {0, 1, 2, 999999, (uint64_t)1 << 47, UINT64_MAX};
+  uint64_t others, value, added, places[8];
+  size_t size, count, i;
+  cedrat_txn *txn;
+  OK(cedrat_records_open(store, "others", &others));
+  OK(cedrat_txn_begin(store, &txn));
+  for (i = 0; i < sizeof wild / sizeof *wild; i++) {
+    const uint64_t at = wild[i] << 16 | 1;
+    IS(CEDRAT_UNKNOWN, cedrat_records_read(txn, wild[i], place, &value, sizeof value, &size));
+    IS(CEDRAT_UNKNOWN, cedrat_records_insert(txn, wild[i], &value, sizeof value, &added));
+    IS(CEDRAT_UNKNOWN, cedrat_records_list(txn, wild[i], places, 8, &count));
+    IS(CEDRAT_UNKNOWN, cedrat_records_read(txn, records, at, &value, sizeof value, &size));
+    IS(CEDRAT_UNKNOWN, cedrat_records_update(txn, records, at, &value, sizeof value));
+    IS(CEDRAT_UNKNOWN, cedrat_records_delete(txn, records, at));
+  }
+  IS(CEDRAT_UNKNOWN, cedrat_records_read(txn, others, place, &value, sizeof value, &size));
+  IS(CEDRAT_UNKNOWN, cedrat_records_update(txn, others, place, &value, sizeof value));
+  IS(CEDRAT_UNKNOWN, cedrat_records_delete(txn, others, place));
+  OK(cedrat_records_insert(txn, others, "other", 5, &added));
+  OK(cedrat_records_list(txn, records, places, 8, &count));
+  CHECK(count == 1 && places[0] == place);
+  OK(cedrat_records_list(txn, others, places, 8, &count));
+  CHECK(count == 1 && places[0] == added);
+  cedrat_txn_free(txn);
+}
+
+/* What was freed is not used again in the same transaction, unless the free is taken back. */
+static void freed_blocks_are_told(void) {
+  uint64_t block, value, savepoint;
+  cedrat_txn *txn;
+  OK(cedrat_txn_begin(store, &txn));
+  OK(cedrat_txn_get_root(txn, heap, "word", &block));
+  OK(cedrat_txn_savepoint(txn, &savepoint));
+  OK(cedrat_txn_release(txn, heap, block));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_txn_load_word(txn, heap, block, &value));
+  CHECK(strstr(cedrat_txn_error(txn), "this transaction has freed") != NULL);
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_txn_store_word(txn, heap, block, 9));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_txn_release(txn, heap, block));
+  OK(cedrat_txn_rollback_to(txn, savepoint));
+  OK(cedrat_txn_load_word(txn, heap, block, &value));
+  OK(cedrat_txn_store_word(txn, heap, block, value));
+  cedrat_txn_free(txn);
+}
+
+/* With check_blocks, a word that lies in no block is told. */
+static void words_outside_of_blocks_are_told(const char *directory) {
+  cedrat_options options = {0};
+  uint64_t block, value;
+  cedrat_txn *txn;
+  options.check_blocks = 1;
+  OK(cedrat_open(directory, &options, &store, NULL, 0));
+  OK(cedrat_heap_open(store, "words", &heap));
+  OK(cedrat_txn_begin(store, &txn));
+  OK(cedrat_txn_get_root(txn, heap, "word", &block));
+  OK(cedrat_txn_load_word(txn, heap, block, &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_txn_load_word(txn, heap, block + 8, &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_txn_store_word(txn, heap, block + 8, 1));
+  OK(cedrat_txn_store_word(txn, heap, block, value));
+  OK(cedrat_txn_commit(txn, NULL, NULL, 0, CEDRAT_SYNC, NULL, 0, NULL));
+  cedrat_txn_free(txn);
+  OK(cedrat_close(store));
+}
+
 int main(int count, char **arguments) {
   unsigned char changes[64];
   cedrat_txn *txn;
@@ -144,11 +209,14 @@ int main(int count, char **arguments) {
   OK(cedrat_txn_set_root(txn, heap, "word", 0));
   cedrat_txn_free(txn);
   cedrat_txn_free(NULL);
+  wild_numbers_are_unknown(place);
+  freed_blocks_are_told();
   IS(CEDRAT_NULL, cedrat_txn_savepoint(NULL, &savepoint));
   close_all();
 
   open_all(arguments[1]);
   all_are(place, 3);
   close_all();
+  words_outside_of_blocks_are_told(arguments[1]);
   return 0;
 }
