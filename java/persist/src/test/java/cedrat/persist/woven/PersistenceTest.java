@@ -256,6 +256,21 @@ class PersistenceTest {
     }
 
     /// J2
+    /// Persistent is what an object becomes, not where it lies: nothing is moved, and references go both ways.
+    @Test
+    void whatBecomesPersistentStaysWhereItIs() {
+        Node node = new Node(1, null);
+        Node other = new Node(2, node);
+        store.mark("node", node);
+        assertSame(node, store.lookup("node"));
+        assertSame(node, other.next);
+        other.value = 3;
+        assertThrows(IllegalStateException.class, () -> node.value = 4);
+        Transaction.run(() -> node.next = other);
+        assertSame(other, store.<Node>lookup("node").next);
+        assertThrows(IllegalStateException.class, () -> other.value = 4);
+    }
+
     @Test
     void whatIsPersistentIsNotStoredToOutsideOfTransactions() {
         Node node = new Node(1, null);
