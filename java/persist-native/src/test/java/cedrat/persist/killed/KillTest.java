@@ -1,47 +1,39 @@
 package cedrat.persist.killed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import java.io.BufferedReader;
-import java.io.File;
 import java.io.IOException;
-import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
-import java.util.spi.ToolProvider;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Processes that change random graphs are killed, in each [Phase] as often as in the others. What was
-/// acknowledged is there afterwards, and what is there is what the program would have made.
+/// Processes that change random graphs are killed, in each [Phase] as often as in the others, and after a
+/// hundred commits at least. What was acknowledged is there afterwards, and what is there is what the program would
+// have made.
 class KillTest {
     /// `-Dcedrat.kills=…`: how often.
     private static final int KILLS = Integer.getInteger("cedrat.kills", 40);
 
     private static final int THREADS = 2;
     private static final int STORES = 4;
-
-    /// Fields are where they were not, of another order, more and fewer. None that a version does not share
-    /// has a value.
-    private static final List<String> VERSIONS = List.of(
-            "int number; Object next; byte gone;",
-            "long[] more; double before; Object next; short between; int number; String name;",
-            "Object other; boolean flag; int number; Object next;");
+    /// When a process has begun so many transfers, it has acknowledged enough of them.
+    private static final int ENOUGH = Killed.ACKNOWLEDGED_MIN + THREADS;
 
     @TempDir
     Path folder;
 
-    /// Of each version the folder that has it.
-    private final List<Path> versions = new ArrayList<>();
+    private Programs programs;
 
     /// Kills in a phase.
     private static final class Count {
@@ -57,29 +49,8 @@ class KillTest {
     private final Map<Phase, Count> counts = new EnumMap<>(Phase.class);
 
     @BeforeEach
-    void versionsAreCompiled() throws IOException {
-        for (String fields : VERSIONS) {
-            Path classes = Files.createDirectories(folder.resolve("version" + versions.size()));
-            Path source = classes.resolve("Paper.java");
-            Files.writeString(source, """
-                    package cedrat.persist.killed;
-                    final class Paper implements Note {
-                        FIELDS
-                        public int number() { return number; }
-                        public Object next() { return next; }
-                        public void write(int number, Object next) { this.number = number; this.next = next; }
-                    }
-                    """.replace("FIELDS", fields));
-            int result = ToolProvider.findFirst("javac")
-                    .orElseThrow()
-                    .run(System.out, System.err, "-d", classes.toString(), "-cp", path(), source.toString());
-            assertEquals(0, result);
-            versions.add(classes);
-        }
-    }
-
-    private static String path() {
-        return System.getProperty("java.class.path");
+    void programsAreCompiled() throws IOException {
+        programs = new Programs(folder.resolve("programs"));
     }
 
     @Test
@@ -91,7 +62,7 @@ class KillTest {
             for (int kill = store; kill < KILLS; kill += STORES) {
                 Phase phase = Phase.values()[kill / STORES % Phase.values().length];
                 if (phase == Phase.CLASS_CHANGE) {
-                    child.version = (child.version + 1 + random.nextInt(VERSIONS.size() - 1)) % VERSIONS.size();
+                    child.version = (child.version + 1 + random.nextInt(programs.versions() - 1)) % programs.versions();
                 }
                 child.run(phase, 1 + random.nextInt(begins(phase)));
             }
@@ -108,10 +79,10 @@ class KillTest {
         SplittableRandom random = new SplittableRandom(seed);
         Child child = new Child(Transfers.class, folder.resolve("bank"), seed);
         for (int kill = 0; kill < KILLS / 2; kill++) {
-            child.run(Phase.APPEND, 1 + random.nextInt(begins(Phase.APPEND)));
+            child.run(Phase.APPEND, ENOUGH + random.nextInt(begins(Phase.APPEND)));
         }
         // What the last one has left.
-        child.run(Phase.APPEND, 1);
+        child.run(Phase.APPEND, ENOUGH);
         printCounts(seed);
     }
 
@@ -149,6 +120,8 @@ class KillTest {
         private final long seed;
         /// The newest steps of each thread that were acknowledged, or found.
         private final long[] acknowledged = new long[THREADS];
+        /// How many commits were acknowledged by all of them.
+        private long acks;
         /// Of the class that changes.
         int version;
         /// In which phase branches were left that no process has said that it has ended, or null.
@@ -167,12 +140,14 @@ class KillTest {
             Path errors = Files.createTempFile("killed", ".err");
             Process process = start(phase, begins, errors);
             Count count = counts.computeIfAbsent(phase, key -> new Count());
+            long acksBefore = count.acks;
             int begun = 0;
             int ended = 0;
             try (BufferedReader said = process.inputReader(StandardCharsets.UTF_8)) {
                 for (String line; (line = said.readLine()) != null; ) {
                     if (line.equals("end")) {
-                        ended++;
+                        // What was entered before enough was acknowledged does not count.
+                        ended = Math.min(ended + 1, begun);
                     } else if (line.startsWith("doubt ")) {
                         inDoubt(line);
                     } else if (!line.equals("begin")) {
@@ -189,6 +164,9 @@ class KillTest {
             if (begun < begins) {
                 fail("seed " + seed + ", " + phase + ": the process has ended by itself: " + Files.readString(errors));
             }
+            acks += count.acks - acksBefore;
+            long counted = phase == Phase.CLASS_CHANGE ? acks : count.acks - acksBefore;
+            assertTrue(counted >= Killed.ACKNOWLEDGED_MIN, phase + ": killed after " + counted + " commits");
             count.kills++;
             count.within += ended < begun ? 1 : 0;
             if (phase.hasBranches()) {
@@ -230,17 +208,8 @@ class KillTest {
         }
 
         private Process start(Phase phase, int begins, Path errors) throws IOException {
-            String agent = System.getProperty("cedrat.agent");
-            List<String> command = new ArrayList<>();
-            command.add(ProcessHandle.current().info().command().orElse("java"));
-            command.addAll(List.of("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
-            command.addAll(List.of("-javaagent:" + agent, "--enable-native-access=ALL-UNNAMED"));
-            command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
-            command.addAll(List.of("-cp", versions.get(version) + File.pathSeparator + path(), program.getName()));
-            command.addAll(List.of(directory.toString(), "" + seed, "" + THREADS, phase.name(), "" + begins));
-            return new ProcessBuilder(command)
-                    .redirectError(Redirect.to(errors.toFile()))
-                    .start();
+            List<String> arguments = List.of(directory.toString(), "" + seed, "" + THREADS, phase.name(), "" + begins);
+            return programs.start(program, version, List.of(), arguments, errors);
         }
     }
 }

@@ -1,9 +1,12 @@
 package cedrat.persist.killed;
 
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
 import cedrat.persist.InDoubtException;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import cedrat.persist.nativestore.NativeProvider;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -13,6 +16,7 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
@@ -23,14 +27,19 @@ import javax.transaction.xa.Xid;
 /// It first ends what is in doubt, as the [Coordinator] has decided, and says `doubt COMMITTED ROLLED-BACK`.
 /// Then it compares what it finds with what as many steps make of a new world in memory, and says `found
 /// THREAD STEPS`; then it goes on, and says `ack THREAD STEPS` of each step that is durable. Whenever it
-/// enters the phase in which it is to be killed it says `begin`, and when it has left it `end`; it is killed
-/// when it has begun BEGINS times.
+/// enters the phase in which it is to be killed, and has acknowledged enough, it says `begin`, and when it has
+/// left it `end`; it is killed when it has begun BEGINS times.
 public final class Killed {
     private static final int ROLLED_BACK_PERCENT = 10;
     /// Where there are branches, of the steps so many are done by one.
     private static final int BRANCH_PERCENT = 80;
     /// So few bytes that nearly all is let go of.
     private static final int FEW_BYTES = 4_000;
+    /// While there are collections, before so many of the steps something is held.
+    private static final int HELD_PERCENT = 20;
+    private static final long PAGE_BYTES = 64 << 20;
+    /// So many commits are acknowledged before the process is killed.
+    static final int ACKNOWLEDGED_MIN = 100;
     /// Of each thread, before the store is closed.
     private static final int STEPS_TO_FLUSH = 15;
 
@@ -43,6 +52,10 @@ public final class Killed {
     private final Coordinator coordinator;
     /// So often the phase has begun. Its monitor guards it.
     private int begun;
+    private final Fault fault = Fault.planted();
+    private final AtomicInteger acknowledged = new AtomicInteger();
+    /// How many have ended. This object's monitor guards it.
+    private long collections;
 
     private Killed(String[] arguments) throws IOException {
         directory = Path.of(arguments[0]);
@@ -67,15 +80,17 @@ public final class Killed {
 
     /// Opens the store, and has threads change it: to be closed in the end in the phase that is for this,
     /// else for ever.
-    private void session() throws InterruptedException, XAException {
+    private void session() throws InterruptedException, GraphStoreException, XAException {
         PersistenceOptions options = new PersistenceOptions();
         if (phase == Phase.LETTING_GO) {
             options.loadedBytesMax(FEW_BYTES);
         }
         enter(Phase.CLASS_CHANGE);
-        Persistence persistence = Persistence.open(directory, options);
+        GraphStore store = new NativeProvider().open(directory, PAGE_BYTES);
+        Persistence persistence = Persistence.open(fault.in(store), options);
         Map<Integer, Long> decided = endWhatIsInDoubt(persistence);
         List<World> worlds = new ArrayList<>();
+        List<Drawer> drawers = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
             World world = persistence.lookup("world " + thread);
             if (world == null) {
@@ -88,12 +103,14 @@ public final class Killed {
             }
             compare(world, seed, thread);
             worlds.add(world);
+            drawers.add(drawer(persistence, "drawer " + thread));
         }
         leave(Phase.CLASS_CHANGE);
         List<Thread> running = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
             int number = thread;
-            running.add(Thread.ofPlatform().start(() -> run(persistence.xaResource(), worlds.get(number), number)));
+            running.add(Thread.ofPlatform()
+                    .start(() -> run(persistence.xaResource(), worlds.get(number), drawers.get(number), number)));
         }
         if (phase != Phase.FLUSH) {
             running.add(Thread.ofPlatform().start(() -> collect(persistence)));
@@ -141,15 +158,35 @@ public final class Killed {
         return decided;
     }
 
+    private Drawer drawer(Persistence persistence, String name) {
+        Drawer drawer = persistence.lookup(name);
+        if (drawer == null) {
+            drawer = new Drawer();
+            persistence.mark(name, drawer);
+        }
+        drawer.open(fault);
+        return drawer;
+    }
+
     /// Returns whether it is here that the process is killed.
     private boolean enter(Phase entered) {
-        if (entered != phase) {
+        if (entered != phase || !isEnoughAcknowledged()) {
             return false;
         }
         say("begin");
         synchronized (this) {
             return ++begun == begins;
         }
+    }
+
+    /// Before a store is opened, those of the processes before have to do.
+    private boolean isEnoughAcknowledged() {
+        return acknowledged.get() >= ACKNOWLEDGED_MIN || phase == Phase.CLASS_CHANGE;
+    }
+
+    private void acknowledge(int thread, long steps) {
+        acknowledged.incrementAndGet();
+        say("ack " + thread + " " + steps);
     }
 
     private void leave(Phase left) {
@@ -176,9 +213,12 @@ public final class Killed {
         return new SplittableRandom(seed * 31 + thread * 1_000_003L + step * 65_537);
     }
 
-    private void run(XAResource resource, World world, int thread) {
+    private void run(XAResource resource, World world, Drawer drawer, int thread) {
         SplittableRandom chance = new SplittableRandom(System.nanoTime());
         for (int step = 0; phase != Phase.FLUSH || step < STEPS_TO_FLUSH; step++) {
+            if (phase == Phase.COLLECTION && chance.nextInt(100) < HELD_PERCENT) {
+                hold(drawer);
+            }
             if (phase.hasBranches() && chance.nextInt(100) < BRANCH_PERCENT) {
                 try {
                     branch(resource, world, thread, chance);
@@ -205,7 +245,7 @@ public final class Killed {
         });
         leave(part);
         if (!isRolledBack) {
-            say("ack " + thread + " " + world.steps);
+            acknowledge(thread, world.steps);
         }
     }
 
@@ -231,7 +271,7 @@ public final class Killed {
         if (!isRolledBack) {
             coordinator.commits(id.number());
             // Whatever happens from here on.
-            say("ack " + thread + " " + id.steps());
+            acknowledge(thread, id.steps());
         }
         if (isLast) {
             awaitTheEnd();
@@ -254,11 +294,34 @@ public final class Killed {
         new CountDownLatch(1).await();
     }
 
+    /// Takes out what is in a drawer, and puts it back when a collection has come and gone that nobody but this thread
+    /// has kept it from.
+    private void hold(Drawer drawer) {
+        Drawer.Content held = drawer.take();
+        try {
+            awaitCollection();
+        } catch (InterruptedException e) {
+            throw new AssertionError("nobody interrupts", e);
+        }
+        drawer.put(held);
+    }
+
+    private synchronized void awaitCollection() throws InterruptedException {
+        // That which is under way has begun before.
+        for (long enough = collections + 2; collections < enough; ) {
+            wait();
+        }
+    }
+
     private void collect(Persistence persistence) {
         while (true) {
             enter(Phase.COLLECTION);
             persistence.collect();
             leave(Phase.COLLECTION);
+            synchronized (this) {
+                collections++;
+                notifyAll();
+            }
         }
     }
 
