@@ -527,7 +527,7 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
 
 /* Makes all changes in a buffer, or none. identities gets those of the new objects in their order; capacity is how many
  * there is room for. lsn: gets the LSN that cedrat_is_stable is asked with; null if it is not wanted. mode: CEDRAT_SYNC or
- * CEDRAT_ASYNC.
+ * CEDRAT_ASYNC. Any bytes are refused or made; but whether there is an object where a reference leads is not looked at.
  *
  * Errors: CEDRAT_UNKNOWN: an object to be changed is not there. CEDRAT_MISUSE: changes that make no sense. CEDRAT_LIMIT:
  * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared transaction has

@@ -65,6 +65,15 @@ fn random_bytes_are_no_page_that_breaks_its_reader() {
 }
 
 #[test]
+fn random_bytes_are_no_commit_that_breaks_a_graph() {
+    static SAMPLE: OnceLock<Image> = OnceLock::new();
+    let sample = || SAMPLE.get_or_init(hostile::graph_sample);
+    random_inputs(40, |input| hostile::graph_commit(sample(), input).is_ok());
+    // What makes sense is taken: were it not, all others would be refused for the wrong reason.
+    assert!(hostile::graph_commit(sample(), &[1]).is_ok());
+}
+
+#[test]
 fn the_sample_itself_is_sound() {
     // Were it not, every changed one would be refused for the wrong reason. The unfinished transaction is undone.
     assert_eq!(hostile::store(sample(), &[]), Ok(80));

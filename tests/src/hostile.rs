@@ -4,13 +4,15 @@
 //! Each must return: with an answer or with an error, never with a panic, a hang, or memory that grows with what the
 //! bytes claim. None may change what it refuses (R2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cedrat::graph::{self, Graph, Identity, Mode, Reference};
 use cedrat::media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
 use cedrat::pages::layout::Layouts;
 use cedrat::pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
 use cedrat::structures::{ArrayList, HashTable};
-use cedrat::txn::{Options, Store, Txn};
+use cedrat::txn::{Commit, Options, Store, Txn, Vote};
 use cedrat::wal::{Log, LogError, Lsn};
 
 /// A small store with a table, a list, and transactions that ended in each way, as a kill leaves it.
@@ -148,6 +150,148 @@ pub fn store(sample: &Image, input: &[u8]) -> Result<u64, String> {
         })
     };
     open_and_use().map_err(|error| error.to_string())
+}
+
+/// The name of the graph in [`graph_sample`].
+const GRAPH: &str = "graph";
+
+/// A small store with a graph: objects in circles, one in pieces, one that nobody reaches, and roots.
+pub fn graph_sample() -> Image {
+    let disk = SimDisk::new();
+    let store = Store::open(Arc::new(disk.clone()), Options::simulated(), cedrat::registry()).expect("a new store");
+    let graph = Graph::create(&store, GRAPH, graph::Options::default()).expect("a new graph");
+    for definition in [b"small", b"large"] {
+        graph.define_class(definition).expect("room");
+    }
+    let mut changes = graph::Changes::new();
+    let second = changes.next(1);
+    let first = changes.add(1, &[1; 40], &[second, second, Reference::NULL]);
+    changes.add(1, &[2; 8], &[first]);
+    let large = changes.add(2, &[3; 9000], &[first, second]);
+    changes.add(1, b"nobody comes here", &[first]);
+    changes.set_root("first", first).set_root("large", large);
+    let last = changes.add(1, &[], &[]);
+    changes.set_root("last", last);
+    graph.commit(&changes, Mode::Sync).expect("room");
+    drop(graph);
+    store.close().expect("an honest disk");
+    disk.image()
+}
+
+/// All that a graph has.
+#[derive(Debug, PartialEq)]
+struct Content {
+    objects: BTreeMap<u64, Vec<u8>>,
+    roots: BTreeMap<String, Reference>,
+}
+
+impl Content {
+    /// Whoever finds it unsound has found a mistake, but for references to objects that are not there: who commits them has made
+    /// them up (E21.4).
+    fn of(graph: &Graph) -> Content {
+        let mut problems = graph.check().expect("nothing keeps it from looking").problems;
+        problems.retain(|problem| !problem.contains("no object is"));
+        assert!(problems.is_empty(), "E21.4: {problems:?}");
+        let mut objects = BTreeMap::new();
+        for page in graph.object_pages().expect("an honest disk") {
+            for identity in graph.objects_of_page(page).expect("an honest disk") {
+                objects.insert(identity.get(), graph.read(identity).expect("it is there"));
+            }
+        }
+        Content { objects, roots: graph.roots().expect("an honest disk").into_iter().collect() }
+    }
+}
+
+/// Changes of each kind, which make sense: what is made of them by some other bytes is more likely to come far.
+fn sensible_changes(sample: &Content) -> Vec<u8> {
+    let mut changes = graph::Changes::new();
+    let there: Vec<Identity> = sample.objects.keys().filter_map(|&number| Identity::new(number)).collect();
+    let next = changes.next(1);
+    let made = changes.add(1, &[5; 24], &[there[0].into(), next]);
+    changes.add(2, &[6; 16], &[made]);
+    for &identity in &there {
+        changes.patch(identity, 8, &[7; 8]);
+    }
+    changes.patch_reference(there[0], 48, made);
+    changes.put(there[1], 2, &[8; 4000], &[made, there[0].into()]);
+    changes.set_root("made", made).remove_root("last").set_root("first", there[1]);
+    changes.as_bytes().to_vec()
+}
+
+/// The buffer of a commit that fuzz input means: the input itself, or changes that make sense, with some bytes of the input in
+/// them.
+fn buffer(sample: &Content, input: &[u8]) -> Vec<u8> {
+    let Some((&kind, mut rest)) = input.split_first() else { return Vec::new() };
+    if kind & 1 == 0 {
+        return rest.to_vec();
+    }
+    let mut buffer = sensible_changes(sample);
+    while let [high, low, how, byte, left @ ..] = rest {
+        rest = left;
+        let at = usize::from(u16::from_be_bytes([*high, *low])) % buffer.len().max(1);
+        match how & 7 {
+            0 => buffer.truncate(at),
+            1 => drop(buffer.drain(at..(at + usize::from(*byte)).min(buffer.len()))),
+            2 => buffer.splice(at..at, std::iter::repeat_n(*byte, usize::from(how >> 3))).for_each(drop),
+            // Words to be taken for references and numbers.
+            3 if at + 8 <= buffer.len() => {
+                let from = usize::from(*byte) * 8 % (buffer.len() - 7);
+                buffer.copy_within(from..from + 8, at / 8 * 8);
+            }
+            _ if at < buffer.len() => buffer[at] = *byte,
+            _ => {}
+        }
+    }
+    buffer
+}
+
+/// The buffer of a graph's commit: any bytes are refused, and have then done nothing; or they are committed, and the graph is
+/// sound, also after another opening. They are committed by a branch too, or rolled back with one. How many objects there are
+/// then, or why they are refused.
+pub fn graph_commit(sample: &Image, input: &[u8]) -> Result<u64, String> {
+    let disk = SimDisk::from_image(sample.clone());
+    let open = || {
+        let options = Options { create: false, ..Options::simulated() };
+        let store = Store::open(Arc::new(disk.clone()), options, cedrat::registry()).expect("an honest disk");
+        let graph = Graph::open(&store, GRAPH, graph::Options::default()).expect("an honest disk");
+        (store, graph)
+    };
+    let (store, graph) = open();
+    let before = Content::of(&graph);
+    let buffer = buffer(&before, input);
+    let (done, stays) = match input.first().map_or(0, |kind| kind >> 1 & 3) {
+        0 | 1 => (graph.commit(&buffer, Mode::Async).map(drop), true),
+        how => {
+            let prepared = graph.prepare(&buffer, b"branch");
+            let ended = prepared.and_then(|branch| match (branch.vote, how) {
+                (Vote::ReadOnly, _) => Ok(()),
+                (Vote::Prepared(prepared), 2) => prepared.commit(Commit::Sync).map(drop),
+                (Vote::Prepared(prepared), _) => prepared.rollback(),
+            });
+            (ended, how == 2)
+        }
+    };
+    let after = Content::of(&graph);
+    if done.is_err() || !stays {
+        assert_eq!(after, before, "what is refused, or rolled back, has done nothing (E21.1)");
+    }
+    drop(graph);
+    store.close().expect("an honest disk");
+    let (store, graph) = open();
+    assert_eq!(Content::of(&graph), after, "what was committed is there");
+    let mut collection = graph.collect([]).expect("nobody else collects");
+    while collection.step(100).expect("an honest disk") != graph::Stage::Done {
+        if collection.stage() == graph::Stage::Marked {
+            collection.seal([]).expect("an honest disk");
+        }
+    }
+    drop(collection);
+    let kept = Content::of(&graph);
+    assert_eq!(kept.roots, after.roots);
+    assert!(kept.objects.iter().all(|(identity, bytes)| after.objects.get(identity) == Some(bytes)), "E21.5");
+    drop(graph);
+    store.close().expect("an honest disk");
+    done.map(|()| after.objects.len() as u64).map_err(|error| error.to_string())
 }
 
 /// The page reader: any bytes, as a page of each layout. How many layouts found sense in it.
