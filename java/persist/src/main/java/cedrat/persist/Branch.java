@@ -45,6 +45,9 @@ import javax.transaction.xa.XAException;
 ///         back it is told once, because what it does next may be meant to be part of it.
 /// - J11.8 Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
 ///         says which way.
+/// - J11.9 A branch is not there only where that is known, and the word of an outcome that is refused may be
+///         said again.
+/// - J11.10 It is on its thread as long as one of the resources that have said `start` has not said `end`.
 ///
 /// **Threads:** any; its monitor is held over each call.
 final class Branch {
@@ -73,10 +76,17 @@ final class Branch {
     private Transaction transaction;
     /// The thread that has it.
     private Thread thread;
+    /// How many resources of the store have it on that thread, and how many have it suspended: a transaction
+    /// manager says `start` and `end` for each.
+    private int joined;
+
+    private int suspended;
     /// What was prepared.
     private Commit prepared;
     /// Why it has failed.
     private XAException failure;
+    /// The store has committed what was prepared, or is in doubt.
+    private boolean isStored;
     /// Of one that is given up: the transaction manager will not ask for it again.
     private boolean isForgotten;
 
@@ -127,11 +137,24 @@ final class Branch {
     }
 
     synchronized void join() throws XAException {
-        comeBack(State.IDLE);
+        if (isOnThisThread()) {
+            joined++;
+        } else {
+            comeBack(State.IDLE);
+        }
     }
 
     synchronized void resume() throws XAException {
-        comeBack(State.SUSPENDED);
+        if (isOnThisThread() && suspended > 0) {
+            joined++;
+        } else {
+            comeBack(State.SUSPENDED);
+        }
+        suspended--;
+    }
+
+    private boolean isOnThisThread() {
+        return state == State.ACTIVE && thread == Thread.currentThread();
     }
 
     private void comeBack(State from) throws XAException {
@@ -147,7 +170,8 @@ final class Branch {
                     XAException.XAER_OUTSIDE, "this thread is in a transaction: end or detach it first", null);
         }
         if (recorder.isInBranch()) {
-            throw protocol("this thread is in another branch, and may be in one: end or suspend that first");
+            throw protocol("this thread is in another branch, of this or of another store of objects, and may be in "
+                    + "one: end or suspend that first, by delistResource for example");
         }
     }
 
@@ -155,6 +179,7 @@ final class Branch {
         recorder.enterBranch(transaction);
         state = State.ACTIVE;
         thread = Thread.currentThread();
+        joined = 1;
     }
 
     private void leaveThread() throws XAException {
@@ -203,9 +228,14 @@ final class Branch {
         if (thread != Thread.currentThread()) {
             throw protocol("it is on another thread");
         }
-        leaveThread();
-        throwFailure();
-        state = State.SUSPENDED;
+        if (joined > 1) {
+            joined--;
+        } else {
+            leaveThread();
+            throwFailure();
+            state = State.SUSPENDED;
+        }
+        suspended++;
     }
 
     synchronized void end(boolean fails) throws XAException {
@@ -213,6 +243,9 @@ final class Branch {
         expect(State.ACTIVE, State.SUSPENDED, State.GIVEN_UP);
         if (state == State.GIVEN_UP) {
             throw hasFailed();
+        }
+        if (!fails && isLeftToOthers()) {
+            return;
         }
         if (state == State.ACTIVE) {
             if (!fails) {
@@ -222,6 +255,11 @@ final class Branch {
             }
         }
         throwFailure();
+        if (!fails && state == State.ACTIVE && suspended > 0) {
+            state = State.SUSPENDED;
+            return;
+        }
+        suspended = 0;
         state = State.IDLE;
         failIfTooLate();
         throwFailure();
@@ -229,6 +267,19 @@ final class Branch {
             // The transaction manager knows it.
             fail(hasFailed());
         }
+    }
+
+    /// One resource of several ends the branch.
+    private boolean isLeftToOthers() {
+        if (state == State.ACTIVE && joined > 1) {
+            joined--;
+            return true;
+        }
+        if (state == State.SUSPENDED && suspended > 1) {
+            suspended--;
+            return true;
+        }
+        return false;
     }
 
     // ---- the outcome
@@ -268,7 +319,10 @@ final class Branch {
 
     synchronized void commit() throws XAException {
         expect(State.PREPARED, State.IN_DOUBT);
-        tell(() -> engine.graph.commitPrepared(id.stored()));
+        if (!isStored) {
+            tell(() -> engine.graph.commitPrepared(id.stored()));
+            isStored = true;
+        }
         if (state == State.PREPARED) {
             tell(prepared::committed);
             recorder.committed(transaction);
@@ -291,6 +345,9 @@ final class Branch {
             }
             case SUSPENDED, IDLE -> recorder.rollback(transaction);
             case PREPARED, IN_DOUBT -> {
+                if (isStored) {
+                    throw protocol("it has committed: say so again");
+                }
                 tell(() -> engine.graph.rollbackPrepared(id.stored()));
                 if (state == State.PREPARED) {
                     prepared.rolledBack();
@@ -328,7 +385,7 @@ final class Branch {
             word.say();
         } catch (GraphStoreException e) {
             throw refused(engine.refused(e));
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             throw refused(e);
         }
     }
@@ -355,13 +412,12 @@ final class Branch {
     }
 
     private XAException gone() {
-        return BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+        return branches.unknown(id);
     }
 
-    /// Of a call that has changed nothing.
-    private XAException refused(RuntimeException why) {
-        return BranchResource.failure(
-                engine.hasStopped() ? XAException.XAER_RMFAIL : XAException.XAER_RMERR, why.getMessage(), why);
+    /// Of a call that may be made again: by XAER_RMERR a transaction manager takes the branch for rolled back.
+    private XAException refused(Throwable why) {
+        return BranchResource.failure(XAException.XAER_RMFAIL, why.getMessage(), why);
     }
 
     /// The transaction has ended: it was rolled back, unless the store has stopped, or nobody has waited until what

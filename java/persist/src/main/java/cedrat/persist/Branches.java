@@ -12,6 +12,9 @@ import javax.transaction.xa.Xid;
 final class Branches {
     final Engine engine;
     private final LongSupplier nanos;
+    /// Nothing is known of any branch.
+    private volatile boolean isClosed;
+
     private final Map<BranchId, Branch> all = new ConcurrentHashMap<>();
 
     Branches(Engine engine) {
@@ -40,16 +43,33 @@ final class Branches {
     Branch known(BranchId id) throws XAException {
         Branch branch = all.get(id);
         if (branch == null) {
-            throw BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+            throw unknown(id);
         }
         return branch;
+    }
+
+    /// There is no such branch; but of a store that is closed or has stopped nobody knows (J11.9).
+    XAException unknown(BranchId id) {
+        return isOver() ? over() : BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+    }
+
+    private boolean isOver() {
+        return isClosed || engine.hasStopped();
+    }
+
+    private static XAException over() {
+        return BranchResource.failure(
+                XAException.XAER_RMFAIL, "the store is closed, or has stopped: open it, and ask the new opening", null);
     }
 
     void remove(Branch branch) {
         all.remove(branch.id, branch);
     }
 
-    Xid[] prepared() {
+    Xid[] prepared() throws XAException {
+        if (isOver()) {
+            throw over();
+        }
         return all.values().stream()
                 .filter(Branch::isInDoubt)
                 .map(branch -> branch.id)
@@ -66,6 +86,7 @@ final class Branches {
                         + " has neither prepared nor ended: let the transaction manager end it, then close the store");
             }
         }
+        isClosed = true;
         all.values().forEach(Branch::leave);
         all.clear();
         return null;

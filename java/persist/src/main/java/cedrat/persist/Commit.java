@@ -163,7 +163,7 @@ final class Commit extends ObjectWriter {
         boolean isStored = false;
         try {
             write();
-            Faces faces = transaction.top.faces;
+            Faces faces = Faces.changed(transaction.top, engine);
             GraphStore.Committed committed = buffer.size() == 0 && faces == null ? null : append(faces);
             isStored = true;
             // Collections may have new parts though nothing of them has to be stored.

@@ -420,8 +420,7 @@ final class Engine implements Persistent {
     @Override
     public Commit changes(Transaction transaction) {
         Commit commit = new Commit(this, transaction);
-        Faces faces = transaction.top.faces;
-        return commit.isEmpty() && (faces == null || faces.engine != this) ? null : commit;
+        return commit.isEmpty() && Faces.changed(transaction.top, this) == null ? null : commit;
     }
 
     @Override

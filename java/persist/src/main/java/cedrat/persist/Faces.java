@@ -17,6 +17,8 @@ final class Faces {
 
     final Engine engine;
     private final GraphStore.Faces faces;
+    /// Something was changed; otherwise there is nothing to commit, and objects of another store may change.
+    private boolean hasChanged;
     /// Why it cannot commit: something could not be taken back. Or null.
     private GraphStoreException failure;
 
@@ -41,9 +43,15 @@ final class Faces {
         return top.faces;
     }
 
-    <T> T run(Transaction transaction, Work<T> work) throws GraphStoreException {
+    <T> T run(Transaction transaction, boolean toWrite, Work<T> work) throws GraphStoreException {
         mark(transaction);
+        hasChanged |= toWrite;
         return work.in(faces);
+    }
+
+    /// Those of a transaction, if they are to be committed in a store; otherwise null.
+    static Faces changed(TopLevel top, Engine engine) {
+        return top.faces != null && top.faces.engine == engine && top.faces.hasChanged ? top.faces : null;
     }
 
     private void mark(Transaction level) throws GraphStoreException {

@@ -156,6 +156,9 @@ final class Forms {
         if (type.getName().startsWith("java.util.concurrent.")) {
             return "it changes behind the barriers' back: use a collection of java.util";
         }
+        if (type.getName().startsWith("java.util.Collections$Checked")) {
+            return "it checks what is put into another collection: keep that, and wrap it anew where it is used";
+        }
         boolean isView =
                 type.getName().startsWith("java.util.") && type.getName().indexOf('$') > 0;
         if (isView && (object instanceof Collection || object instanceof Map || object instanceof Map.Entry)) {

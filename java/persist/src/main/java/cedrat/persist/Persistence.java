@@ -200,7 +200,7 @@ public final class Persistence implements AutoCloseable {
         });
     }
 
-    /// The collection of records of this name, made if there is none; always the same object.
+    /// The collection of records of a name without NUL, made if there is none; always the same object.
     ///
     /// @throws PersistenceException if the store has no pages, or the name stands for something else in it
     public Records records(String name) {
@@ -209,7 +209,7 @@ public final class Persistence implements AutoCloseable {
                 name, key -> new Records(recorder, engine, opened(graph -> graph.records(key)))));
     }
 
-    /// The heap of this name, made if there is none; always the same object.
+    /// The heap of a name without NUL, made if there is none; always the same object.
     ///
     /// @param bytes the size that it is made with, and may grow to eight times; one that is there stays
     /// @throws PersistenceException if the store has no heaps, or cannot make one of that size

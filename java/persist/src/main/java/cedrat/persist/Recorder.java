@@ -653,8 +653,8 @@ final class Recorder implements Handler {
             Commit changes = store == only ? null : store.changes(transaction);
             if (changes != null) {
                 changes.abandon();
-                throw new PersistenceException("the branch of one store has changed objects of another one: let that "
-                        + "take part in the transaction too, and change its objects in a branch of its own");
+                throw new PersistenceException("the branch of one store has changed objects of another one: end the "
+                        + "one, by delistResource for example, before the other takes part and is changed");
             }
         }
         return only;
@@ -701,7 +701,7 @@ final class Recorder implements Handler {
             lock(transaction, locked, toWrite);
             Faces faces = Faces.of(transaction, engine);
             transaction.top.changes(engine);
-            return faces.run(transaction, work);
+            return faces.run(transaction, toWrite, work);
         } catch (GraphStoreException e) {
             if (e.isConflict()) {
                 doom(transaction);

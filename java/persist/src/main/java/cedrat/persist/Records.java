@@ -21,6 +21,16 @@ public final class Records {
         this.handle = handle;
     }
 
+    private static long known(long number) throws GraphStoreException {
+        if (number < 0) {
+            throw new GraphStoreException(
+                    "there is no record " + number + ": give a number as insert or numbers has returned it",
+                    null,
+                    false);
+        }
+        return number;
+    }
+
     /// Adds a record.
     ///
     /// @return its number
@@ -30,14 +40,14 @@ public final class Records {
 
     /// A copy of a record's bytes.
     public byte[] read(long number) {
-        return recorder.onFaces(engine, this, false, faces -> faces.read(handle, number));
+        return recorder.onFaces(engine, this, false, faces -> faces.read(handle, known(number)));
     }
 
     /// Gives a record other bytes. Longer ones need room in its page: if they are refused, delete the record, and
     /// insert it anew.
     public void update(long number, byte[] record) {
         recorder.<Void>onFaces(engine, this, true, faces -> {
-            faces.update(handle, number, record);
+            faces.update(handle, known(number), record);
             return null;
         });
     }
@@ -45,7 +55,7 @@ public final class Records {
     /// Deletes a record.
     public void delete(long number) {
         recorder.<Void>onFaces(engine, this, true, faces -> {
-            faces.delete(handle, number);
+            faces.delete(handle, known(number));
             return null;
         });
     }

@@ -250,7 +250,7 @@ final class NativeFaces implements GraphStore.Faces {
     public long root(long heap, String name) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
         try (Arena call = Arena.ofConfined()) {
-            MemorySegment given = call.allocateFrom(name);
+            MemorySegment given = NativeGraphStore.text(call, name);
             return run("a name cannot be looked up", () ->
                     (int) GET_ROOT.invokeExact(functions.getRoot, handle, of, given, result));
         }
@@ -260,7 +260,7 @@ final class NativeFaces implements GraphStore.Faces {
     public void setRoot(long heap, String name, long block) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
         try (Arena call = Arena.ofConfined()) {
-            MemorySegment given = call.allocateFrom(name);
+            MemorySegment given = NativeGraphStore.text(call, name);
             run("a name is not set", () -> (int) SET_ROOT.invokeExact(functions.setRoot, handle, of, given, block));
         }
     }

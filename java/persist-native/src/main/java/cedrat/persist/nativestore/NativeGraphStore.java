@@ -482,6 +482,8 @@ final class NativeGraphStore implements GraphStore {
     @Override
     public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
         long created = created(buffer, length);
+        // Behind the call memory must not run out: the branch is prepared.
+        long[] made = new long[Math.toIntExact(created)];
         Buffer call = take(length + Long.BYTES * created + branch.length);
         try {
             MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
@@ -500,7 +502,8 @@ final class NativeGraphStore implements GraphStore {
                             created,
                             MemorySegment.NULL),
                     "a branch does not prepare");
-            return identities.toArray(JAVA_LONG);
+            MemorySegment.copy(identities, JAVA_LONG, 0, made, 0, made.length);
+            return made;
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
@@ -628,6 +631,17 @@ final class NativeGraphStore implements GraphStore {
 
     // ---- pages and heaps
 
+    /// A name as C has it.
+    static MemorySegment text(Arena call, String name) throws GraphStoreException {
+        if (name.indexOf('\0') >= 0) {
+            throw new GraphStoreException(
+                    "a name that has a NUL at place " + name.indexOf('\0') + " would end there: choose another one",
+                    null,
+                    false);
+        }
+        return call.allocateFrom(name);
+    }
+
     @Override
     public Faces begin() throws GraphStoreException {
         gate.enter();
@@ -653,7 +667,7 @@ final class NativeGraphStore implements GraphStore {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment number = call.allocate(JAVA_LONG);
             checkStore(
-                    (int) RECORDS_OPEN.invokeExact(functions.recordsOpen, store, call.allocateFrom(name), number),
+                    (int) RECORDS_OPEN.invokeExact(functions.recordsOpen, store, text(call, name), number),
                     "the records \"" + name + "\" do not open");
             return number.get(JAVA_LONG, 0);
         } catch (Throwable problem) {
@@ -668,9 +682,16 @@ final class NativeGraphStore implements GraphStore {
         gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment to = call.allocate(ADDRESS);
-            MemorySegment text = call.allocateFrom(name);
+            MemorySegment text = text(call, name);
             int status = (int) HEAP_OPEN.invokeExact(functions.heapOpen, store, text, to);
             if (status == UNKNOWN) {
+                if (bytes <= 0) {
+                    throw new GraphStoreException(
+                            "there is no heap \"" + name + "\" yet, and none of " + bytes + " bytes: make it with the "
+                                    + "size that it is to begin with, of 8 bytes at least",
+                            null,
+                            false);
+                }
                 MemorySegment options = call.allocate(HEAP_OPTIONS_BYTES, Long.BYTES);
                 options.set(JAVA_LONG, 0, bytes);
                 status = (int) HEAP_CREATE.invokeExact(functions.heapCreate, store, text, options, to);

@@ -18,6 +18,7 @@ import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /// An object, a record and a word that change in one transaction.
@@ -103,6 +104,51 @@ class FacesTest {
             assertEquals(3, heap.read(word));
             assertArrayEquals(bytes(4), records.read(record));
         });
+    }
+
+    /// Who only reads pages and heaps of a store may change objects of another one.
+    @Test
+    void whatIsOnlyReadIsNotCommitted() {
+        Transaction.run(() -> set(7));
+        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
+            other.mark("purse", new Purse());
+            Purse there = other.lookup("purse");
+            Transaction.run(() -> {
+                there.coins = heap.read(word);
+                assertArrayEquals(bytes(7), records.read(record));
+            });
+            assertThrows(
+                    PersistenceException.class,
+                    () -> Transaction.run(() -> {
+                        there.coins = 8;
+                        heap.write(word, 8);
+                    }));
+            assertEquals(7, there.coins);
+        }
+        assertAllAre(7);
+        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
+            assertEquals(7, other.<Purse>lookup("purse").coins);
+        }
+    }
+
+    @Test
+    void whatMakesNoSenseIsRefusedInWords() {
+        refuses("NUL", () -> store.records("records\0b"));
+        refuses("NUL", () -> store.heap("heap\0b", 1 << 20));
+        refuses("NUL", () -> Transaction.run(() -> heap.setRoot("word\0b", 0)));
+        refuses("NUL", () -> Transaction.run(() -> heap.root("word\0b")));
+        refuses("size", () -> store.heap("another", 0));
+        refuses("size", () -> store.heap("another", -1));
+        refuses("as insert", () -> Transaction.run(() -> records.read(-1)));
+        refuses("as insert", () -> Transaction.run(() -> records.update(-1, bytes(0))));
+        refuses("as insert", () -> Transaction.run(() -> records.delete(-1)));
+        assertSame(heap, store.heap("heap", 0));
+        assertAllAre(0);
+    }
+
+    private static void refuses(String why, Executable what) {
+        PersistenceException refused = assertThrows(PersistenceException.class, what);
+        assertTrue(refused.getMessage().contains(why), refused.getMessage());
     }
 
     @Test

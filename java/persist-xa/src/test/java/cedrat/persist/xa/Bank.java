@@ -178,6 +178,19 @@ final class Bank implements AutoCloseable {
         }
     }
 
+    /// Two parts of a program let the store take part, and each takes something from the object.
+    String twice(long amount) throws Exception {
+        manager.begin();
+        StringJoiner said = new StringJoiner(" ");
+        for (int part = 0; part < 2; part++) {
+            said.add("" + manager.getTransaction().enlistResource(store.xaResource()));
+            Account account = store.lookup("account");
+            Transaction.run(() -> account.balance -= amount);
+        }
+        manager.commit();
+        return said.toString();
+    }
+
     /// The transaction manager rolls back after its timeout, on a thread of its own; this one goes on.
     ///
     /// @param amount what is taken from the object afterwards

@@ -38,6 +38,7 @@ final class Main {
                     case "transfer" -> transfer(bank, Long.parseLong(words[1]), Point.valueOf(words[2]));
                     case "example" -> bank.example(Long.parseLong(words[1]));
                     case "refused" -> say(bank.refusedExample(Long.parseLong(words[1])));
+                    case "twice" -> say(bank.twice(Long.parseLong(words[1])));
                     case "outlast" -> say(bank.outlast(Long.parseLong(words[1])));
                     case "recover" -> bank.recover();
                     case "show" -> say(bank.show());

@@ -166,6 +166,16 @@ class TwoStoresTest {
         assertEquals("committed", child.says("transfer " + AMOUNT + " NONE"));
     }
 
+    @Test
+    void aStoreTakesPartTwice() throws Exception {
+        assertEquals("true true", child.says("twice " + AMOUNT));
+        String left = (Bank.HERE - 2 * AMOUNT) + " " + Bank.THERE + " 0";
+        assertEquals(left, child.says("show"));
+        child.kill();
+        child = new Child();
+        assertEquals(left, child.says("show"));
+    }
+
     /// J11.7: the transaction manager tells the thread nothing that had the branch.
     @Test
     void aTimeoutLeavesTheThreadFree() throws Exception {

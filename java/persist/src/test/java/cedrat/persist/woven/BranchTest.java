@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.persist.Clock;
 import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
 import cedrat.persist.InDoubtException;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
@@ -522,6 +523,155 @@ class BranchTest {
         reopen();
         assertEquals(70, account("here").balance);
         assertEquals(1001, account("there").balance);
+    }
+
+    /// A transaction manager joins what is of one store, and says `start` and `end` for each of both.
+    @Test
+    void aStoreTakesPartTwice() throws Exception {
+        Account here = account("here");
+        XAResource other = store.xaResource();
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        other.start(ONE, XAResource.TMJOIN);
+        onAnotherThread(() -> fails(XAException.XAER_PROTO, () -> other.start(ONE, XAResource.TMJOIN)));
+        resource.end(ONE, XAResource.TMSUCCESS);
+        Transaction.run(() -> here.balance -= 10);
+        other.start(ONE, XAResource.TMJOIN);
+        resource.end(ONE, XAResource.TMSUSPEND);
+        Transaction.run(() -> here.balance -= 10);
+        other.end(ONE, XAResource.TMSUSPEND);
+        assertThrows(IllegalStateException.class, () -> here.balance++, "outside of a transaction");
+        fails(XAException.XAER_PROTO, () -> other.end(ONE, XAResource.TMSUSPEND));
+        onAnotherThread(() -> {
+            resource.start(ONE, XAResource.TMRESUME);
+            other.start(ONE, XAResource.TMRESUME);
+            fails(XAException.XAER_PROTO, () -> other.start(ONE, XAResource.TMRESUME));
+            other.end(ONE, XAResource.TMSUSPEND);
+            resource.end(ONE, XAResource.TMSUCCESS);
+            fails(XAException.XAER_PROTO, () -> resource.prepare(ONE));
+            other.start(ONE, XAResource.TMRESUME);
+            Transaction.run(() -> here.balance -= 10);
+            other.end(ONE, XAResource.TMSUCCESS);
+        });
+        resource.prepare(ONE);
+        resource.commit(ONE, false);
+        reopen();
+        assertEquals(70, account("here").balance);
+    }
+
+    @Test
+    void ofAStoreThatTakesPartTwiceOneMayFail() throws Exception {
+        XAResource other = store.xaResource();
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        other.start(ONE, XAResource.TMJOIN);
+        Transaction.run(() -> account("here").balance -= 30);
+        resource.end(ONE, XAResource.TMFAIL);
+        assertEquals(100, account("here").balance);
+        fails(XAException.XA_RBROLLBACK, () -> other.end(ONE, XAResource.TMSUCCESS));
+        resource.rollback(ONE);
+    }
+
+    /// Two stores of objects take part one after the other on a thread: what both have changed in one branch would be
+    /// prepared in one of them.
+    @Test
+    void twoStoresTakePartOneAfterTheOther() throws Exception {
+        try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
+            second.mark("account", new Account(5));
+            Account there = second.lookup("account");
+            resource.start(ONE, XAResource.TMNOFLAGS);
+            XAException refused =
+                    assertThrows(XAException.class, () -> second.xaResource().start(OTHER, XAResource.TMNOFLAGS));
+            assertEquals(XAException.XAER_PROTO, refused.errorCode);
+            assertTrue(refused.getMessage().contains("delistResource"), refused.getMessage());
+            Transaction.run(() -> account("here").balance -= 30);
+            resource.end(ONE, XAResource.TMSUCCESS);
+            second.xaResource().start(OTHER, XAResource.TMNOFLAGS);
+            Transaction.run(() -> there.balance += 30);
+            second.xaResource().end(OTHER, XAResource.TMSUCCESS);
+            assertEquals(XAResource.XA_OK, resource.prepare(ONE));
+            assertEquals(XAResource.XA_OK, second.xaResource().prepare(OTHER));
+            resource.commit(ONE, false);
+            second.xaResource().commit(OTHER, false);
+            assertEquals(70, account("here").balance);
+            assertEquals(35, there.balance);
+        }
+    }
+
+    /// J11.9.
+    @Test
+    void ofAStoreThatIsClosedOrHasStoppedNothingIsKnown() throws Exception {
+        transfer(ONE);
+        resource.prepare(ONE);
+        XAResource closed = resource;
+        reopen();
+        for (Step step : List.<Step>of(
+                () -> closed.start(OTHER, XAResource.TMNOFLAGS),
+                () -> closed.start(ONE, XAResource.TMJOIN),
+                () -> closed.end(ONE, XAResource.TMSUCCESS),
+                () -> closed.prepare(ONE),
+                () -> closed.commit(ONE, false),
+                () -> closed.commit(ONE, true),
+                () -> closed.rollback(ONE),
+                () -> closed.forget(ONE),
+                () -> closed.recover(XAResource.TMSTARTRSCAN))) {
+            fails(XAException.XAER_RMFAIL, step);
+        }
+        resource.rollback(ONE);
+        transfer(OTHER);
+        resource.prepare(OTHER);
+        graph.refuseSyncs();
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> account("there").balance++));
+        fails(XAException.XAER_RMFAIL, () -> resource.rollback(ONE));
+        fails(XAException.XAER_RMFAIL, () -> resource.commit(OTHER, false));
+        fails(XAException.XAER_RMFAIL, () -> resource.recover(XAResource.TMSTARTRSCAN));
+        reopen();
+        resource.commit(OTHER, false);
+        assertEquals(70, account("here").balance);
+    }
+
+    /// J11.9: by another answer the transaction manager would take it for ended.
+    @Test
+    void whatIsRefusedOfAnOutcomeMayBeSaidAgain() throws Exception {
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        resource = store.xaResource();
+        for (boolean commits : new boolean[] {false, true}) {
+            transfer(ONE);
+            resource.prepare(ONE);
+            Step outcome = () -> {
+                if (commits) {
+                    resource.commit(ONE, false);
+                } else {
+                    resource.rollback(ONE);
+                }
+            };
+            for (Throwable failure : List.of(
+                    new GraphStoreException("as a test wants it", null, false),
+                    new OutOfMemoryError("as a test wants it"))) {
+                failures.put(commits ? "commitPrepared" : "rollbackPrepared", failure);
+                fails(XAException.XAER_RMFAIL, outcome);
+            }
+            failures.clear();
+            assertEquals(1, resource.recover(XAResource.TMSTARTRSCAN).length);
+            outcome.run();
+            assertEquals(commits ? 70 : 100, account("here").balance);
+        }
+    }
+
+    /// J11.9: the store has committed, and its names cannot be read at once.
+    @Test
+    void aCommitOfAnEarlierOpeningIsSaidAgain() throws Exception {
+        inBranch(ONE, () -> store.mark("alone", new Account(6)));
+        resource.prepare(ONE);
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        resource = store.xaResource();
+        failures.put("roots", new GraphStoreException("as a test wants it", null, false));
+        fails(XAException.XAER_RMFAIL, () -> resource.commit(ONE, false));
+        failures.clear();
+        fails(XAException.XAER_PROTO, () -> resource.rollback(ONE));
+        resource.commit(ONE, false);
+        assertEquals(6, store.<Account>lookup("alone").balance);
+        fails(XAException.XAER_NOTA, () -> resource.commit(ONE, false));
     }
 
     /// J11.8: an error as when memory runs out; a transaction of this process that rolls back still restores.

@@ -643,6 +643,7 @@ class FormsTest {
         isRefused("copy it", new ArrayList<>(List.of(1, 2, 3)).subList(0, 2));
         isRefused("copy it", new HashMap<>(Map.of(1, 2)).keySet());
         isRefused("copy it", new TreeMap<>(Map.of(1, 2)).headMap(2));
+        isRefused("wrap it anew", Collections.checkedList(new ArrayList<>(), String.class));
         isRefused("its message", new IllegalStateException());
         isRefused("used once", Stream.of(1));
         isRefused("let it have a field", new ArrayList<Object>() {
