@@ -5,6 +5,8 @@
 //! others from taking slot or room meanwhile: with the page locks of [`Txn::update`] (as [`Records`] does), or with the
 //! big lock of [`Txn::isolated`] (as [`List`](crate::List) does).
 
+use std::collections::HashSet;
+
 use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::locks::{LockMode, Resource};
@@ -360,11 +362,11 @@ impl Records {
 
     /// The pages of the collection, first to last.
     fn pages(&self, txn: &Txn) -> Result<Vec<PageId>> {
-        let mut pages = Vec::new();
+        let (mut pages, mut seen) = (Vec::new(), HashSet::new());
         let mut next = ends::read(&*txn.read_latched(self.root)?, kinds::RECORDS_ROOT)?.first.page;
         while next != 0 {
             let page = PageId::new(next);
-            if pages.contains(&page) {
+            if !seen.insert(page) {
                 return Err(damaged(txn.store(), page, "the pages of the collection form a circle"));
             }
             pages.push(page);

@@ -7,6 +7,8 @@ mod ops;
 mod sequence;
 mod typed;
 
+use std::collections::HashSet;
+
 use cedrat_pages::PageId;
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Registry, Result, Store, Txn};
@@ -243,10 +245,11 @@ impl RawPageList {
             Ok(ends) => ends,
             Err(error) => return Ok(checked.with_problem(self.root, error)),
         };
+        let mut seen = HashSet::new();
         let (mut before, mut next) = (0, ends.first.page);
         while next != 0 {
             let page = PageId::new(next);
-            if checked.pages.contains(&page) {
+            if !seen.insert(page) {
                 return Ok(checked.with_problem(page, "the pages of the list form a circle"));
             }
             checked.pages.push(page);
