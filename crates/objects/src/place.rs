@@ -353,7 +353,14 @@ impl Places {
             let found = objects.get(at.slot).map_err(|damaged| said(&store, damaged))?;
             found.is_some_and(|found| found.header.is_dead())
         };
-        if is_dead { txn.update_latched(at, &Purge { is_orphan: false }) } else { Ok(()) }
+        if !is_dead {
+            return Ok(());
+        }
+        match txn.update_latched(at, &Purge { is_orphan: false }) {
+            // A sweep has offered its page once more meanwhile, and somebody else was quicker. Nobody gets the place (E19.11).
+            Err(Error::Refused(_)) if is_vacant(txn, at)? => Ok(()),
+            purged => purged,
+        }
     }
 
     /// Purges records that a sweep has found, of a collection that is locked.
@@ -404,6 +411,12 @@ impl Known {
             std::collections::hash_map::Entry::Vacant(vacant) => vacant.insert(Slots::of(versioned)?),
         })
     }
+}
+
+fn is_vacant(txn: &Txn, at: RecordId) -> Result<bool> {
+    let view = txn.read_latched(at.page)?;
+    let record = Versioned::of(&view).and_then(|versioned| versioned.get(at.slot));
+    Ok(record.map_err(|damaged| said(txn.store(), damaged))?.is_none())
 }
 
 /// The lock of an object, by its place.

@@ -163,3 +163,35 @@ fn who_opens_what_is_being_dropped_harms_nobody() {
         assert_eq!(lost, 0, "objects that are in no page of their collection");
     });
 }
+
+/// E19.10: a sweep offers pages whose dead records others are just purging.
+#[test]
+fn a_page_is_offered_while_its_dead_records_are_purged() {
+    const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 500 };
+    const DEAD: usize = if cfg!(cedrat_shuttle) { 2 } else { 8 };
+    explore(19, 3 * SCHEDULES, || {
+        let bank = bank(Options::default(), 1);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (store, objects) = (bank.store.clone(), bank.objects.clone());
+                thread::spawn(move || {
+                    for _ in 0..TURNS {
+                        let insert = |txn: &mut Txn| -> Result<Vec<ObjectId>> {
+                            (0..DEAD).map(|_| objects.insert(txn, &number(START, 0, "dead"))).collect()
+                        };
+                        let dead = store.transact(insert).unwrap();
+                        store.transact(|txn| dead.iter().try_for_each(|&id| objects.remove(txn, id))).unwrap();
+                        dead.iter().for_each(|&id| objects.flush(&store, id).unwrap());
+                        objects.offer_room(&store, dead[0].page).unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(objects_of(&bank), bank.accounts);
+    });
+}
+
+fn objects_of(bank: &Bank) -> Vec<ObjectId> {
+    bank.objects.ids(&mut bank.store.begin()).unwrap()
+}
