@@ -529,10 +529,14 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
  * there is room for. lsn: gets the LSN that cedrat_is_stable is asked with; null if it is not wanted. mode: CEDRAT_SYNC or
  * CEDRAT_ASYNC. Any bytes are refused or made; but whether there is an object where a reference leads is not looked at.
  *
- * Errors: CEDRAT_UNKNOWN: an object to be changed is not there. CEDRAT_MISUSE: changes that make no sense. CEDRAT_LIMIT:
- * more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared transaction has
- * changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED, CEDRAT_IO. Nothing
- * has happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
+ * Each root that is set leads to an object, or this is refused. Whether references within objects do is not asked, beyond
+ * their form: a program refers to objects that it has made or read, and has named as alive to each collection since;
+ * cedrat verify tells of others.
+ *
+ * Errors: CEDRAT_UNKNOWN: an object to be changed, or that of a root, is not there. CEDRAT_MISUSE: changes that make no
+ * sense. CEDRAT_LIMIT: more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared
+ * transaction has changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED,
+ * CEDRAT_IO. Nothing has happened then, and the message names the entry. CEDRAT_STOPPED: only reopening the store tells. */
 cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
                                   uint64_t *identities, size_t capacity, uint64_t *lsn);
 

@@ -74,8 +74,11 @@ impl InDoubts {
         Ok(InDoubts(Mutex::new(all)))
     }
 
-    fn enter(&self, txn: TxnId, branch: InDoubt) {
-        self.0.lock().insert(txn, branch);
+    /// Of those that have ended nothing is kept from here on: nobody says so when they do.
+    fn enter(&self, store: &Store, txn: TxnId, branch: InDoubt) {
+        let mut all = self.0.lock();
+        all.retain(|&txn, _| store.is_prepared(txn));
+        all.insert(txn, branch);
     }
 
     /// Those that are in doubt still.
@@ -185,7 +188,7 @@ impl Graph {
         let number = txn.id();
         let vote = txn.prepare(id)?;
         if matches!(vote, Vote::Prepared(_)) {
-            self.shared.in_doubt.enter(number, branch);
+            self.shared.in_doubt.enter(&self.store, number, branch);
         }
         Ok(Branch { identities, vote })
     }
@@ -219,4 +222,43 @@ impl From<&InDoubt> for Told {
 /// Whether a transaction in doubt was in the way.
 pub(crate) fn is_in_doubt(error: &Error) -> bool {
     matches!(GraphError::cause(error), Error::InDoubt { .. })
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::Arc;
+    use cedrat_txn::{Commit, Registry};
+
+    use super::*;
+    use crate::{Changes, Options};
+
+    /// A program that prepares one branch after the other, and never collects.
+    #[test]
+    fn of_branches_that_have_ended_nothing_is_kept() {
+        let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let registry = Registry::new().with(cedrat_structures::register).with(cedrat_objects::register);
+        let registry = registry.with(crate::register);
+        let store = Store::open(disk, cedrat_txn::Options::simulated(), registry).unwrap();
+        let graph = Graph::create(&store, "graph", Options::default()).unwrap();
+        graph.define_class(b"").unwrap();
+        let in_doubt = |graph: &Graph| graph.shared.in_doubt.0.lock().len();
+        let prepare = |id: &str| {
+            let mut changes = Changes::new();
+            changes.add(1, b"new", &[]);
+            drop(graph.prepare(&changes, id.as_bytes()).unwrap()); // it stays in doubt
+        };
+        prepare("in doubt to the end");
+        for turn in 0..20 {
+            let id = turn.to_string();
+            prepare(&id);
+            assert_eq!(in_doubt(&graph), 2, "the first, and the newest");
+            let branch = store.prepared(id.as_bytes()).unwrap();
+            if turn % 2 == 0 {
+                branch.commit(Commit::Async).map(drop).unwrap();
+            } else {
+                branch.rollback().unwrap();
+            }
+        }
+    }
 }

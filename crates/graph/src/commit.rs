@@ -93,16 +93,30 @@ impl Graph {
 
     /// As [`commit_at_most`](Graph::commit_at_most), together with all that `txn` has changed in pages and heaps of the graph's
     /// store: one commit record decides all of it (E10.1). The transaction has ended then, whatever becomes of it; after an
-    /// error it was rolled back.
+    /// error it was rolled back. From here on it does not wait for transactions in doubt, as no commit of a graph does (E21.8).
     ///
     /// # Errors
     /// As there; [`Error::Deadlock`], and a conflict of heap words: do the whole again. [`Error::Misuse`]: it is another
-    /// store's.
-    pub fn commit_with(&self, txn: Txn, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
+    /// store's, or does without atomicity or isolation.
+    pub fn commit_with(
+        &self,
+        mut txn: Txn,
+        changes: impl AsRef<[u8]>,
+        mode: Mode,
+        identities_max: u64,
+    ) -> Result<Changed> {
         if !std::ptr::eq(txn.store().log(), self.store.log()) {
             return Err(Error::Misuse("the transaction is over another store than the graph"));
         }
+        let options = txn.options();
+        if !options.atomicity || !options.isolation {
+            return Err(Error::Misuse(
+                "a commit of a graph happens as a whole, beside others; begin the transaction with atomicity and isolation",
+            ));
+        }
         let entries = self.entries(changes.as_ref(), identities_max)?;
+        // Behind the gate, for a collection that is to begin would wait with it, and all other commits behind that.
+        txn.waits_for_prepared_no_longer();
         let changed = self.try_commit(&entries, txn)?;
         if mode == Mode::Sync {
             changed.wait()?;
@@ -271,6 +285,17 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
+    /// There is such an object, as it was committed last. Of roots alone: references are many, and what they lead to lies in
+    /// no cache (E21.4).
+    fn is_object(&self, identity: Identity) -> Result<()> {
+        let is_piece = |bytes: &[u8]| matches!(Stored::of(bytes), Ok(Stored::Node { .. } | Stored::Leaf(_)));
+        match self.objects().read_committed(self.txn.store(), identity.place(), is_piece) {
+            Ok((false, _)) => Ok(()),
+            Ok((true, _)) => Err(GraphError::NoSuchObject { identity }.into()),
+            Err(error) => Err(told(error, identity)),
+        }
+    }
+
     /// Whether anybody is to hear what is changed.
     fn tells(&self) -> bool {
         self.beside != Beside::Nothing || self.is_branch
@@ -358,6 +383,9 @@ impl<'w> Work<'w> {
         let mut word = to.word().to_le_bytes();
         resolve(&mut word, &self.identities);
         self.refer(&word)?;
+        if let Some(identity) = to.identity() {
+            self.is_object(identity)?;
+        }
         let (roots, name) = (&self.shared.roots, name.as_bytes());
         // What it led to is marked: since the collection began, or since it was set.
         if to == Reference::NULL {

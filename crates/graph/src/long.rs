@@ -76,6 +76,9 @@ impl<'b> Stored<'b> {
                 let (changes, rest) = rest.split_first_chunk().ok_or("it is shorter than a head")?;
                 let (len, changes) = (u64::from_le_bytes(*len), u64::from_le_bytes(*changes));
                 let head = Head { height, len, changes, words: identities(rest)? };
+                if len < HEADER_LEN as u64 {
+                    return Err("its head tells of an object that is shorter than an object's header");
+                }
                 if len > crate::OBJECT_LEN_MAX || head.words.len() != words_at(head.leaves(), height) {
                     return Err("its head has more or fewer words than an object of its length");
                 }

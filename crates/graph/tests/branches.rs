@@ -115,6 +115,9 @@ impl Web {
         for root in ["changed", "removed", "added"] {
             refused(Changes::new().set_root(root, self.grows));
         }
+        // E21.4: it would lead nowhere if the branch rolled back.
+        let to_new = self.graph().commit(Changes::new().set_root("of others", self.made[0]), Mode::Sync);
+        assert!(is_absent(&to_new.unwrap_err()));
         assert!(names_the_branch(&self.graph().check().unwrap_err()));
         let mut others = Changes::new();
         let new = others.add(1, &pattern(LONG, 4), &[]);
@@ -261,6 +264,20 @@ fn a_branch_may_end_while_a_collection_begins() {
     assert_eq!(place.object(made[0]).references, [made[1].into()]);
     assert_eq!(place.object(made[1]).data, pattern(LONG, 5));
     place.check();
+}
+
+/// E21.8: also of a transaction that has waited for others so far. Were it to wait with the gate open, a collection that begins
+/// would wait for it, and all commits for that.
+#[test]
+fn a_mixed_commit_does_not_wait_for_a_branch() {
+    let web = prepared();
+    for changes in [Changes::new().patch(web.short, 8, b"mixed"), Changes::new().set_root("changed", web.grows)] {
+        let txn = web.graph().store().begin();
+        assert!(txn.options().waits_for_prepared);
+        let error = web.graph().commit_with(txn, changes, Mode::Sync, 0).unwrap_err();
+        assert!(names_the_branch(&error), "{error}");
+    }
+    web.is_in_doubt();
 }
 
 #[test]

@@ -161,6 +161,8 @@ fn what_was_about_to_go_is_not_used_when_the_collection_is_given_up() {
     let refused = place.graph.commit(Changes::new().set_root("root", parent), Mode::Sync);
     assert!(is_absent(&refused.unwrap_err()));
     assert_eq!(collect(&place.graph, &[parent]).objects, 1);
+    let refused = place.graph.commit(Changes::new().set_root("root", parent), Mode::Sync);
+    assert!(is_absent(&refused.unwrap_err()));
     place.check();
 }
 

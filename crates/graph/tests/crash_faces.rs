@@ -9,7 +9,7 @@ use cedrat_check::{Outcome, Run, Scenario};
 use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference};
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_structures::Records;
-use cedrat_txn::{Commit, Error, RecordId, Registry, Store, Txn};
+use cedrat_txn::{Commit, Error, RecordId, Registry, Store, Txn, TxnOptions};
 use common::NAME;
 
 /// Where money lies.
@@ -189,4 +189,24 @@ fn a_transaction_of_another_store_is_refused() {
     let mut txn = there.graph.store().begin();
     assert!(records.read(&mut txn, record).is_err(), "it was rolled back");
     txn.commit(Commit::Sync).unwrap();
+}
+
+/// E21.1: what it has done could not be taken back if a later entry is refused, and others would see it before.
+#[test]
+fn a_transaction_that_does_without_atomicity_or_isolation_is_refused() {
+    let place = common::place();
+    let id = place.add(b"as it is", &[]);
+    let nobody = Identity::new(id.get() + 100).unwrap();
+    let mut changes = Changes::new();
+    changes.add(1, b"new", &[]);
+    changes.patch(id, 8, b"changed!").patch(nobody, 8, b"changed!");
+    for options in [TxnOptions::default().without_atomicity(), TxnOptions::default().without_isolation()] {
+        for changes in [&changes, &Changes::new()] {
+            let txn = place.graph.store().begin_with(options);
+            let refused = place.graph.commit_with(txn, changes, Mode::Sync, 9);
+            assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+            assert_eq!(place.object(id).data, b"as it is");
+        }
+    }
+    place.check();
 }

@@ -78,7 +78,10 @@ fn references_that_lead_nowhere_are_told() {
 fn roots_that_lead_nowhere_are_told() {
     let place = place();
     let id = root(&place, 8);
-    place.commit(Changes::new().set_root("lost", Identity::new(id.get() + 300).unwrap()));
+    let store = place.graph.store();
+    let roots = PageId::new(store.read(place.graph.root_page()).unwrap().u64_at(8).unwrap());
+    let table = RawHashTable::open(store, roots).unwrap();
+    store.transact(|txn| table.put(txn, b"lost", &(id.get() + 300).to_le_bytes()).map(just)).unwrap();
     let problems = place.graph.check().unwrap().problems;
     assert!(problems.len() == 1 && problems[0].contains("the root \"lost\" leads to"), "{problems:?}");
 }
@@ -118,6 +121,28 @@ fn pieces_that_are_none_are_told() {
 fn is_damage(place: &Place, changes: &Changes) {
     let error = place.graph.commit(changes, Mode::Sync).unwrap_err();
     assert!(matches!(GraphError::cause(&error), Error::Pages(PoolError::Damaged { .. })), "{error}");
+}
+
+/// Of its header there is less than is asked for.
+#[test]
+fn an_object_in_pieces_is_as_long_as_its_header() {
+    let place = place();
+    for len in 1..8 {
+        let id = root(&place, 8);
+        behind_its_back(&place, |objects, txn| {
+            let leaf = objects.insert(txn, &[&[0, 0, 0, 0, 3, 0, 0, 0], &vec![1; len][..]].concat()).unwrap();
+            let head =
+                [[1_u64 << 32, len as u64, 0, leaf.page.get() << 16 | u64::from(leaf.slot.0)].map(u64::to_le_bytes)];
+            objects.put(txn, at(id), head.concat().as_flattened()).unwrap();
+        });
+        let problems = place.graph.check().unwrap().problems;
+        assert!(problems.iter().any(|problem| problem.contains("shorter than an object's header")), "{problems:?}");
+        let error = place.graph.object(id).unwrap_err().to_string();
+        assert!(error.starts_with("pages, byte "), "{error}");
+        assert!(place.graph.collect([]).unwrap().step(9).is_err());
+        is_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
+        behind_its_back(&place, |objects, txn| objects.remove(txn, at(id)).unwrap());
+    }
 }
 
 #[test]

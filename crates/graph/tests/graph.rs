@@ -206,6 +206,8 @@ fn what_is_refused_names_its_entry_and_leaves_nothing() {
     for absent in [none, far].into_iter().chain(pieces.iter().copied().take(3)) {
         assert!(refused(&|changes| just(changes.patch(absent, 8, b"x"))).contains("no object"));
         assert!(refused(&|changes| just(changes.put(absent, 1, b"", &[]))).contains("no object"));
+        // E21.4.
+        assert!(refused(&|changes| just(changes.set_root("root", absent))).contains("no object"));
     }
     assert!(refused(&|changes| just(changes.patch(id, 7, b"xx"))).contains("put the object anew"));
     assert!(refused(&|changes| just(changes.patch(id, 20, &[0; 4]))).contains("whole words"));

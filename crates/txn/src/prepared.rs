@@ -310,6 +310,12 @@ impl Txn {
         Ok(Vote::Prepared(Prepared { txn: Some(Box::new(self)), id: id.to_vec(), since, was_restored: false }))
     }
 
+    /// From here on it does [without waiting for prepared transactions](TxnOptions::waits_for_prepared): for a structure
+    /// that is given the transaction while it holds what others wait for.
+    pub fn waits_for_prepared_no_longer(&mut self) {
+        self.options = self.options.without_waiting_for_prepared();
+    }
+
     fn vote_read_only(mut self) -> Result<Vote> {
         let mut seen = self.newest_read();
         if let Some(mut heap) = self.heap.take() {
