@@ -1,10 +1,15 @@
 package cedrat.persist;
 
+import java.lang.classfile.Attributes;
 import java.lang.classfile.CodeElement;
 import java.lang.classfile.CodeModel;
 import java.lang.classfile.Instruction;
 import java.lang.classfile.Label;
 import java.lang.classfile.Opcode;
+import java.lang.classfile.attribute.CodeAttribute;
+import java.lang.classfile.attribute.StackMapFrameInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.SimpleVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.VerificationTypeInfo;
 import java.lang.classfile.instruction.BranchInstruction;
 import java.lang.classfile.instruction.ExceptionCatch;
 import java.lang.classfile.instruction.LabelTarget;
@@ -16,6 +21,8 @@ import java.lang.classfile.instruction.TableSwitchInstruction;
 import java.lang.classfile.instruction.ThrowInstruction;
 import java.lang.constant.ConstantDescs;
 import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +41,8 @@ final class Code {
     private final List<Integer> lines = new ArrayList<>();
     private final Map<Label, Integer> targets = new IdentityHashMap<>();
     private final List<Handler> handlers = new ArrayList<>();
+    /// By instruction, the locals that have a value there for certain, as the compiler has written it for verification.
+    private final Map<Integer, BitSet> declared = new HashMap<>();
 
     Code(CodeModel model) {
         List<ExceptionCatch> catches = new ArrayList<>();
@@ -55,6 +64,28 @@ final class Code {
                     || caught.catchType().get().asSymbol().equals(ConstantDescs.CD_Throwable);
             handlers.add(new Handler(at(caught.tryStart()), at(caught.tryEnd()), at(caught.handler()), catchesAll));
         }
+        if (model instanceof CodeAttribute attribute) {
+            attribute.findAttribute(Attributes.stackMapTable()).ifPresent(table -> table.entries()
+                    .forEach(entry -> declared.put(at(entry.target()), declared(entry))));
+        }
+    }
+
+    private static BitSet declared(StackMapFrameInfo entry) {
+        BitSet locals = new BitSet();
+        int slot = 0;
+        for (VerificationTypeInfo type : entry.locals()) {
+            boolean isLong = type == SimpleVerificationTypeInfo.LONG || type == SimpleVerificationTypeInfo.DOUBLE;
+            locals.set(slot, type != SimpleVerificationTypeInfo.TOP);
+            slot += isLong ? 2 : 1;
+        }
+        return locals;
+    }
+
+    /// Whether a local may have a value before an instruction: not, if the compiler says there that it has none,
+    /// whatever was left in it by a variable that is gone.
+    boolean mayHaveValue(int at, int slot) {
+        BitSet locals = declared.get(at);
+        return locals == null || locals.get(slot);
     }
 
     int size() {

@@ -26,7 +26,9 @@ import java.util.List;
 ///
 /// A local is restored if it has a value for certain when the transaction begins, and lies below the local in
 /// which the transaction itself is kept: compilers give out locals as variables come into scope, so what lies
-/// above is declared inside of the transaction. A local in which a handler stores the exception that it has
+/// above is declared inside of the transaction. A value that a variable has left there which is gone is none: at
+/// the handler that closes the transaction, whatever happens, the compiler says which locals had one when it
+/// began. A local in which a handler stores the exception that it has
 /// caught is not restored: it is declared by a `catch`, or is a compiler's own, for the exception that is to
 /// leave the scope.
 ///
@@ -238,10 +240,19 @@ final class Scopes {
         }
         List<Local> locals = new ArrayList<>();
         for (int slot = 0; slot < Math.min(limit, kinds.length); slot++) {
-            if (kinds[slot] != 0 && kinds[slot] == frames[begin].kinds[slot] && !caught.get(slot)) {
+            boolean isChanged = kinds[slot] != 0 && kinds[slot] == frames[begin].kinds[slot];
+            if (isChanged && !caught.get(slot) && hasValueWhereClosed(begin, slot)) {
                 locals.add(new Local(slot, kinds[slot]));
             }
         }
         return locals;
+    }
+
+    /// Whether a local may have a value where exceptions go that are thrown in the scope that begins here.
+    private boolean hasValueWhereClosed(int begin, int slot) {
+        // Behind the instruction that stores the transaction; a `try` around it has begun with fewer values.
+        return code.handlers().stream()
+                .filter(handler -> handler.from() > begin && handler.covers(begin + 2))
+                .allMatch(handler -> code.mayHaveValue(handler.at(), slot));
     }
 }

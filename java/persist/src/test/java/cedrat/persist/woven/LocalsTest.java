@@ -52,6 +52,44 @@ class LocalsTest {
                 ofEachType(false, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
     }
 
+    /// In the place of `later` lies what `gone` has left, of another type.
+    private static int unassigned() {
+        {
+            Runnable gone = () -> {};
+            gone.run();
+        }
+        CharSequence later;
+        try (var transaction = Transaction.begin()) {
+            later = "text";
+            transaction.rollback();
+        }
+        return later.length();
+    }
+
+    @Test
+    void whatHadNoValueKeepsWhatItWasGiven() {
+        assertEquals(4, unassigned());
+    }
+
+    private static int assignedInAnOuterTry(int number) {
+        int sum;
+        try {
+            sum = number;
+            try (var transaction = Transaction.begin()) {
+                sum += 5;
+                transaction.rollback();
+            }
+        } catch (IllegalStateException thrown) {
+            return -1;
+        }
+        return sum;
+    }
+
+    @Test
+    void aTryAroundTheScopeChangesNothing() {
+        assertEquals(3, assignedInAnOuterTry(3));
+    }
+
     @Test
     void ofEachTypeStayAfterACommit() {
         assertEquals(
