@@ -5,8 +5,10 @@
 mod common;
 
 use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Reference, Stage};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::PageLocks;
 use cedrat_txn::{Commit, Error, Vote};
-use common::{Place, is_absent, pattern, place};
+use common::{Place, is_absent, pattern, place, place_with};
 
 const BRANCH: &[u8] = b"global-17/branch-1";
 const BRANCH_IN_HEX: &str = "676c6f62616c2d31372f6272616e63682d31";
@@ -178,6 +180,27 @@ fn of_a_branch_that_rolls_back_nothing_remains() {
             web.place.commit(Changes::new().patch(web.short, 8, b"other").set_root("added", web.short));
             assert_eq!(&web.place.object(web.short).data[..5], b"other");
         }
+    }
+}
+
+/// E21.8: also where the keys of each structure share one lock, and in later openings.
+#[test]
+fn a_branch_in_doubt_stands_in_nobody_elses_way() {
+    let options =
+        || cedrat_txn::Options { locks: Arc::new(PageLocks::with_key_stripes(1)), ..cedrat_txn::Options::simulated() };
+    let place = place_with(options());
+    let ids: Vec<Identity> = (0..50).map(|number: u8| place.add(&[number; 8], &[])).collect();
+    let mut changes = Changes::new();
+    changes.patch(ids[0], 8, b"doubtful").add(1, b"made", &[]);
+    drop(place.graph.prepare(&changes, BRANCH).unwrap());
+    for place in [&place, &place.crashed_with(options())] {
+        for &id in &ids[1..] {
+            place.commit(Changes::new().patch(id, 8, b"stranger"));
+            assert_eq!(place.object(id).data, b"stranger");
+            place.add(b"another", &[]);
+        }
+        let refused = place.graph.commit(Changes::new().patch(ids[0], 8, b"stranger"), Mode::Sync);
+        assert!(names_the_branch(&refused.unwrap_err()));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::cache::{Back, Cache, Committed, Statistics};
 use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
 use crate::error::ObjectError;
 use crate::kept::{Image, Inverse};
-use crate::place::{Identification, Places, Promise, ROOT, ends, key};
+use crate::place::{Identification, Places, Promise, ROOT, ends};
 use crate::record::{
     self, HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
@@ -598,7 +598,7 @@ impl Objects {
             _ => LockMode::IntentionShared,
         };
         self.lock(txn, intention)?;
-        txn.lock(key(self.shared.root, id), mode)
+        txn.lock(Resource::Record(id), mode)
     }
 
     /// Finds an object that is locked.

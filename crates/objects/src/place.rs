@@ -220,12 +220,8 @@ impl Places {
                 continue;
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
-            match txn.lock(key(self.root, promise.at), LockMode::Exclusive) {
-                Ok(()) => return Ok(promise),
-                // Another object's, which has the same lock (keys are folded): the next place has another one.
-                Err(Error::InDoubt { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            txn.lock(Resource::Record(promise.at), LockMode::Exclusive)?;
+            return Ok(promise);
         }
     }
 
@@ -417,13 +413,6 @@ fn is_vacant(txn: &Txn, at: RecordId) -> Result<bool> {
     let view = txn.read_latched(at.page)?;
     let record = Versioned::of(&view).and_then(|versioned| versioned.get(at.slot));
     Ok(record.map_err(|damaged| said(txn.store(), damaged))?.is_none())
-}
-
-/// The lock of an object, by its place.
-pub(crate) fn key(root: PageId, at: RecordId) -> Resource {
-    // Lock managers take the low bits; slots alone would be few.
-    let mixed = (at.page.get() << 16 | u64::from(at.slot.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    Resource::Key { structure: root, hash: mixed ^ mixed >> 32 }
 }
 
 /// What a root page says.

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! identifier length | identifier | room for undo | stripes of keys | how many locks | lock * | heap words
-//! lock    what and mode 1 | page | [hash]
+//! lock    what and mode 1 | page | [hash or slot]
 //! ```
 //!
 //! Numbers are varints. The low four bits of *what and mode* say what is locked: 1 a page, 2 a key, whose hash follows, 3 a
-//! structure; the others how: 1 intention to write, 2 shared and intention to write, 3 exclusive.
+//! structure, 4 a record, whose slot follows; the others how: 1 intention to write, 2 shared and intention to write, 3 exclusive.
 
-use cedrat_pages::PageId;
+use cedrat_pages::{PageId, Slot};
 
 use crate::body::Senseless;
 use crate::encode::varint;
 use crate::locks::{LockManager, LockMode, Resource};
+use crate::operation::RecordId;
 
 /// The longest identifier, in bytes: the two parts of one of XA, of at most 64 bytes each, its format, and their lengths.
 pub const BRANCH_ID_LEN_MAX: usize = 140;
@@ -20,6 +21,7 @@ pub const BRANCH_ID_LEN_MAX: usize = 140;
 const PAGE: u8 = 1;
 const KEY: u8 = 2;
 const STRUCTURE: u8 = 3;
+const RECORD: u8 = 4;
 
 /// Modes that are written down, by their numbers in the format.
 const MODES: [(u8, LockMode); 3] =
@@ -50,15 +52,16 @@ impl Branch {
         varint::put(bytes, self.locks.len() as u64);
         for &(resource, mode) in &self.locks {
             let mode = MODES.iter().find(|(_, known)| *known == mode).map_or(0, |(number, _)| number << 4);
-            let (what, page, hash) = match resource {
+            let (what, page, within) = match resource {
                 Resource::Page(page) => (PAGE, page, None),
                 Resource::Key { structure, hash } => (KEY, structure, Some(hash)),
                 Resource::Structure(root) => (STRUCTURE, root, None),
+                Resource::Record(at) => (RECORD, at.page, Some(at.slot.0.into())),
             };
             bytes.push(mode | what);
             varint::put(bytes, page.get());
-            if let Some(hash) = hash {
-                varint::put(bytes, hash);
+            if let Some(within) = within {
+                varint::put(bytes, within);
             }
         }
         bytes.extend_from_slice(&self.heap);
@@ -118,6 +121,11 @@ fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Senseless> {
         PAGE => Resource::Page(page),
         KEY => Resource::Key { structure: page, hash: varint::take(rest).ok_or(CUT)? },
         STRUCTURE => Resource::Structure(page),
+        RECORD => {
+            let slot = varint::take(rest).ok_or(CUT)?;
+            let slot = u16::try_from(slot).map_err(|_| Senseless("no page has such a slot"))?;
+            Resource::Record(RecordId::new(page, Slot(slot)))
+        }
         _ => return Err(Senseless("nothing like that is locked")),
     };
     Ok((resource, mode))
@@ -134,6 +142,7 @@ mod tests {
         prop_oneof![
             page.clone().prop_map(Resource::Page),
             (page.clone(), any::<u64>()).prop_map(|(structure, hash)| Resource::Key { structure, hash }),
+            (page.clone(), any::<u16>()).prop_map(|(page, slot)| Resource::Record(RecordId::new(page, Slot(slot)))),
             page.prop_map(Resource::Structure),
         ]
     }

@@ -54,8 +54,12 @@ impl Place {
 
     /// The store as the next opening finds it, if all that was not durable is lost.
     pub(crate) fn crashed(&self) -> Place {
+        self.crashed_with(cedrat_txn::Options::simulated())
+    }
+
+    pub(crate) fn crashed_with(&self, options: cedrat_txn::Options) -> Place {
         let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
-        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..options };
         let graph = Graph::open(&open_on(&disk, options), NAME, Options::default()).unwrap();
         Place { disk, graph }
     }

@@ -13,6 +13,8 @@ use std::fmt;
 use cedrat_pages::PageId;
 use cedrat_wal::TxnId;
 
+use crate::operation::RecordId;
+
 pub use modes::LockMode;
 pub use none::NoLocks;
 pub use page_locks::PageLocks;
@@ -30,6 +32,8 @@ pub enum Resource {
         /// The key's hash.
         hash: u64,
     },
+    /// A record, by its place: one lock for each, so that strangers never meet at it, also where who holds it is in doubt for days.
+    Record(RecordId),
     /// A whole structure, by its root page: the big lock of Lemon §4.3, and what intention modes are for.
     Structure(PageId),
 }
@@ -39,6 +43,7 @@ impl fmt::Display for Resource {
         match self {
             Resource::Page(page) => write!(f, "page {page}"),
             Resource::Key { structure, hash } => write!(f, "key {hash:016x} of the structure at page {structure}"),
+            Resource::Record(at) => write!(f, "the record at {at}"),
             Resource::Structure(root) => write!(f, "the structure at page {root}"),
         }
     }

@@ -9,7 +9,7 @@ use super::{Deadlock, LockManager, LockMode, NotGiven, Resource};
 ///
 /// All locks are kept to the end of the transaction. Whoever would close a circle of waiting is refused; nobody else
 /// is touched. Memory grows with the number of locks held, and for keys with the number of different hashes: names
-/// of keys are folded to [`PageLocks::with_key_stripes`] many per structure.
+/// of keys are folded to [`PageLocks::with_key_stripes`] many per structure. Pages and records have each their own.
 #[derive(Debug)]
 pub struct PageLocks {
     table: LockTable,

@@ -4,7 +4,6 @@ import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.InDoubtException;
 import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.nativestore.NativeProvider;
@@ -220,24 +219,16 @@ public final class Killed {
             if (phase == Phase.COLLECTION && chance.nextInt(100) < HELD_PERCENT) {
                 hold(drawer);
             }
-            try {
-                if (phase.hasBranches() && chance.nextInt(100) < BRANCH_PERCENT) {
+            if (phase.hasBranches() && chance.nextInt(100) < BRANCH_PERCENT) {
+                try {
                     branch(resource, world, thread, chance);
-                } else {
-                    transaction(world, thread, chance);
+                } catch (XAException | IOException | InterruptedException e) {
+                    throw new AssertionError("a branch fails", e);
                 }
-            } catch (XAException | PersistenceException | IOException | InterruptedException e) {
-                if (!isRefusedForABranch(e)) {
-                    throw new AssertionError("a step fails", e);
-                }
+            } else {
+                transaction(world, thread, chance);
             }
         }
-    }
-
-    /// Objects of different worlds may have one lock in the store, where their names are folded, so a branch in doubt
-    /// stands in the way of strangers now and then. Their step was rolled back, and is made again.
-    private boolean isRefusedForABranch(Exception thrown) {
-        return phase.hasBranches() && String.valueOf(thrown.getMessage()).contains("CEDRAT_IN_DOUBT");
     }
 
     private void transaction(World world, int thread, SplittableRandom chance) {
