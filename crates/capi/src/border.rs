@@ -51,6 +51,20 @@ pub(crate) fn len_in_memory(len: usize, what: &'static str) -> Result<usize> {
     }
 }
 
+/// Frees a handle that is a box; null is none.
+///
+/// # Safety
+/// 2; it is what `Box::into_raw` gave.
+pub(crate) unsafe fn free<T>(handle: *mut T) {
+    if handle.is_null() {
+        return;
+    }
+    // SAFETY: 2; the box is its only owner.
+    let free = || drop(unsafe { Box::from_raw(handle) });
+    // There is nobody left to tell of a panic.
+    let _ = catch_unwind(AssertUnwindSafe(free));
+}
+
 /// Bytes from C.
 ///
 /// # Safety

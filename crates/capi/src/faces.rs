@@ -11,7 +11,7 @@ use front::structures::{Records, StructureError};
 use front::txn::{Commit, RecordId, Savepoint, TxnOptions};
 use front::{Store, Txn};
 
-use crate::border::{Handle, PANICKED, bytes, room, text, with_opened};
+use crate::border::{Handle, PANICKED, bytes, free, room, text, with_opened};
 use crate::freed::Freed;
 use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
@@ -133,13 +133,8 @@ pub(crate) unsafe extern "C" fn cedrat_txn_begin(store: *const Opened, txn: *mut
 /// 2 and 3 of `border`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_txn_free(txn: *mut FacesHandle) {
-    if txn.is_null() {
-        return;
-    }
-    // SAFETY: 2; the box is its only owner.
-    let free = || drop(unsafe { Box::from_raw(txn) });
-    // There is nobody left to tell.
-    let _ = catch_unwind(AssertUnwindSafe(free));
+    // SAFETY: 2; it came from `Box::into_raw`.
+    unsafe { free(txn) };
 }
 
 /// `cedrat_txn_error`.

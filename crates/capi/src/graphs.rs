@@ -10,7 +10,7 @@ use front::objects::ObjectError;
 use front::structures::StructureError;
 use front::txn::Vote;
 
-use crate::border::{Handle, PANICKED, bytes, put_text, room, text, with_opened};
+use crate::border::{Handle, PANICKED, bytes, free, put_text, room, text, with_opened};
 use crate::opened::Opened;
 use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
 use crate::status::{Failure, Result, Status, of_pages};
@@ -667,11 +667,6 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_get(
 /// 2 and 3 of `border`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_graph_collect_free(collection: *mut CollectionHandle) {
-    if collection.is_null() {
-        return;
-    }
-    // SAFETY: 2; the box is its only owner.
-    let free = || drop(unsafe { Box::from_raw(collection) });
-    // There is nobody left to tell.
-    let _ = catch_unwind(AssertUnwindSafe(free));
+    // SAFETY: 2; it came from `Box::into_raw`.
+    unsafe { free(collection) };
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
-use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
+use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference};
 use cedrat_txn::{Commit, Error, Fault, Prepared, Registry, Store, Vote};
 use common::NAME;
 
@@ -227,16 +227,8 @@ impl Teller<'_> {
     }
 
     fn collect(&mut self) -> Outcome {
-        let Some(collection) = &mut self.collection else {
-            self.collection = Some(self.graph.collect([])?);
-            return Ok(());
-        };
-        match collection.stage() {
-            Stage::Marked => drop(collection.seal([])?),
-            Stage::Done => self.collection = None,
-            _ => drop(collection.step(1 + self.chance.below(20) as usize)?),
-        }
-        Ok(())
+        let objects = 1 + self.chance.below(20) as usize;
+        Ok(common::go_on(&self.graph, &mut self.collection, objects)?)
     }
 
     fn step(&mut self) -> Outcome {

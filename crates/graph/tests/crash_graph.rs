@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
-use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
+use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference};
 use cedrat_objects::ObjectError;
 use cedrat_txn::{Registry, Store};
 use common::NAME;
@@ -232,16 +232,8 @@ impl Spider<'_> {
 
     /// All that there is, is reached from the roots.
     fn collect(&mut self) -> Outcome {
-        let Some(collection) = &mut self.collection else {
-            self.collection = Some(self.graph.collect([])?);
-            return Ok(());
-        };
-        match collection.stage() {
-            Stage::Marked => drop(collection.seal([])?),
-            Stage::Done => self.collection = None,
-            _ => drop(collection.step(1 + self.chance.below(8) as usize)?),
-        }
-        Ok(())
+        let objects = 1 + self.chance.below(8) as usize;
+        Ok(common::go_on(&self.graph, &mut self.collection, objects)?)
     }
 
     fn step(&mut self) -> Outcome {

@@ -1,7 +1,7 @@
 //! What the tests of this crate share: graphs on simulated disks.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use cedrat_graph::{Changes, Graph, GraphError, Identity, Mode, Object, Options, Reference};
+use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Object, Options, Reference, Stage};
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{Objects, UndoPolicy};
 use cedrat_pages::PageId;
@@ -69,6 +69,19 @@ impl Place {
         self.graph.check().unwrap().expect_sound();
         self.graph.store().check().unwrap();
     }
+}
+
+/// Begins a collection of what no root leads to, or takes one step of it.
+pub(crate) fn go_on(graph: &Graph, collection: &mut Option<Collection>, objects: usize) -> Result<(), Error> {
+    match collection {
+        None => *collection = Some(graph.collect([])?),
+        Some(under_way) => match under_way.stage() {
+            Stage::Marked => drop(under_way.seal([])?),
+            Stage::Done => *collection = None,
+            _ => drop(under_way.step(objects)?),
+        },
+    }
+    Ok(())
 }
 
 pub(crate) fn is_absent(error: &Error) -> bool {
