@@ -23,6 +23,7 @@ final class Calls {
     private static final MethodTypeDesc INHERITED =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String, OBJECT);
     private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
+    private static final MethodTypeDesc LINK = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT);
     private static final MethodTypeDesc STORE =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
     private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
@@ -61,6 +62,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "beforeFields", ONE_OBJECT);
     }
 
+    /// … base, part → …
+    static void beforeLink(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeLink", TWO_OBJECTS);
+    }
+
     /// … base → …
     static void beforeMark(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "beforeMark", ONE_OBJECT);
@@ -69,6 +75,11 @@ final class Calls {
     /// … array, index → …
     static void beforeElement(CodeBuilder builder, boolean isApplication) {
         builder.invokestatic(BARRIER, isApplication ? "beforeElement" : "beforeElementInJdk", ELEMENT);
+    }
+
+    /// … array, index, part → …
+    static void beforeLinkInTable(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeLinkInTable", LINK);
     }
 
     /// … array, index, value → …

@@ -96,7 +96,7 @@ final class Commit extends ObjectWriter {
             }
             return null;
         }
-        Attached known = base instanceof Class ? null : engine.table.find(base);
+        Attached known = base instanceof Class ? null : engine.attached(base);
         return known == null ? null : change(known.owner(), Engine.whole(known, base));
     }
 
@@ -218,12 +218,14 @@ final class Commit extends ObjectWriter {
 
     /// The store has committed what was prepared.
     void committed() {
+        transaction.top.endsHere(true);
         try {
             attach(prepared);
         } catch (RuntimeException | Error e) {
             // Memory is not as the store is.
             throw engine.stop(e);
         } finally {
+            transaction.top.endsHere(false);
             abandon();
         }
     }
@@ -305,7 +307,7 @@ final class Commit extends ObjectWriter {
 
     /// Locks what is going to be a part, until it is known as one.
     void lockPart(Object part) {
-        if (Engine.mayBeAttached(part) && engine.table.find(part) == null) {
+        if (Engine.mayBeAttached(part) && engine.attached(part) == null) {
             lock(part);
         }
     }

@@ -1,12 +1,23 @@
 package cedrat.persist;
 
 /// Transactions waited for each other in a circle, by locks or also by monitors, and this one was chosen to give
-/// way: it is rolled back with all those around it, and its locks are free. Leave its scope, and run it again;
+/// way; or this one was about to change what another one had added to a persistent collection and has taken back. It
+/// is rolled back with all those around it, and its locks are free. Leave its scope, and run it again;
 /// [Transaction#run(Transaction.Work)] does so by itself.
 public final class DeadlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     DeadlockException() {
-        super("the transaction was rolled back to end a deadlock: leave its scope, and run it again");
+        this("to end a deadlock");
+    }
+
+    private DeadlockException(String why) {
+        super("the transaction was rolled back " + why + ": leave its scope, and run it again");
+    }
+
+    static DeadlockException ofWhatWasTakenBack(Object part) {
+        return new DeadlockException("because it was about to change an object of "
+                + part.getClass().getTypeName() + " that another one had made a persistent collection of, and has "
+                + "taken back");
     }
 }

@@ -354,22 +354,43 @@ final class Engine implements Persistent {
         if (!mayBeAttached(part)) {
             return;
         }
-        Attached known = table.find(part);
+        Part stored = part(owner, part);
+        if (stored != null) {
+            stored.isStored();
+            stored.cells = cells;
+            stored.cell = cell;
+        }
+    }
+
+    /// Lets a part be found that a transaction adds.
+    ///
+    /// @return null if it is there already
+    Part addPart(ObjectIdentity owner, Object part, Locks.Owner by) {
+        Part added = mayBeAttached(part) ? part(owner, part) : null;
+        return added != null && added.add(by) ? added : null;
+    }
+
+    /// What knows an object as a part of another one from here on; null if it is an object of its own.
+    private Part part(ObjectIdentity owner, Object object) {
+        Attached known = table.find(object);
         if (known instanceof Part same && same.owner() == owner) {
-            same.cells = cells;
-            same.cell = cell;
-            return;
+            return same;
         }
         if (known instanceof Part other) {
             // It was a part of something that is there no more.
             table.detach(other);
         } else if (known != null) {
-            return;
+            return null;
         }
-        Part added = new Part(owner, part);
-        added.cells = cells;
-        added.cell = cell;
-        table.attach(added, part);
+        Part added = new Part(owner, object);
+        table.attach(added, object);
+        return added;
+    }
+
+    /// What knows an array or an object of the JDK that is persistent, or a part of what is; otherwise null.
+    Attached attached(Object object) {
+        Attached known = table.find(object);
+        return known instanceof Part part && part.isTakenBack() ? null : known;
     }
 
     // ---- stores
@@ -378,7 +399,7 @@ final class Engine implements Persistent {
     public void refuseStore(Object base) {
         Object whole = base;
         if (!(base instanceof Persistable)) {
-            Attached known = table.find(base);
+            Attached known = attached(base);
             if (known == null) {
                 return;
             }
@@ -391,14 +412,27 @@ final class Engine implements Persistent {
 
     @Override
     public Object owner(Object part) {
-        Attached known = table.find(part);
+        Attached known = attached(part);
         return known == null ? null : known.owner().get();
     }
 
     @Override
     public Object ownerOfChanged(Object part) {
-        Attached known = table.find(part);
+        Attached known = attached(part);
         return known == null ? null : whole(known, part);
+    }
+
+    @Override
+    public void adds(Object base, Object made, TopLevel by) {
+        Attached known = attached(base);
+        if (known != null) {
+            by.parts.add(this, known.owner(), made, by);
+        }
+    }
+
+    @Override
+    public boolean isTakenBack(Object base, TopLevel reader) {
+        return table.find(base) instanceof Part part && part.isTakenBack(reader.owner, reader.began);
     }
 
     /// What is stored if a part of it has changed, which may be itself.

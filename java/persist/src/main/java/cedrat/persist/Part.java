@@ -2,17 +2,63 @@ package cedrat.persist;
 
 /// An array or an object that a collection of the JDK is made of, and whose that is.
 ///
-/// **Threads:** any.
+/// ```text
+/// Added ──the commit is appended──▶ Stored
+///   │ ▲
+///   │ └─────────────added again─────────────┐
+///   └──its transaction ends otherwise──▶ Taken back
+/// ```
+///
+/// - Added       a transaction has made it, and let the collection lead to it
+/// - Stored      the collection as it is stored is made of it, or was
+/// - Taken back  nothing leads to it but who has read what was not committed
+///
+/// **Threads:** any. The state is changed by who has locked the collection; who has not may see an older one.
 final class Part extends Attached {
     private final ObjectIdentity owner;
+    /// Who has added it, or [TakenBack], or null: it is stored.
+    private Object state;
     /// Of an entry, the cells that hold it in the store, if it is still in the collection; and which of them.
     Cells cells;
 
     int cell = -1;
 
+    /// @param by   who has added it
+    /// @param when in the order of what transactions take back
+    private record TakenBack(Locks.Owner by, long when) {}
+
     Part(ObjectIdentity owner, Object object) {
         super(object);
         this.owner = owner;
+    }
+
+    /// @return false if it is already
+    boolean add(Locks.Owner by) {
+        if (state == by) {
+            return false;
+        }
+        state = by;
+        return true;
+    }
+
+    void isStored() {
+        state = null;
+    }
+
+    /// Unless it is stored.
+    void takeBack(Locks.Owner by, long when) {
+        if (state == by) {
+            state = new TakenBack(by, when);
+        }
+    }
+
+    boolean isTakenBack() {
+        return state instanceof TakenBack;
+    }
+
+    /// Whether others than who has taken it back may have found it in the collection since a moment.
+    boolean isTakenBack(Locks.Owner reader, long since) {
+        return state instanceof TakenBack back && back.by != reader && back.when > since;
     }
 
     @Override

@@ -48,6 +48,15 @@ interface Persistent {
     ///     would store the change
     Object ownerOfChanged(Object base);
 
+    /// A transaction is about to let an object of the JDK lead to one that it has made. If the first is a persistent
+    /// collection or a part of one, whose lock the transaction has, the other one is a part from here on.
+    void adds(Object base, Object made, TopLevel by);
+
+    /// Whether an array or an object of the JDK was added to a collection by another transaction, and was taken back
+    /// since this one has begun, which may have found it there. To be asked when the transaction has locked what it
+    /// belongs to.
+    boolean isTakenBack(Object base, TopLevel reader);
+
     /// What a top-level transaction has changed in this store, or null: nothing.
     Commit changes(Transaction transaction);
 

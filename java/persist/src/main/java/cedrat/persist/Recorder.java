@@ -40,6 +40,8 @@ final class Recorder implements Handler {
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
     private final AtomicLong births = new AtomicLong();
+    /// How often transactions have taken back what they had made persistent collections of.
+    private final AtomicLong takenBack = new AtomicLong();
     private final Treatments treatments = new Treatments();
     private final Callers callers = new Callers();
     private final Fields fields;
@@ -297,7 +299,7 @@ final class Recorder implements Handler {
         }
         Transaction outer = context.innermost;
         if (outer == null) {
-            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context), null);
+            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
             Barrier.opened();
             return context.innermost;
         }
@@ -431,7 +433,7 @@ final class Recorder implements Handler {
         }
     }
 
-    private static void restore(Transaction transaction) {
+    private void restore(Transaction transaction) {
         try {
             Faces.rollBack(transaction);
         } finally {
@@ -439,7 +441,16 @@ final class Recorder implements Handler {
                 transaction.top.log.restore(transaction.logMark);
             } finally {
                 transaction.top.made.truncate(transaction.madeMark);
+                takeBack(transaction.top, transaction.partMark);
             }
+        }
+    }
+
+    /// What a transaction has made collections of since there were `mark` of it, and nothing is stored of, is none of
+    /// theirs any more. Others learn it when they get the collection's lock.
+    private void takeBack(TopLevel top, int mark) {
+        if (top.parts.size() > mark) {
+            top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
         }
     }
 
@@ -461,6 +472,7 @@ final class Recorder implements Handler {
             try {
                 Faces.end(transaction.top);
             } finally {
+                takeBack(transaction.top, 0);
                 locks.releaseAll(transaction.top.owner);
                 if (!isDetached) {
                     transaction.top.leave();
@@ -536,7 +548,7 @@ final class Recorder implements Handler {
     /// A top-level transaction, detached.
     Transaction beginBranch() {
         Context context = contexts.get();
-        Transaction branch = new Transaction(new TopLevel(new Locks.Owner(birth()), context), null);
+        Transaction branch = new Transaction(new TopLevel(new Locks.Owner(birth()), context, takenBack.get()), null);
         branch.top.leave();
         Barrier.opened();
         return branch;
@@ -629,6 +641,7 @@ final class Recorder implements Handler {
 
     private Commit ending(Transaction transaction, Supplier<Commit> end) {
         return unrecorded(() -> {
+            transaction.top.endsHere(true);
             try {
                 return end.get();
             } catch (DeadlockException e) {
@@ -643,6 +656,8 @@ final class Recorder implements Handler {
                     rollBack(transaction);
                 }
                 throw e;
+            } finally {
+                transaction.top.endsHere(false);
             }
         });
     }
@@ -750,6 +765,7 @@ final class Recorder implements Handler {
                 transaction.top.log.restore(0);
             } finally {
                 transaction.top.made.truncate(0);
+                takeBack(transaction.top, 0);
                 transaction.top.isDoomed = true;
                 locks.releaseAll(transaction.top.owner);
             }
@@ -943,6 +959,13 @@ final class Recorder implements Handler {
                 open.check();
                 transaction.top.changes(open);
                 lock(transaction, owner, true);
+            }
+            // Who had the lock may have taken it back: a change of it would be lost (J3).
+            if (takenBack.get() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
+                doom(transaction);
+                throw DeadlockException.ofWhatWasTakenBack(base);
+            }
+            if (owner != null) {
                 return true;
             }
         }
@@ -987,7 +1010,10 @@ final class Recorder implements Handler {
 
     @Override
     public void beforeFields(Object base) {
-        Context context = contexts.get();
+        beforeFields(contexts.get(), base);
+    }
+
+    private void beforeFields(Context context, Object base) {
         if (isPersistentOutside(context, base) && isView(base)) {
             return;
         }
@@ -1002,6 +1028,45 @@ final class Recorder implements Handler {
                 lockToChange(transaction, base);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
+            }
+        } finally {
+            context.isRecording = false;
+        }
+    }
+
+    @Override
+    public void beforeLink(Object base, Object part) {
+        Context context = contexts.get();
+        beforeFields(context, base);
+        if (part != null) {
+            link(context, base, part);
+        }
+    }
+
+    @Override
+    public void beforeLinkInTable(Object array, int index, Object part) {
+        beforeElement(array, index, true);
+        if (part != null) {
+            link(contexts.get(), array, part);
+        }
+    }
+
+    /// - J3   What a transaction adds to a persistent collection is known as a part before others can find it: they
+    ///        wait for the collection's lock, which the transaction has.
+    private static void link(Context context, Object base, Object part) {
+        Transaction transaction = context.innermost;
+        if (transaction == null || context.isRecording || context.suspended != 0) {
+            return;
+        }
+        TopLevel top = transaction.top;
+        // Who has changed nothing persistent has changed no persistent collection.
+        if (top.changed().length == 0 || top.isDoomed || !top.made.has(0, part)) {
+            return;
+        }
+        context.isRecording = true;
+        try {
+            for (Persistent store : top.changed()) {
+                store.adds(base, part, top);
             }
         } finally {
             context.isRecording = false;

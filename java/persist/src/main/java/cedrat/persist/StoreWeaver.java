@@ -38,7 +38,8 @@ import java.util.stream.IntStream;
 /// five bytes: were `HashMap.putVal` longer than what the just-in-time compiler inlines, each `put` would
 /// cost twice as much. It is one byte too long even so if its stores to arrays stay in place, so in that class
 /// they are in the barrier. Were they in other classes, whose arrays are of many types, the compiler would find
-/// that the type of an array in the barrier cannot be foretold, and look it up at each store.
+/// that the type of an array in the barrier cannot be foretold, and look it up at each store. A store by which a
+/// collection comes to be made of something more also says what that is.
 ///
 /// - J3   A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
 ///        holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
@@ -62,6 +63,8 @@ final class StoreWeaver implements CodeTransform {
 
     private final boolean isApplication;
     private final boolean isHashMap;
+    /// Whether the elements of arrays that it stores to are entries.
+    private final boolean isTable;
     /// Whether it calls collections that others have made.
     private final boolean isWrapper;
     /// Whether `this` is held to the end of the method.
@@ -92,6 +95,7 @@ final class StoreWeaver implements CodeTransform {
         this.locksReads = locksReads;
         isApplication = kind == Weaver.Kind.APPLICATION;
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
+        isTable = NewParts.isOfTable(type.thisClass().asInternalName());
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
@@ -189,6 +193,11 @@ final class StoreWeaver implements CodeTransform {
             Calls.lockToRead(builder);
         }
         if (field.opcode() == Opcode.PUTFIELD && !isExempt(field)) {
+            if (!isApplication && NewParts.mayBe(field.type().stringValue())) {
+                Calls.beforeLink(builder.dup2());
+                builder.with(field);
+                return;
+            }
             if (TypeKind.from(field.typeSymbol()).slotSize() == 2) {
                 builder.dup2_x1().pop2().dup_x2(); // base, value → base, value, base
             } else {
@@ -287,6 +296,13 @@ final class StoreWeaver implements CodeTransform {
     private void element(CodeBuilder builder, ArrayStoreInstruction store) {
         if (isHashMap && store.typeKind() == TypeKind.REFERENCE) {
             Calls.store(builder);
+            return;
+        }
+        if (isTable && store.typeKind() == TypeKind.REFERENCE) {
+            int part = builder.allocateLocal(TypeKind.REFERENCE);
+            builder.astore(part).dup2().aload(part); // array, index, part → array, index, array, index, part
+            Calls.beforeLinkInTable(builder);
+            builder.aload(part).with(store);
             return;
         }
         if (store.typeKind().slotSize() == 2) {

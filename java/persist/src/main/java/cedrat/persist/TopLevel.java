@@ -12,7 +12,11 @@ final class TopLevel {
 
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
+    /// What it has made persistent collections of.
+    final NewParts parts = new NewParts();
     final Locks.Owner owner;
+    /// How often transactions had taken parts back when it began.
+    final long began;
     private static final Persistent[] NONE = {};
 
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
@@ -40,8 +44,9 @@ final class TopLevel {
     /// That thread was told.
     private volatile boolean isToldOf;
 
-    TopLevel(Locks.Owner owner, Context context) {
+    TopLevel(Locks.Owner owner, Context context, long began) {
         this.owner = owner;
+        this.began = began;
         enter(context);
     }
 
@@ -146,6 +151,12 @@ final class TopLevel {
             home = null;
         }
         return atRollback;
+    }
+
+    /// A branch, which is on no thread, is ended on this one, or is no more. That may have to enter monitors, of a
+    /// `Vector` for example: who waits for the branch within one of them gives way (J3.1).
+    void endsHere(boolean isEnding) {
+        owner.thread = isEnding ? Thread.currentThread() : null;
     }
 
     boolean isGivenUp() {

@@ -89,6 +89,8 @@ public final class Transaction implements AutoCloseable {
     final int logMark;
     /// How long the list of objects made was when it began, without those that are gone.
     int madeMark;
+    /// How many parts of collections were new when it began.
+    final int partMark;
     /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
     long savepoint = -1;
 
@@ -101,6 +103,7 @@ public final class Transaction implements AutoCloseable {
         this.outer = outer;
         logMark = top.log.size();
         madeMark = top.made.size();
+        partMark = top.parts.size();
     }
 
     // ---- ways to begin one: the weaver sends calls of these to WovenCode

@@ -20,7 +20,7 @@ class MadeObjectsTest {
     /// In all twice as much as there is memory.
     @Test
     void whatIsDroppedIsCollectedBeforeTheEnd() {
-        TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+        TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
         Transaction transaction = begin(top, null);
         long pieces = 2 * Runtime.getRuntime().maxMemory() / PIECE + 4096;
         Object first = new Object();
@@ -35,7 +35,7 @@ class MadeObjectsTest {
     @Test
     void levelsKnowWhatTheyHaveMade() {
         SplittableRandom random = new SplittableRandom(7);
-        TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+        TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
         ArrayDeque<Transaction> levels = new ArrayDeque<>();
         List<List<Object>> made = new ArrayList<>();
         levels.push(begin(top, null));
@@ -81,7 +81,7 @@ class MadeObjectsTest {
     @Test
     void eachIsFoundAmongFewAndMany() {
         for (int count = 0; count < 40; count++) {
-            TopLevel top = new TopLevel(new Locks.Owner(1), new Context());
+            TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
             Transaction transaction = begin(top, null);
             List<Object> made = new ArrayList<>();
             for (int i = 0; i < count; i++) {

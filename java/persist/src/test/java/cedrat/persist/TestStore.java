@@ -145,6 +145,14 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public void adds(Object base, Object made, TopLevel by) {}
+
+    @Override
+    public boolean isTakenBack(Object base, TopLevel reader) {
+        return false;
+    }
+
+    @Override
     public Commit changes(Transaction transaction) {
         return null;
     }

@@ -129,6 +129,13 @@ public final class Barrier {
         }
     }
 
+    /// As that, of a field that leads to what a collection is made of. Four bytes.
+    public static void beforeLink(Object base, Object part) {
+        if (live != 0) {
+            handler.beforeLink(base, part);
+        }
+    }
+
     /// As that, where the JDK marks an object while it only looks at it.
     public static void beforeMark(Object base) {
         if (live != 0) {
@@ -150,10 +157,17 @@ public final class Barrier {
         }
     }
 
+    /// As that, of an array whose elements are what a collection is made of.
+    public static void beforeLinkInTable(Object array, int index, Object part) {
+        if (live != 0) {
+            handler.beforeLinkInTable(array, index, part);
+        }
+    }
+
     /// In place of a store to an array of references, in `java.util.HashMap`.
     public static void store(Object[] array, int index, Object value) {
         if (live != 0) {
-            handler.beforeElementInJdk(array, index);
+            handler.beforeLinkInTable(array, index, value);
         }
         array[index] = value;
     }

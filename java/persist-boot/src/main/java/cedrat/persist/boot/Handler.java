@@ -35,6 +35,11 @@ public interface Handler {
     /// the program has called the JDK, and not the JDK itself for its own purposes.
     void beforeFields(Object base);
 
+    /// As that, of a field that leads to what a collection is made of.
+    ///
+    /// @param part what it is about to lead to, or null
+    void beforeLink(Object base, Object part);
+
     /// As that, where the JDK marks an object while it only looks at it.
     void beforeMark(Object base);
 
@@ -43,6 +48,11 @@ public interface Handler {
 
     /// An element is about to be written by a class of the JDK; as above.
     void beforeElementInJdk(Object array, int index);
+
+    /// As that, of an array whose elements are what a collection is made of.
+    ///
+    /// @param part what is about to be the element, or null
+    void beforeLinkInTable(Object array, int index, Object part);
 
     /// Elements are about to be written. What are no elements of an array is let pass, as above.
     void beforeElements(Object array, int from, int length);

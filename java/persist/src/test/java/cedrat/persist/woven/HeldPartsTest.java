@@ -10,15 +10,19 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Hashtable;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.Vector;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
@@ -28,6 +32,7 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -168,8 +173,9 @@ class HeldPartsTest {
 
     // ---- while another transaction makes it a part
 
-    /// A collection, what it gets a new part by, and what stores to that part alone.
-    private record Growing(String name, Object made, Consumer<Object> grow, Consumer<Object> change) {
+    /// A collection, what it gets new parts by, and what stores to one of these alone, and to another part if they
+    /// are not there.
+    private record Growing(String name, Supplier<Object> maker, Consumer<Object> grow, Consumer<Object> change) {
         @Override
         public String toString() {
             return name;
@@ -177,39 +183,147 @@ class HeldPartsTest {
     }
 
     @SuppressWarnings("unchecked")
-    static Stream<Growing> growing() {
-        return Stream.of(
-                new Growing(
-                        "the array of a list",
-                        new ArrayList<>(List.of("a", "b")),
-                        list -> ((List<Object>) list).addAll(List.of("c", "d", "e", "f", "g")),
-                        list -> ((List<Object>) list).set(0, "other")),
-                new Growing(
-                        "an entry of a hash table",
-                        new HashMap<>(Map.of("a", 1)),
-                        map -> ((Map<Object, Object>) map).put("b", 2),
-                        map -> ((Map<Object, Object>) map).put("b", "other")),
-                new Growing(
-                        "an entry of a tree",
-                        new TreeMap<>(Map.of("a", 1)),
-                        map -> ((Map<Object, Object>) map).put("b", 2),
-                        map -> ((Map<Object, Object>) map).put("b", "other")));
+    private static Growing ofList(String name, Supplier<List<Object>> maker, Consumer<List<Object>> change) {
+        return new Growing(
+                name,
+                () -> {
+                    List<Object> made = maker.get();
+                    made.addAll(List.of("a", "b"));
+                    return made;
+                },
+                list -> ((List<Object>) list).addAll(List.of("c", "d", "e", "f", "g", "h", "i", "j", "k")),
+                list -> change.accept((List<Object>) list));
     }
 
-    /// Those whose parts nobody has locked before the commit.
-    static Stream<Growing> growingUnlocked() {
-        return growing().limit(2);
+    @SuppressWarnings("unchecked")
+    private static Growing ofMap(
+            String name, Supplier<Map<Object, Object>> maker, Consumer<Map<Object, Object>> grow, String changed) {
+        return new Growing(
+                name,
+                () -> {
+                    Map<Object, Object> made = maker.get();
+                    made.put("a", 1);
+                    return made;
+                },
+                map -> grow.accept((Map<Object, Object>) map),
+                map -> ((Map<Object, Object>) map).put(changed, "other"));
+    }
+
+    private static void putMany(Map<Object, Object> map) {
+        for (int i = 0; i < 100; i++) {
+            map.put("" + i, i);
+        }
+    }
+
+    /// Of one hash, so that their bucket becomes a tree, and another one again.
+    private static void putSame(Map<Object, Object> map) {
+        map.put("b", 2);
+        for (int i = 0; i < 100; i++) {
+            map.put(new Same(i), i);
+        }
+        for (int i = 0; i < 98; i++) {
+            map.remove(new Same(i));
+        }
+    }
+
+    private record Same(int number) {
+        @Override
+        public int hashCode() {
+            return "b".hashCode();
+        }
+    }
+
+    static Stream<Growing> growing() {
+        return Stream.of(
+                ofList("the array of an ArrayList", ArrayList::new, list -> list.set(0, "other")),
+                ofList("the array of a Vector", () -> new Vector<>(2), list -> list.set(0, "other")),
+                ofList("a node of a LinkedList", LinkedList::new, list -> list.set(list.size() - 1, "other")),
+                ofMap("an entry of a HashMap", HashMap::new, map -> map.put("b", 2), "b"),
+                ofMap("an entry of a HashMap that has grown", HashMap::new, HeldPartsTest::putMany, "99"),
+                ofMap("an entry of a tree in a HashMap", HashMap::new, HeldPartsTest::putSame, "b"),
+                ofMap("an entry of a LinkedHashMap", LinkedHashMap::new, map -> map.put("b", 2), "b"),
+                ofMap("an entry of a Hashtable", Hashtable::new, map -> map.put("b", 2), "b"),
+                ofMap("an entry of a Hashtable that has grown", Hashtable::new, HeldPartsTest::putMany, "99"),
+                ofMap("an entry of a TreeMap", TreeMap::new, map -> map.put("b", 2), "b"),
+                ofMap("an entry of a TreeMap that is built at once", TreeMap::new, HeldPartsTest::putAll, "b"),
+                ofMap("the table of an IdentityHashMap", IdentityHashMap::new, HeldPartsTest::putMany, "a"),
+                new Growing(
+                        "the words of a BitSet",
+                        () -> {
+                            BitSet made = new BitSet();
+                            made.set(1);
+                            return made;
+                        },
+                        bits -> ((BitSet) bits).set(1000),
+                        bits -> ((BitSet) bits).set(0)));
+    }
+
+    private static void putAll(Map<Object, Object> map) {
+        map.clear();
+        map.putAll(new TreeMap<>(Map.of("a", 1, "b", 2, "c", 3)));
+    }
+
+    /// What one sees of it. Maps may have any order.
+    private static Object show(Object collection) {
+        return collection instanceof Map<?, ?> map
+                ? map.entrySet().stream().map(Object::toString).sorted().toList()
+                : collection.toString();
     }
 
     private static boolean waits(Thread thread) {
         return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
     }
 
+    /// Runs a change while another transaction has made the collection grow, which it then commits or rolls back.
+    ///
+    /// @return whether the change has waited for that
+    private boolean changeMeanwhile(Growing growing, Object collection, boolean commits) throws InterruptedException {
+        CountDownLatch isGrown = new CountDownLatch(1);
+        CountDownLatch mayEnd = new CountDownLatch(1);
+        Thread one = Thread.ofPlatform()
+                .start(() -> Transaction.run(transaction -> {
+                    growing.grow.accept(collection);
+                    isGrown.countDown();
+                    await(mayEnd);
+                    transaction.defaultAction(commits ? Transaction.Action.COMMIT : Transaction.Action.ROLLBACK);
+                    transaction.close();
+                }));
+        isGrown.await();
+        Thread other = Thread.ofPlatform().start(() -> Transaction.run(() -> growing.change.accept(collection)));
+        while (other.isAlive() && !waits(other)) {
+            Thread.onSpinWait();
+        }
+        boolean hasWaited = other.isAlive();
+        mayEnd.countDown();
+        one.join();
+        other.join();
+        return hasWaited;
+    }
+
+    /// J3: a part that another transaction has added is locked, and what it has taken back is not changed in vain.
+    @ParameterizedTest
+    @MethodSource("growing")
+    void whatIsAddedIsLockedFromTheBeginning(Growing growing) throws InterruptedException {
+        for (boolean commits : new boolean[] {false, true}) {
+            Object expected = growing.maker.get();
+            if (commits) {
+                growing.grow.accept(expected);
+            }
+            growing.change.accept(expected);
+            Object made = growing.maker.get();
+            store.mark("collection", made);
+            assertTrue(changeMeanwhile(growing, made, commits), "it has not waited");
+            assertEquals(show(expected), show(made), "commits: " + commits);
+            reopen();
+            assertEquals(show(expected), show(store.lookup("collection")), "commits: " + commits);
+        }
+    }
+
     /// J3, J11.2: what has voted has the locks of what it will have made a part of the collection.
     @ParameterizedTest
     @MethodSource("growing")
     void whatABranchAddsIsLockedFromItsVoteOn(Growing growing) throws XAException, InterruptedException {
-        Object made = growing.made;
+        Object made = growing.maker.get();
         store.mark("collection", made);
         XAResource resource = store.xaResource();
         resource.start(BRANCH, XAResource.TMNOFLAGS);
@@ -224,26 +338,23 @@ class HeldPartsTest {
         resource.commit(BRANCH, false);
         other.join();
         assertTrue(hasWaited);
-        String expected = made.toString();
+        Object expected = show(made);
         reopen();
-        assertEquals(expected, store.lookup("collection").toString());
+        assertEquals(expected, show(store.lookup("collection")));
     }
 
-    /// J3: who has stored to it before is waited for, and his change is not lost.
+    /// J3: who has stored to it before is waited for, and his change is not lost. Of what becomes persistent nobody
+    /// has known before whose it was.
     @ParameterizedTest
-    @MethodSource("growingUnlocked")
+    @MethodSource("growing")
     void whoHasChangedWhatBecomesAPartIsWaitedFor(Growing growing) throws InterruptedException {
-        Object made = growing.made;
-        store.mark("collection", made);
-        CountDownLatch isGrown = new CountDownLatch(1);
+        Object made = growing.maker.get();
         CountDownLatch isChanged = new CountDownLatch(1);
-        Thread one = Thread.ofPlatform()
-                .start(() -> Transaction.run(() -> {
-                    growing.grow.accept(made);
-                    isGrown.countDown();
-                    await(isChanged);
-                }));
-        isGrown.await();
+        Thread one = Thread.ofPlatform().unstarted(() -> {
+            await(isChanged);
+            store.mark("collection", made);
+        });
+        one.start();
         Transaction.run(() -> {
             growing.change.accept(made);
             isChanged.countDown();
@@ -253,10 +364,70 @@ class HeldPartsTest {
             assertTrue(one.isAlive(), "it does not wait");
         });
         one.join();
-        String expected = made.toString();
-        assertTrue(expected.contains("other"), expected);
+        Object expected = growing.maker.get();
+        growing.change.accept(expected);
         reopen();
-        assertEquals(expected, store.lookup("collection").toString());
+        assertEquals(show(expected), show(store.lookup("collection")));
+    }
+
+    /// Leaves a transaction with what that has made.
+    private static final class Carrier extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        private final transient Map.Entry<String, Object> entry;
+
+        Carrier(Map.Entry<String, Object> entry) {
+            this.entry = entry;
+        }
+    }
+
+    private static Map.Entry<String, Object> last(Map<String, Object> map) {
+        Map.Entry<String, Object> last = null;
+        for (Map.Entry<String, Object> entry : map.entrySet()) {
+            last = entry;
+        }
+        return last;
+    }
+
+    /// J3: who has found what is taken back before he changes it is run again, and that ends: who begins later changes
+    /// what is in no collection.
+    @Test
+    void whoChangesWhatWasTakenBackIsRunAgain() throws InterruptedException {
+        Map<String, Object> made = new TreeMap<>(Map.of("a", 1));
+        store.mark("map", made);
+        CountDownLatch isAdded = new CountDownLatch(1);
+        CountDownLatch isFound = new CountDownLatch(1);
+        CountDownLatch isTakenBack = new CountDownLatch(1);
+        List<Map.Entry<String, Object>> taken = new ArrayList<>();
+        Thread one = Thread.ofPlatform().start(() -> {
+            Carrier carrier = assertThrows(
+                    Carrier.class,
+                    () -> Transaction.run(() -> {
+                        made.put("b", 2);
+                        isAdded.countDown();
+                        await(isFound);
+                        throw new Carrier(last(made));
+                    }));
+            taken.add(carrier.entry);
+            isTakenBack.countDown();
+        });
+        isAdded.await();
+        Transaction.run(() -> {
+            Map.Entry<String, Object> found = last(made);
+            isFound.countDown();
+            await(isTakenBack);
+            found.setValue("other");
+        });
+        one.join();
+        assertEquals(Map.of("a", "other"), made);
+        Map.Entry<String, Object> nobodys = taken.getFirst();
+        assertEquals("b", nobodys.getKey());
+        Transaction.run(() -> {
+            nobodys.setValue("nobody's");
+        });
+        nobodys.setValue("outside of transactions");
+        reopen();
+        assertEquals(Map.of("a", "other"), store.lookup("map"));
     }
 
     private static void await(CountDownLatch latch) {
