@@ -2,7 +2,6 @@ package cedrat.persist.bench.bank;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,22 +10,38 @@ import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// What is left of a transfer when parts of the whole are left out.
 class StagesTest {
-    @Test
-    void aStageDoesTheTransfersThemselves() throws Exception {
-        Engine plain = Cedrat.of("cedrat:plain");
-        assertFalse(plain.isLasting());
+    private static final int TRANSFERS = 100;
+
+    @TempDir
+    Path folder;
+
+    /// Each transfer is a commit, and what lasts is there when the bank is opened again.
+    @ParameterizedTest
+    @ValueSource(strings = {"cedrat:plain", "cedrat:memory", "cedrat:no-store", "cedrat"})
+    void aStageDoesTheTransfersThemselves(String name) throws Exception {
+        Engine stage = Cedrat.of(name);
         SplittableRandom random = new SplittableRandom(1);
         long sum = 0;
-        try (Engine.Bank bank = plain.open(Path.of("nowhere"), false)) {
-            for (int turn = 0; turn < 100; turn++) {
+        boolean hasHistory = !name.equals("cedrat:plain") && !name.equals("cedrat:memory");
+        try (Engine.Bank bank = stage.open(folder, true)) {
+            for (int turn = 0; turn < TRANSFERS; turn++) {
                 Transfer transfer = Transfer.next(random);
                 bank.transact(transfer);
                 sum += transfer.amount();
             }
-            assertEquals(Balances.of(sum, 0), bank.balances());
+            assertEquals(Balances.of(sum, hasHistory ? TRANSFERS : 0), bank.balances());
+        }
+        assertEquals(name.equals("cedrat"), stage.isLasting());
+        if (stage.isLasting()) {
+            try (Engine.Bank bank = stage.open(folder, true)) {
+                assertEquals(Balances.of(sum, TRANSFERS), bank.balances());
+            }
         }
     }
 
