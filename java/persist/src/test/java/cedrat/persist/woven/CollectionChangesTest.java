@@ -4,10 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -37,38 +34,18 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// Collections of which few entries change at a time, beside others in memory that have only seen what committed.
-class CollectionChangesTest {
+class CollectionChangesTest extends StoreFixture {
     private static final int LARGE = 100_000;
     /// For one entry: what is new, and the places that lead to it; in a heap, as many as it has levels.
     private static final int BYTES_MAX = 800;
 
     private static final int ROUNDS = 300;
-
-    private final MemoryGraph graph = new MemoryGraph();
-    private Persistence store;
-
-    @BeforeEach
-    void open() {
-        store = Persistence.open(graph.open(), new PersistenceOptions());
-    }
-
-    @AfterEach
-    void close() {
-        store.close();
-    }
-
-    private void reopen() {
-        store.close();
-        open();
-    }
 
     /// A class of collections, and what happens to them.
     private static final class Kind {

@@ -4,9 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
@@ -30,37 +27,17 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// What is stored to a part of a persistent collection: while the virtual machine collects the collection, when it
 /// has, and while another transaction makes the part one of it.
-class HeldPartsTest {
+class HeldPartsTest extends StoreFixture {
     /// After so many calls a method was compiled.
     private static final int CALLS = 100_000;
 
     private static final BranchTest.Id BRANCH = new BranchTest.Id(7, new byte[] {9}, new byte[] {1});
-
-    private final MemoryGraph graph = new MemoryGraph();
-    private Persistence store;
-
-    @BeforeEach
-    void open() {
-        store = Persistence.open(graph.open(), new PersistenceOptions());
-    }
-
-    @AfterEach
-    void close() {
-        store.close();
-    }
-
-    private void reopen() {
-        store.close();
-        open();
-    }
 
     // ---- while a method of the collection runs
 
