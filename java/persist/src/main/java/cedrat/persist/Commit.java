@@ -161,10 +161,12 @@ final class Commit extends ObjectWriter {
     /// @throws RuntimeException if it is not stored
     void run() {
         boolean isStored = false;
+        boolean isAsked = false;
         try {
             write();
             Faces faces = Faces.changed(transaction.top, engine);
-            GraphStore.Committed committed = buffer.size() == 0 && faces == null ? null : append(faces);
+            isAsked = buffer.size() != 0 || faces != null;
+            GraphStore.Committed committed = isAsked ? append(faces) : null;
             isStored = true;
             // Collections may have new parts though nothing of them has to be stored.
             attach(committed == null ? NOTHING_MADE : committed.identities());
@@ -177,8 +179,8 @@ final class Commit extends ObjectWriter {
             }
             throw engine.refused(e);
         } catch (RuntimeException | Error e) {
-            if (isStored) {
-                // Memory is not as the store is.
+            if (isStored || isAsked) {
+                // Memory is not as the store is, or may not be: of what the store was asked only it knows the outcome.
                 throw engine.stop(e);
             }
             throw e;

@@ -118,8 +118,11 @@ final class Engine implements Persistent {
 
     /// What a refusal of the store is to the program.
     PersistenceException refused(GraphStoreException failure) {
-        return failure.isStopped()
-                ? stop(failure)
+        if (failure.isStopped()) {
+            return stop(failure);
+        }
+        return failure.isInDoubt()
+                ? new InDoubtException(failure)
                 : new PersistenceException("the store refuses: " + failure.getMessage(), failure);
     }
 

@@ -61,6 +61,9 @@ public interface GraphStore extends AutoCloseable {
     /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
     /// place in the log, and will be durable soon.
     ///
+    /// What is thrown otherwise, an [Error] for example, says nothing about that: the store is to be closed, and
+    /// opened anew.
+    ///
     /// @param buffer kept by nobody
     /// @param length how many of its bytes count
     Committed commit(byte[] buffer, int length) throws GraphStoreException;

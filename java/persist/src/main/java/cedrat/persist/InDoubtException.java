@@ -1,13 +1,13 @@
 package cedrat.persist;
 
-/// An object, or a name, is not to be had: a branch of a transaction over several stores has changed it, in
-/// an earlier opening of this store, and has not been told whether it commits. The message names the
-/// branch.
+/// An object, a name, a record or a word is not to be had: a branch of a transaction over several stores has changed
+/// it and has not been told whether it commits, in an earlier opening of this store, or by another program's means
+/// in this one. The message names the branch. Out of a commit it means that the transaction was rolled back.
 ///
 /// Nothing is lost. Let the transaction manager recover, with [Persistence#xaResource] as one of its
 /// resources; then try again. Where it is gone for good, `cedrat resolve` ends the branch while the store
 /// is closed.
-public final class InDoubtException extends RuntimeException {
+public final class InDoubtException extends PersistenceException {
     private static final long serialVersionUID = 1;
 
     InDoubtException(String what, String branch) {
@@ -15,5 +15,14 @@ public final class InDoubtException extends RuntimeException {
                 + " of a transaction over several stores, which is in doubt "
                 + "since an earlier opening: let the transaction manager recover, with this store's xaResource() among "
                 + "its resources, and try again");
+    }
+
+    /// @param refusal names the branch
+    InDoubtException(GraphStoreException refusal) {
+        super(
+                "the store refuses what a branch in doubt of a transaction over several stores has changed: "
+                        + refusal.getMessage() + ". Let the transaction manager recover, with this store's "
+                        + "xaResource() among its resources, and try again",
+                refusal);
     }
 }

@@ -76,7 +76,9 @@ abstract class Nodes {
     /// All nodes, in their order.
     abstract void forEach(Object collection, Consumer<Object> visitor);
 
-    /// Whether a node is one of a collection's, and not of another's or none any more.
+    /// Whether a node is one of a collection's, and not of another's or none any more. In a chain of a hash table that
+    /// takes as many steps as the table itself takes to find the node's key; where keys have one hash, a `HashMap`
+    /// makes trees of them, and a `Hashtable` does not.
     abstract boolean contains(Object collection, Object node);
 
     /// Nodes that are entries of a map.

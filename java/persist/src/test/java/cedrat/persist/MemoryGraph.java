@@ -40,18 +40,25 @@ public final class MemoryGraph {
     private boolean refusesCommits;
     private boolean refusesSyncs;
     private boolean isStopped;
+    private Error thrownBehindCommits;
 
     /// Opens it.
     public GraphStore open() {
         isStopped = false;
         refusesSyncs = false;
         refusesCommits = false;
+        thrownBehindCommits = null;
         return new Opened();
     }
 
     /// From here on each commit is refused, or not.
     public synchronized void refuseCommits(boolean refuses) {
         refusesCommits = refuses;
+    }
+
+    /// From here on each commit is done, and its caller is not told so.
+    public synchronized void throwBehindCommits(Error error) {
+        thrownBehindCommits = error;
     }
 
     /// From here on each wait fails, and the store is stopped.
@@ -238,7 +245,7 @@ public final class MemoryGraph {
                 boolean meets = !Collections.disjoint(branch.getValue().objects.keySet(), objects.keySet())
                         || !Collections.disjoint(branch.getValue().roots.keySet(), roots.keySet());
                 if (meets) {
-                    throw new GraphStoreException("the branch " + branch.getKey() + " is in doubt", null, false);
+                    throw GraphStoreException.inDoubt("the branch " + branch.getKey() + " is in doubt");
                 }
             }
         }
@@ -373,7 +380,11 @@ public final class MemoryGraph {
                 decoded.refuseIfInDoubt();
                 decoded.apply();
                 written += length;
-                return new Committed(decoded.promise(), ++lsn);
+                Committed committed = new Committed(decoded.promise(), ++lsn);
+                if (thrownBehindCommits != null) {
+                    throw thrownBehindCommits;
+                }
+                return committed;
             }
         }
 

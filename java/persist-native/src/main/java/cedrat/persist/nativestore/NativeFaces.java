@@ -30,8 +30,6 @@ final class NativeFaces implements GraphStore.Faces {
     private static final int OK = 0;
     private static final int ABORTED = 1;
     private static final int LIMIT = 11;
-    private static final int STOPPED = 13;
-    private static final int PANIC = 17;
     private static final int ASYNC = 1;
     private static final int MESSAGE_BYTES = 1024;
 
@@ -149,22 +147,36 @@ final class NativeFaces implements GraphStore.Faces {
 
     @Override
     public GraphStore.Committed commit(byte[] buffer, int length) throws GraphStoreException {
-        long created = NativeGraphStore.created(buffer, length);
+        long[] lsn = {NativeGraphStore.NOT_APPENDED};
         try (Arena call = Arena.ofConfined()) {
+            long created = NativeGraphStore.created(buffer, length);
+            long[] made = new long[Math.toIntExact(created)];
             MemorySegment changes = call.allocate(Math.max(length, 1), Long.BYTES);
             MemorySegment.copy(buffer, 0, changes, JAVA_BYTE, 0, length);
             MemorySegment identities = call.allocate(JAVA_LONG, created);
-            long lsn = run("a commit is refused", () -> (int) COMMIT.invokeExact(
-                    functions.commit,
-                    handle,
-                    store.graph(),
-                    changes,
-                    (long) length,
-                    ASYNC,
-                    identities,
-                    created,
-                    result));
-            return new GraphStore.Committed(identities.toArray(JAVA_LONG), lsn);
+            transaction.<Void>call(() -> {
+                result.set(JAVA_LONG, 0, NativeGraphStore.NOT_APPENDED);
+                try {
+                    int status = (int) COMMIT.invokeExact(
+                            functions.commit,
+                            handle,
+                            store.graph(),
+                            changes,
+                            (long) length,
+                            ASYNC,
+                            identities,
+                            created,
+                            result);
+                    check(status, "a commit is refused");
+                    return null;
+                } finally {
+                    lsn[0] = result.get(JAVA_LONG, 0);
+                }
+            });
+            MemorySegment.copy(identities, JAVA_LONG, 0, made, 0, made.length);
+            return new GraphStore.Committed(made, lsn[0]);
+        } catch (Throwable problem) {
+            throw NativeGraphStore.uncommitted(problem, lsn[0]);
         }
     }
 
@@ -292,8 +304,6 @@ final class NativeFaces implements GraphStore.Faces {
             throw new AssertionError("asking for a message throws nothing", problem);
         }
         String message = what + ": " + store.name(status) + ": " + told;
-        throw status == ABORTED
-                ? GraphStoreException.conflict(message)
-                : new GraphStoreException(message, null, status == STOPPED || status == PANIC);
+        throw status == ABORTED ? GraphStoreException.conflict(message) : NativeGraphStore.failure(message, status);
     }
 }

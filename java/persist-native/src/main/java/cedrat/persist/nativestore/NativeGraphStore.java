@@ -49,6 +49,7 @@ final class NativeGraphStore implements GraphStore {
     private static final int LIMIT = 11;
     private static final int STOPPED = 13;
     private static final int PANIC = 17;
+    private static final int HAS_BRANCH_IN_DOUBT = 18;
     private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
@@ -65,6 +66,9 @@ final class NativeGraphStore implements GraphStore {
     private static final int PATCH = 2;
     private static final int ENTRY_BYTES = 8;
     private static final int PATCH_BYTES = ENTRY_BYTES + 16;
+
+    /// The LSN of none.
+    static final long NOT_APPENDED = 0;
 
     private static final int MESSAGE_BYTES = 1024;
     /// Of `cedrat_heap_options`, which begins with the size.
@@ -455,9 +459,12 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Committed commit(byte[] buffer, int length) throws GraphStoreException {
-        long created = created(buffer, length);
-        Buffer call = take(length + Long.BYTES * created);
+        Buffer call = null;
         try {
+            long created = created(buffer, length);
+            long[] made = new long[Math.toIntExact(created)];
+            call = take(length + Long.BYTES * created);
+            call.result.set(JAVA_LONG, 0, NOT_APPENDED);
             MemorySegment.copy(buffer, 0, call.bytes, JAVA_BYTE, 0, length);
             MemorySegment identities = call.bytes.asSlice(length, Long.BYTES * created);
             check(
@@ -471,12 +478,26 @@ final class NativeGraphStore implements GraphStore {
                             created,
                             call.result),
                     "a commit is refused");
-            return new Committed(identities.toArray(JAVA_LONG), call.result());
+            MemorySegment.copy(identities, JAVA_LONG, 0, made, 0, made.length);
+            return new Committed(made, call.result());
         } catch (Throwable problem) {
-            throw rethrown(problem);
+            throw uncommitted(problem, call == null ? NOT_APPENDED : call.result());
         } finally {
-            give(call);
+            if (call != null) {
+                give(call);
+            }
         }
+    }
+
+    /// What is to be said of a commit of which something was thrown: memory has run out, or the stack, before the
+    /// library was called or behind that. It gives the LSN of what it has appended.
+    static GraphStoreException uncommitted(Throwable problem, long lsn) {
+        if (problem instanceof GraphStoreException refused) {
+            return refused;
+        }
+        return lsn == NOT_APPENDED
+                ? new GraphStoreException("a commit did not come to the store: " + problem, problem, false)
+                : new GraphStoreException("a commit was appended, and could not be told of: " + problem, problem, true);
     }
 
     @Override
@@ -882,8 +903,14 @@ final class NativeGraphStore implements GraphStore {
     }
 
     private static GraphStoreException failure(String what, Functions functions, int status, String told) {
-        boolean isStopped = status == STOPPED || status == PANIC;
-        return new GraphStoreException(what + ": " + name(functions, status) + ": " + told, null, isStopped);
+        return failure(what + ": " + name(functions, status) + ": " + told, status);
+    }
+
+    static GraphStoreException failure(String message, int status) {
+        return switch (status) {
+            case HAS_BRANCH_IN_DOUBT -> GraphStoreException.inDoubt(message);
+            default -> new GraphStoreException(message, null, status == STOPPED || status == PANIC);
+        };
     }
 
     private static String told(MemorySegment function, Functions functions, MemorySegment handle) {

@@ -142,6 +142,12 @@ class FacesTest {
         refuses("as insert", () -> Transaction.run(() -> records.read(-1)));
         refuses("as insert", () -> Transaction.run(() -> records.update(-1, bytes(0))));
         refuses("as insert", () -> Transaction.run(() -> records.delete(-1)));
+        for (long none :
+                new long[] {Long.MAX_VALUE, 1L << 62, 1L << 47, 1L << 40, 1L << 24, 1L << 20, 1L << 17, 1, 0}) {
+            refuses("CEDRAT_UNKNOWN", () -> Transaction.run(() -> records.read(none)));
+            refuses("CEDRAT_UNKNOWN", () -> Transaction.run(() -> records.update(none, bytes(0))));
+            refuses("CEDRAT_UNKNOWN", () -> Transaction.run(() -> records.delete(none)));
+        }
         assertSame(heap, store.heap("heap", 0));
         assertAllAre(0);
     }

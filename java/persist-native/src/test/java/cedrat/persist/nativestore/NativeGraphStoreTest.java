@@ -116,6 +116,41 @@ class NativeGraphStoreTest {
     }
 
     @Test
+    void whatABranchInDoubtChangesIsSaidToBeSo() throws GraphStoreException {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            store.defineClass(new byte[0]);
+            long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
+            Entries change = new Entries().patch(object, 8, new byte[] {1});
+            byte[] branch = {7};
+            store.prepare(change.bytes.toByteArray(), change.bytes.size(), branch);
+            GraphStoreException refused = assertThrows(
+                    GraphStoreException.class,
+                    () -> new Entries().patch(object, 8, new byte[] {2}).commit(store));
+            assertTrue(refused.isInDoubt() && !refused.isStopped(), refused.getMessage());
+            assertTrue(refused.getMessage().contains("07"), refused.getMessage());
+            store.rollbackPrepared(branch);
+            new Entries().patch(object, 8, new byte[] {2}).commit(store);
+        }
+    }
+
+    /// The library gives the LSN of what it has appended, and so tells what an error has hidden.
+    @Test
+    void anErrorAroundACommitSaysWhetherItIsAppended() throws GraphStoreException {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            store.defineClass(new byte[0]);
+            long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
+            byte[] change = new Entries().patch(object, 8, new byte[] {1}).bytes.toByteArray();
+            GraphStoreException before =
+                    NativeGraphStore.uncommitted(new StackOverflowError(), NativeGraphStore.NOT_APPENDED);
+            assertFalse(before.isStopped());
+            long lsn = store.commit(change, change.length).lsn();
+            assertTrue(lsn > 0);
+            GraphStoreException behind = NativeGraphStore.uncommitted(new StackOverflowError(), lsn);
+            assertTrue(behind.isStopped());
+        }
+    }
+
+    @Test
     void whatIsLongerThanABufferIsReadAsWell() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             store.defineClass(new byte[0]);

@@ -37,6 +37,7 @@ import javax.transaction.xa.Xid;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /// Transactions over several stores, as a transaction manager drives them.
 class BranchTest {
@@ -254,6 +255,27 @@ class BranchTest {
             }
             fails(XAException.XAER_NOTA, () -> resource.commit(id, false));
         }
+    }
+
+    /// J11.2: of a branch that another program has prepared in the same store, too.
+    @Test
+    void whoMeetsABranchInDoubtIsToldSo() throws Exception {
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        Account here = account("here");
+        for (String call : List.of("commit", "readMany", "read")) {
+            failures.put(call, GraphStoreException.inDoubt("the branch 7 is in doubt"));
+        }
+        List<Executable> refused =
+                List.of(() -> Transaction.run(() -> here.balance = 7), () -> store.<Account>lookup("alone"));
+        for (Executable call : refused) {
+            String told = assertThrows(InDoubtException.class, call).getMessage();
+            assertTrue(told.contains("the branch 7 is in doubt"), told);
+        }
+        failures.clear();
+        assertEquals(100, here.balance);
+        Transaction.run(() -> here.balance += store.<Account>lookup("alone").balance);
+        assertEquals(105, here.balance);
     }
 
     /// J11.1: a vote waits for what was read, whatever commits do.
@@ -682,7 +704,7 @@ class BranchTest {
         resource = store.xaResource();
         for (boolean inOnePhase : new boolean[] {true, false}) {
             transfer(ONE);
-            failures.put(inOnePhase ? "commit" : "prepare", new OutOfMemoryError("as a test wants it"));
+            failures.put(inOnePhase ? "commit" : "prepare", new GraphStoreException("as a test wants it", null, false));
             fails(XAException.XA_RBROLLBACK, () -> {
                 if (inOnePhase) {
                     resource.commit(ONE, true);
@@ -695,6 +717,16 @@ class BranchTest {
             fails(XAException.XAER_NOTA, () -> resource.prepare(ONE));
             fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
         }
+        transfer(ONE);
+        failures.put("prepare", new OutOfMemoryError("as a test wants it"));
+        fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
+        failures.clear();
+        transfer(ONE);
+        // Whether it has committed only the store knows.
+        failures.put("commit", new OutOfMemoryError("as a test wants it"));
+        fails(XAException.XAER_RMFAIL, () -> resource.commit(ONE, true));
+        failures.clear();
+        assertThrows(PersistenceException.class, () -> account("here"));
         store.close();
         Account plain = new Account(1);
         try (var transaction = Transaction.begin()) {

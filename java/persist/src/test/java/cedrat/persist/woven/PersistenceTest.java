@@ -30,13 +30,11 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
 /// Objects that outlive the store's opening they were made in.
-class PersistenceTest {
+class PersistenceTest extends StoreFixture {
     private static class Base {
         boolean bool;
         byte tiny;
@@ -96,24 +94,6 @@ class PersistenceTest {
             this.value = value;
             this.next = next;
         }
-    }
-
-    private final MemoryGraph graph = new MemoryGraph();
-    private Persistence store;
-
-    @BeforeEach
-    void open() {
-        store = Persistence.open(graph.open(), new PersistenceOptions());
-    }
-
-    @AfterEach
-    void close() {
-        store.close();
-    }
-
-    private void reopen() {
-        store.close();
-        open();
     }
 
     @Test
@@ -418,6 +398,29 @@ class PersistenceTest {
         reopen();
         Node again = store.lookup("node");
         assertEquals(2, again.next.value);
+    }
+
+    /// J9: of what the store was asked only it knows what has become.
+    @Test
+    void whatMayBeStoredIsNotSaidToBeRolledBack() {
+        Node node = new Node(1, null);
+        store.mark("node", node);
+        graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
+        PersistenceException told = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 5;
+                }));
+        assertTrue(
+                told.getMessage().contains("does not know what of the last commits is on the disk"), told::getMessage);
+        assertThrows(PersistenceException.class, () -> store.lookup("node"));
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 6;
+                }));
+        reopen();
+        assertEquals(5, store.<Node>lookup("node").value);
     }
 
     @Test
