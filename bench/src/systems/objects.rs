@@ -1,5 +1,6 @@
 //! Stores of objects of a kilobyte, for the figure `object-cache`.
 
+use std::ops::Range;
 use std::path::Path;
 
 use cedrat::objects::{ObjectDelta, ObjectId, Objects, Options, UndoPolicy, register_delta};
@@ -113,6 +114,11 @@ impl ObjectDelta for Fill {
         let range = object.get_mut(usize::from(self.at)..).and_then(|rest| rest.get_mut(..self.bytes.len()));
         range.ok_or(Refused::new("the bytes do not lie in the object"))?.copy_from_slice(&self.bytes);
         Ok(())
+    }
+
+    fn changes(&self) -> Option<Range<usize>> {
+        let at = usize::from(self.at);
+        Some(at..at + self.bytes.len())
     }
 }
 

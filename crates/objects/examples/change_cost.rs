@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p cedrat-objects --example change_cost [transactions [policy]]`
 
+use std::ops::Range;
+
 use cedrat_media::{Media, RealDisk};
 use cedrat_objects::{ObjectDelta, ObjectId, Objects, Options, UndoPolicy, register_delta};
 use cedrat_sync::Arc;
@@ -26,6 +28,11 @@ impl ObjectDelta for Fill {
         let range = object.get_mut(usize::from(self.at)..).and_then(|rest| rest.get_mut(..self.bytes.len()));
         range.ok_or(Refused::new("the bytes do not lie in the object"))?.copy_from_slice(&self.bytes);
         Ok(())
+    }
+
+    fn changes(&self) -> Option<Range<usize>> {
+        let at = usize::from(self.at);
+        Some(at..at + self.bytes.len())
     }
 }
 
@@ -51,7 +58,7 @@ fn run(store: &Store, objects: &Objects, ids: &[ObjectId], options: TxnOptions, 
             let mut txn = store.begin_with(options);
             for _ in 0..CHANGES {
                 let number = pick(&mut random);
-                let delta = Fill { at: (number % 1000) as u16, bytes: [turn as u8; 4].as_slice().into() };
+                let delta = Fill { at: (pick(&mut random) % 1000) as u16, bytes: [turn as u8; 4].as_slice().into() };
                 objects.update(&mut txn, ids[number as usize], delta)?;
             }
             txn.commit(Commit::NoFlush)?;

@@ -19,14 +19,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LatchedPage, PageId};
-use cedrat_sync::{Arc, Mutex, MutexGuard};
+use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack, ToPages, Unflushed};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::delta::{Patch, difference};
+use crate::changing::{Back, Changing};
+use crate::delta::{Patch, RecordDelta};
 use crate::error::ObjectError;
-use crate::kept::{Flushable, Image, Inverse, Kept, PENDING_BYTES, Pending, Was};
-use crate::record;
+use crate::kept::{Flushable, Image, Kept, Was};
 
 /// The way to pages: a store, or what a checkpoint lends.
 pub(crate) trait Pages {
@@ -64,16 +64,6 @@ pub(crate) enum Committed {
     Unborn,
 }
 
-/// How a change is taken back, should it be.
-pub(crate) enum Back {
-    /// It counts only if it is committed: the cache puts back what was there.
-    NotCounting,
-    /// The log has this, which takes so many bytes. It leads back to this version.
-    Inverse { inverse: Arc<dyn Inverse>, bytes: u64, to: Lsn },
-    /// It is not: its transaction has no atomicity.
-    Stays,
-}
-
 /// What a collection's cache holds and has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -93,12 +83,12 @@ pub struct Statistics {
 }
 
 /// A record that a transaction has changed.
-struct Touched {
-    at: RecordId,
+pub(crate) struct Touched {
+    pub(crate) at: RecordId,
     /// Where it was then.
-    line: usize,
+    pub(crate) line: usize,
     /// The change was its end.
-    died: bool,
+    pub(crate) died: bool,
 }
 
 /// Spreads the numbers of a place, or of a transaction. Nobody chooses places to make them meet: the store gives them.
@@ -133,15 +123,18 @@ pub(crate) struct State {
     vacant: Vec<usize>,
     /// The clock's hand: a line.
     hand: usize,
-    used_bytes: u64,
-    touched: HashMap<TxnId, Vec<Touched>, BuildHasherDefault<PlaceHasher>>,
+    pub(crate) used_bytes: u64,
+    pub(crate) touched: HashMap<TxnId, Vec<Touched>, BuildHasherDefault<PlaceHasher>>,
     /// Records whose end may be committed.
     died: Vec<RecordId>,
     /// Records whose insertion is not committed, though their pages have them; and whose they are.
     unborn: HashSet<RecordId, BuildHasherDefault<PlaceHasher>>,
     born_by: HashMap<TxnId, Vec<RecordId>, BuildHasherDefault<PlaceHasher>>,
-    /// A record as it was before the change that is being made.
-    before: Vec<u8>,
+    /// The change that is being made: from here on it changes the record, and this was there.
+    pub(crate) before_at: usize,
+    pub(crate) before: Vec<u8>,
+    /// How it is taken back, and what that takes.
+    pub(crate) was: Option<(Was, u64)>,
     /// Of the commit that is being made: lines, and what becomes of the records in them.
     pub(crate) decided: Vec<(usize, Patch)>,
     pub(crate) statistics: Statistics,
@@ -292,77 +285,6 @@ fn paid(kept: &Kept, pages: &dyn Pages) -> Result<Vec<u8>> {
     Ok(record)
 }
 
-/// A record that has been changed in the cache, and is about to be in the log. Dropped before, it is as it was.
-pub(crate) struct Changing<'c> {
-    state: MutexGuard<'c, State>,
-    line: usize,
-    txn: TxnId,
-    /// How it is taken back, and what that takes.
-    was: Option<(Was, u64)>,
-    is_logged: bool,
-}
-
-impl Changing<'_> {
-    fn kept(&mut self) -> &mut Kept {
-        self.state.lines[self.line].as_mut().expect("nobody lets go of a record that is being changed")
-    }
-
-    /// The record. Whoever looks at it has it as it was.
-    fn bytes(&mut self) -> &mut [u8] {
-        Arc::make_mut(self.kept().bytes.as_mut().expect("it was there to be changed"))
-    }
-
-    fn remember(&mut self, back: Back) {
-        let (was, bytes) = match back {
-            Back::NotCounting => {
-                let State { lines, before, .. } = &*self.state;
-                let kept = lines[self.line].as_ref().expect("nobody lets go of a record that is being changed");
-                let now = kept.bytes.as_ref().expect("it was there to be changed");
-                let changed = difference(before, now);
-                let (version, committed) = (kept.version, kept.committed);
-                let bytes = before[changed.clone()].into();
-                (Was::Before { at: changed.start, bytes, version, committed }, changed.len() as u64)
-            }
-            Back::Inverse { inverse, bytes, .. } => (Was::Inverse(inverse), bytes),
-            Back::Stays => return,
-        };
-        self.was = Some((was, PENDING_BYTES + bytes));
-    }
-
-    /// The log has the change, with this LSN.
-    pub(crate) fn logged(mut self, change: Lsn) {
-        self.is_logged = true;
-        let (txn, line, was) = (self.txn, self.line, self.was.take());
-        let kept = self.kept();
-        kept.changes_at(change);
-        kept.was_used = true;
-        let (at, died) = (kept.at(), kept.bytes.as_ref().is_some_and(|record| record::is_dead(record)));
-        let is_first = was.is_some() && !kept.is_pending();
-        if let Some((was, cost_bytes)) = was {
-            // Many objects are changed once, and remember no more.
-            kept.pending.reserve_exact(usize::from(kept.pending.capacity() == 0));
-            kept.pending.push(Pending { txn, change, was, cost_bytes });
-            kept.pending_bytes += cost_bytes;
-            self.state.used_bytes += cost_bytes;
-        }
-        if is_first || died {
-            self.state.touched.entry(txn).or_default().push(Touched { at, line, died });
-        }
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        if self.is_logged {
-            return;
-        }
-        let State { lines, before, .. } = &mut *self.state;
-        if let Some(bytes) = lines[self.line].as_mut().and_then(|kept| kept.bytes.as_mut()) {
-            Arc::make_mut(bytes).copy_from_slice(before);
-        }
-    }
-}
-
 /// The cache of one collection. It keeps the log for what it has not flushed.
 pub(crate) struct Cache {
     pub(crate) state: Mutex<State>,
@@ -483,7 +405,7 @@ impl Cache {
         at: RecordId,
         found: Option<&Image>,
         wanted: impl FnOnce(&[u8], Lsn) -> bool,
-        apply: impl FnOnce(&mut [u8]) -> Result<(), Refused>,
+        change: &impl RecordDelta,
         back: Back,
         pages: &dyn Pages,
     ) -> Result<Option<Changing<'_>>> {
@@ -511,12 +433,20 @@ impl Cache {
                 "another transaction has changed the object and has not ended; isolate transactions by locks",
             ));
         }
+        // Most of a long record is in no near cache: what the change leaves alone is not looked at.
+        let changes = change.changes().unwrap_or(0..bytes.len());
+        let changes = changes.start.min(bytes.len())..changes.end.min(bytes.len());
+        #[cfg(debug_assertions)]
+        let all = bytes.to_vec();
+        state.before_at = changes.start;
         state.before.clear();
-        state.before.extend_from_slice(bytes);
-        let mut changing = Changing { state: guard, line, txn, was: None, is_logged: false };
-        apply(changing.bytes())?;
+        state.before.extend_from_slice(bytes.get(changes).unwrap_or_default());
+        let mut changing = Changing { state: guard, line, txn, is_logged: false };
+        change.apply(changing.bytes())?;
+        #[cfg(debug_assertions)]
+        changing.assert_unchanged_elsewhere(&all);
         changing.remember(back);
-        if let Some((_, cost_bytes)) = changing.was {
+        if let Some((_, cost_bytes)) = changing.state.was {
             changing.state.need_room(cost_bytes, self.cache_bytes, at, pages)?;
         }
         Ok(Some(changing))
@@ -669,7 +599,7 @@ mod tests {
     use super::*;
     use crate::delta::{Alive, Dead};
     use crate::kept::OVERHEAD_BYTES;
-    use crate::record::new_record;
+    use crate::record::{self, new_record};
 
     /// Pages that take everything but the records of one, and count.
     #[derive(Default)]
@@ -704,8 +634,7 @@ mod tests {
         Dead {}.apply(&mut dead).unwrap();
         let before = image(alive.clone(), 1);
         let back = Back::Inverse { inverse: Arc::new(Alive {}), bytes: 0, to: before.version };
-        let dies = |record: &mut [u8]| Dead {}.apply(record);
-        let dying = cache.change(TxnId(7), AT, Some(&before), |_, _| true, dies, back, &pages).unwrap();
+        let dying = cache.change(TxnId(7), AT, Some(&before), |_, _| true, &Dead {}, back, &pages).unwrap();
         dying.unwrap().logged(Lsn::new(5));
         cache.evict(AT, &pages).unwrap();
         assert_eq!(*pages.0.lock(), [Lsn::new(5)]);
@@ -729,8 +658,7 @@ mod tests {
         let alive = new_record(b"object", 16, false);
         cache.bring(AT, image(alive.clone(), 1), &pages).unwrap();
         let before = cache.get(AT).unwrap();
-        let dies = |record: &mut [u8]| Dead {}.apply(record);
-        let change = |back| cache.change(TxnId(7), AT, None, |_, _| true, dies, back, &pages).unwrap();
+        let change = |back| cache.change(TxnId(7), AT, None, |_, _| true, &Dead {}, back, &pages).unwrap();
         drop(change(Back::Stays).unwrap());
         assert_eq!(&*cache.get(AT).unwrap().bytes, &*alive);
         // An inverse that was made for another version of it.
@@ -741,10 +669,39 @@ mod tests {
         let now = cache.get(AT).unwrap();
         assert!(record::is_dead(&now.bytes) && now.version == Lsn::new(5));
         // Somebody else, who has not asked for a lock.
-        assert!(cache.change(TxnId(8), AT, None, |_, _| true, dies, Back::Stays, &pages).is_err());
+        assert!(cache.change(TxnId(8), AT, None, |_, _| true, &Dead {}, Back::Stays, &pages).is_err());
         cache.taken_back(TakenBack { txn: TxnId(7), at: AT, change: Lsn::new(5), inverse: None });
         assert_eq!((&*cache.get(AT).unwrap().bytes, cache.oldest()), (&*alive, None));
         assert_eq!(cache.statistics().bytes, OVERHEAD_BYTES + alive.len() as u64);
+    }
+
+    /// Changes the last byte, and says that it changes the first ones.
+    #[derive(Debug, serde::Serialize, serde::Deserialize)]
+    struct Elsewhere {}
+
+    impl Delta for Elsewhere {
+        const NAME: &'static str = "test.elsewhere";
+
+        fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+            *record.last_mut().unwrap() += 1;
+            Ok(())
+        }
+    }
+
+    impl RecordDelta for Elsewhere {
+        fn changes(&self) -> Option<std::ops::Range<usize>> {
+            Some(0..4)
+        }
+    }
+
+    /// What a delta does not say that it changes could not be put back.
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic = "a delta changes more than it says"]
+    fn a_delta_that_changes_more_than_it_says_is_caught() {
+        let (cache, pages) = (Cache::new(10_000), Taking::default());
+        cache.bring(AT, image(new_record(b"object", 16, false), 1), &pages).unwrap();
+        let _ = cache.change(TxnId(7), AT, None, |_, _| true, &Elsewhere {}, Back::Stays, &pages);
     }
 
     /// A record that cannot be written keeps no others from it.
@@ -754,8 +711,7 @@ mod tests {
         for (number, page) in [8, 9, 10].into_iter().enumerate() {
             let at = RecordId::new(PageId::new(page), Slot(1));
             let found = image(new_record(b"object", 16, false), 1);
-            let change = |record: &mut [u8]| Dead {}.apply(record);
-            let changing = cache.change(TxnId(7), at, Some(&found), |_, _| true, change, Back::Stays, &pages);
+            let changing = cache.change(TxnId(7), at, Some(&found), |_, _| true, &Dead {}, Back::Stays, &pages);
             changing.unwrap().unwrap().logged(Lsn::new(5 + number as u64));
         }
         assert!(cache.flush_older(Lsn::new(100), &pages).is_err());

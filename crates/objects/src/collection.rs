@@ -10,8 +10,9 @@ use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::cache::{Back, Cache, Committed, Statistics};
-use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, Unforward, difference};
+use crate::cache::{Cache, Committed, Statistics};
+use crate::changing::Back;
+use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, RecordDelta, Unforward, difference};
 use crate::error::ObjectError;
 use crate::kept::{Image, Inverse};
 use crate::place::{Identification, Places, Promise, ROOT, ends};
@@ -508,7 +509,7 @@ impl Objects {
 
     /// Changes a record that is locked, and was found: in the cache, and in the log. `inverse` is told the record as it was,
     /// and the range that changes.
-    pub(crate) fn change<D: Delta, I: Delta>(
+    pub(crate) fn change<D: RecordDelta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
@@ -525,7 +526,7 @@ impl Objects {
     }
 
     /// As [`change`](Objects::change), if it is as `wanted`, and in the cache or `found`; `false` if not.
-    pub(crate) fn try_change<D: Delta, I: Delta>(
+    pub(crate) fn try_change<D: RecordDelta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
@@ -542,7 +543,7 @@ impl Objects {
                 txn.saw(version);
                 wanted(record)
             };
-            cache.change(txn.id(), at, found, wanted, |record| delta.apply(record), back, txn.store())
+            cache.change(txn.id(), at, found, wanted, delta, back, txn.store())
         };
         let changing = match policy {
             UndoPolicy::Inverses => {

@@ -16,7 +16,7 @@ use cedrat_txn::{Delta, RecordId, Refused, Registry, SmallBytes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{self, Header, PLACE_LEN};
+use crate::record::{self, HEADER_LEN, Header, PLACE_LEN};
 
 /// A change of an object, in the application's own words: its fields are its arguments, which are logged.
 ///
@@ -54,6 +54,15 @@ pub trait ObjectDelta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync +
     /// # Errors
     /// [`Refused`] if the object is none that the change is for: nothing has happened then.
     fn apply(&self, object: &mut [u8]) -> Result<(), Refused>;
+
+    /// The bytes of the object that [`apply`](ObjectDelta::apply) may change, if the arguments tell. So many, and not all of the
+    /// object, are then copied beforehand, to be put back if the change is refused or does not count; so those that it
+    /// leaves out stay as they are, whatever happens. It may reach beyond the object's end.
+    ///
+    /// By default `None`: any.
+    fn changes(&self) -> Option<Range<usize>> {
+        None
+    }
 }
 
 /// Adds a delta of the application's own to a registry.
@@ -61,6 +70,15 @@ pub trait ObjectDelta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync +
 pub fn register_delta<D: ObjectDelta>(registry: Registry) -> Registry {
     registry.delta::<OnObject<D>>()
 }
+
+/// A delta of a record that may know which of its bytes it changes.
+pub(crate) trait RecordDelta: Delta {
+    /// As [`ObjectDelta::changes`], of the record.
+    fn changes(&self) -> Option<Range<usize>>;
+}
+
+/// From the record's first byte to the last one of a place that it leads to.
+const TO_PLACE: Range<usize> = 0..HEADER_LEN + PLACE_LEN;
 
 /// An application's delta as a delta of the record that the object lies in.
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,11 +94,26 @@ impl<D: ObjectDelta> Delta for OnObject<D> {
     }
 }
 
+impl<D: ObjectDelta> RecordDelta for OnObject<D> {
+    #[inline]
+    fn changes(&self) -> Option<Range<usize>> {
+        let Range { start, end } = self.0.changes()?;
+        Some(start.saturating_add(HEADER_LEN)..end.saturating_add(HEADER_LEN))
+    }
+}
+
 /// Overwrites a part of the object.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PutBytes {
     pub(crate) at: u16,
     pub(crate) bytes: SmallBytes,
+}
+
+impl RecordDelta for PutBytes {
+    fn changes(&self) -> Option<Range<usize>> {
+        let at = HEADER_LEN + usize::from(self.at);
+        Some(at..at + self.bytes.len())
+    }
 }
 
 impl Delta for PutBytes {
@@ -98,6 +131,12 @@ pub(crate) struct Resize {
     pub(crate) len: u16,
     pub(crate) at: u16,
     pub(crate) bytes: SmallBytes,
+}
+
+impl RecordDelta for Resize {
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(0..HEADER_LEN + usize::from(self.at) + self.bytes.len())
+    }
 }
 
 impl Delta for Resize {
@@ -126,6 +165,12 @@ impl Forward {
     }
 }
 
+impl RecordDelta for Forward {
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(TO_PLACE)
+    }
+}
+
 impl Delta for Forward {
     const NAME: &'static str = "cedrat.objects.forward.v1";
 
@@ -147,6 +192,12 @@ pub(crate) struct Unforward {
     pub(crate) bytes: [u8; PLACE_LEN],
 }
 
+impl RecordDelta for Unforward {
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(TO_PLACE)
+    }
+}
+
 impl Delta for Unforward {
     const NAME: &'static str = "cedrat.objects.unforward.v1";
 
@@ -164,6 +215,12 @@ impl Delta for Unforward {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Dead {}
 
+impl RecordDelta for Dead {
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(0..HEADER_LEN)
+    }
+}
+
 impl Delta for Dead {
     const NAME: &'static str = "cedrat.objects.dead.v1";
 
@@ -179,6 +236,12 @@ impl Delta for Dead {
 /// It is there again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Alive {}
+
+impl RecordDelta for Alive {
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(0..HEADER_LEN)
+    }
+}
 
 impl Delta for Alive {
     const NAME: &'static str = "cedrat.objects.alive.v1";

@@ -21,6 +21,7 @@
 
 mod cache;
 mod census;
+mod changing;
 mod collection;
 mod committing;
 mod delta;

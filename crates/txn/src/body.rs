@@ -351,11 +351,17 @@ impl Head<'_> {
         }
     }
 
-    /// Of an update that counts only if its transaction commits. It has no undo.
-    pub(crate) fn committed_only(self, operation: u32, at: RecordId) {
+    /// Of an update without undo; `committed_only`: it counts only if its transaction commits.
+    #[inline]
+    pub(crate) fn deferred(self, operation: u32, at: RecordId, committed_only: bool) {
         let bytes = self.0;
-        Head(bytes).update(operation, at, UndoShape::None, None, 0);
-        bytes[0] |= COMMITTED_ONLY;
+        bytes.clear();
+        put_shape_and(bytes, UndoShape::None, at);
+        if committed_only {
+            bytes[0] |= COMMITTED_ONLY;
+        }
+        varint::put(bytes, u64::from(operation));
+        put_place(bytes, at);
     }
 
     /// Of a compensation.
@@ -417,6 +423,7 @@ impl Head<'_> {
     }
 }
 
+#[inline]
 fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
     bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
 }
@@ -433,6 +440,7 @@ pub(crate) fn put_change(bytes: &mut Vec<u8>, change: Redo<'_>) {
 /// The most bytes that [`put_change`] puts besides the arguments.
 pub(crate) const CHANGE_HEAD_LEN_MAX: usize = 5 + 10 + 3 + 5;
 
+#[inline]
 fn put_place(bytes: &mut Vec<u8>, at: RecordId) {
     varint::put(bytes, at.page.get());
     if at.slot.0 != 0 {
@@ -494,7 +502,7 @@ mod tests {
         ) {
             let at = RecordId::new(PageId::new(page), Slot(slot));
             let mut head = Vec::new();
-            Head(&mut head).committed_only(operation, at);
+            Head(&mut head).deferred(operation, at, true);
             let (bytes, kind) = parse(Kind::UPDATE, &[&head, &arguments]);
             let redo = Redo { operation, at, arguments: &arguments };
             let expected = Body::Update { redo, undo: LoggedUndo::None, committed_only: true };
@@ -578,7 +586,7 @@ mod tests {
     #[test]
     fn a_deferred_change_is_as_drawn() {
         let mut head = Vec::new();
-        Head(&mut head).committed_only(21, RecordId::new(PageId::new(300), Slot(3)));
+        Head(&mut head).deferred(21, RecordId::new(PageId::new(300), Slot(3)), true);
         assert_eq!(head, [0x10, 0x15, 0xac, 0x02, 0x03]);
     }
 

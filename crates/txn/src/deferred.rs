@@ -444,6 +444,7 @@ impl Txn {
         Ok(())
     }
 
+    #[inline]
     fn keep(&mut self, keeper: &Keeper) {
         if !self.deferred.keepers.iter().any(|known| Arc::ptr_eq(&known.0, &keeper.0)) {
             self.deferred.keepers.push(keeper.clone());
@@ -467,25 +468,30 @@ impl Txn {
         let number = self.inner().number_of_delta::<D>()?;
         self.store.inner.log.throttle(self.partition)?;
         self.arguments.clear();
-        encode::into_vec(delta, &mut self.arguments).map_err(|_| unspeakable(D::NAME))?;
-        let arguments_len = self.arguments.len();
-        let mut undo_room = 0;
-        match (by, inverse) {
+        let (arguments_len, undo_room) = match (by, inverse) {
             (TakenBackBy::Inverse, Some(inverse)) => {
                 let call = (self.inner().number_of_delta::<I>()?, None);
-                Head(&mut self.head).update(number, at, UndoShape::Operation, Some(call), arguments_len);
+                encode::into_vec(delta, &mut self.arguments).map_err(|_| unspeakable(D::NAME))?;
+                let redo_len = self.arguments.len();
+                Head(&mut self.head).update(number, at, UndoShape::Operation, Some(call), redo_len);
                 encode::into_vec(inverse, &mut self.arguments).map_err(|_| unspeakable(I::NAME))?;
-                undo_room = room_for(self.arguments.len() - arguments_len);
+                (self.arguments.len(), room_for(self.arguments.len() - redo_len))
             }
-            (TakenBackBy::NotCounting, _) => {
-                Head(&mut self.head).committed_only(number, at);
-                undo_room = END_ROOM; // of the record that says so, if a savepoint before it is returned to
+            _ => {
+                // The head does not say how long the arguments are: they are put right behind it, and the record is one piece.
+                let committed_only = by == TakenBackBy::NotCounting;
+                Head(&mut self.head).deferred(number, at, committed_only);
+                let head_len = self.head.len();
+                encode::into_vec(delta, &mut self.head).map_err(|_| unspeakable(D::NAME))?;
+                // Of the record that says so, if a savepoint before it is returned to.
+                (self.head.len() - head_len, if committed_only { END_ROOM } else { 0 })
             }
-            _ => Head(&mut self.head).update(number, at, UndoShape::None, None, arguments_len),
-        }
+        };
         self.inner().check_len(self.head.len() + self.arguments.len() + COMPENSATION_LONGER_MAX)?;
-        let body_len_bound = room_for(self.arguments.len());
-        self.room_for_records(body_len_bound, undo_room)?;
+        let body_len_bound = room_for(arguments_len);
+        if !self.has_room(body_len_bound, undo_room) {
+            self.room_for_records(body_len_bound, undo_room)?;
+        }
         let Some(changed) = change(self)? else { return Ok(None) };
 
         // From here nothing can fail.
@@ -498,7 +504,9 @@ impl Txn {
         let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(Spending::Forward);
         let record = RecordHead::new(Kind::UPDATE, self.id, self.last);
-        let appended = log.append(self.partition, record, &[&self.head, &self.arguments], room);
+        let parts: [&[u8]; 2] = [&self.head, &self.arguments];
+        let parts = if self.arguments.is_empty() { &parts[..1] } else { &parts[..] };
+        let appended = log.append(self.partition, record, parts, room);
         let announced = self.entry.as_ref().is_some_and(|entry| entry.has_announced(appended.lsn));
         assert!(announced, "E19.4: change {} was drawn before it was announced", appended.lsn);
         self.last = Some(appended.offset);

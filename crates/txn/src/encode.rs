@@ -17,7 +17,14 @@ impl Flavor for IntoVec<'_> {
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(data);
+        // Numbers and short strings mostly: where the length is a constant, no function is called to copy them.
+        match *data {
+            [a] => self.0.push(a),
+            [a, b] => self.0.extend_from_slice(&[a, b]),
+            [a, b, c] => self.0.extend_from_slice(&[a, b, c]),
+            [a, b, c, d] => self.0.extend_from_slice(&[a, b, c, d]),
+            _ => self.0.extend_from_slice(data),
+        }
         Ok(())
     }
 

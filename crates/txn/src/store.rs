@@ -382,10 +382,12 @@ impl Inner {
     /// Whether the store goes on.
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
-        match self.log.stopped() {
-            None => Ok(()),
-            Some(stopped) => Err(stopped.into()),
-        }
+        if self.log.is_stopped() { Err(self.why_not_alive()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn why_not_alive(&self) -> Error {
+        self.log.stopped().expect("it has stopped").into()
     }
 
     /// A commit record was appended. Before its transaction's locks go: who reads what it wrote finds it here.

@@ -113,7 +113,8 @@ impl Table {
         running.remove(&entry.id);
         // Who dooms the oldest may have it still.
         let is_alone = Arc::get_mut(&mut entry).is_some();
-        if is_alone && spare.len() < SPARE && memory.arguments.capacity() <= KEPT_LEN_MAX {
+        let kept_len = memory.head.capacity().max(memory.arguments.capacity());
+        if is_alone && spare.len() < SPARE && kept_len <= KEPT_LEN_MAX {
             spare.push((entry, memory));
         }
     }

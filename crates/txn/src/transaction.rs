@@ -357,6 +357,7 @@ impl Txn {
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
     /// transactions.
+    #[inline]
     pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
         if self.undoing || !self.options.isolation {
             return Ok(());
@@ -375,13 +376,18 @@ impl Txn {
         {
             return Ok(());
         }
+        self.lock_now(resource, mode)?;
+        if let Some(root) = structure {
+            self.locked_structure.set(Some((root, mode)));
+        }
+        Ok(())
+    }
+
+    fn lock_now(&self, resource: Resource, mode: LockMode) -> Result<()> {
         if self.options.waits_for_prepared {
             self.inner().locks.lock(self.id, resource, mode)?;
         } else {
             self.lock_unless_prepared(resource, mode)?;
-        }
-        if let Some(root) = structure {
-            self.locked_structure.set(Some((root, mode)));
         }
         self.heap_keeps_up()
     }

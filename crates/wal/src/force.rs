@@ -260,7 +260,16 @@ impl Shared {
     }
 
     /// Waits while the partition holds too much that is not written, writing along.
+    #[inline]
     pub(crate) fn throttle(&self, partition: &Partition) -> Result<(), Stopped> {
+        if partition.unwritten.load(Ordering::Relaxed) > self.options.unwritten_max {
+            return self.write_along(partition);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_along(&self, partition: &Partition) -> Result<(), Stopped> {
         while partition.unwritten.load(Ordering::Relaxed) > self.options.unwritten_max {
             self.check_running()?;
             let oldest = partition.tail.lock().oldest_sealed();

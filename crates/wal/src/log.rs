@@ -184,6 +184,7 @@ impl Log {
 
     /// Waits while the partition holds too much that is not written. To be called before any latch is taken. A
     /// partition that does not exist holds nothing.
+    #[inline]
     pub fn throttle(&self, partition: PartitionId) -> Result<(), Stopped> {
         self.shared.partitions.get(partition.index()).map_or(Ok(()), |partition| self.shared.throttle(partition))
     }

@@ -238,6 +238,20 @@ fn put_linked(
 ) -> (usize, usize) {
     let distance = head.previous.map_or(0, |previous| offset.since(previous).0);
     debug_assert!(head.previous.is_none() || distance > 0, "a transaction's previous record lies before the next one");
+    if let Some(to) = to.first_chunk_mut::<FRAME_LEN_MAX>()
+        && let Some(lsn) = varint::Short::of(lsn.get())
+        && let Some(txn) = varint::Short::of(head.txn.0)
+        && let Some(distance) = varint::Short::of(distance)
+    {
+        let crc_at = varint::put(to, (lsn.len + 1 + txn.len + distance.len + body_len) as u64);
+        let mut at = crc_at + CRC_LEN;
+        at += lsn.put(&mut to[at..]);
+        to[at] = kind;
+        at += 1;
+        at += txn.put(&mut to[at..]);
+        at += distance.put(&mut to[at..]);
+        return (crc_at, at);
+    }
     let head_len = varint::len(lsn.get()) + 1 + varint::len(head.txn.0) + varint::len(distance);
     let crc_at = varint::put(to, (head_len + body_len) as u64);
     let mut at = crc_at + CRC_LEN;

@@ -50,6 +50,33 @@ pub(crate) fn eight(value: u64) -> u64 {
     spread(value) | MORE & !(u64::MAX << (8 * (len(value) - 1)))
 }
 
+/// A number whose encoding takes up to eight bytes, encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Short {
+    bytes: u64,
+    /// How many bytes it takes.
+    pub(crate) len: usize,
+}
+
+impl Short {
+    /// `None` if it takes more bytes.
+    #[inline]
+    pub(crate) fn of(value: u64) -> Option<Short> {
+        match value {
+            0..0x80 => Some(Short { bytes: value, len: 1 }),
+            0x80..0x100_0000_0000_0000 => Some(Short { bytes: eight(value), len: len(value) }),
+            _ => None,
+        }
+    }
+
+    /// Writes it at the beginning of `to`, of which eight bytes are overwritten, and returns how many it took.
+    #[inline]
+    pub(crate) fn put(self, to: &mut [u8]) -> usize {
+        to[..8].copy_from_slice(&self.bytes.to_le_bytes());
+        self.len
+    }
+}
+
 #[inline]
 fn put_long(to: &mut [u8], value: u64) -> usize {
     let len = len(value);

@@ -1,6 +1,8 @@
 //! What the tests of this crate share: stores on simulated disks, and a delta of an application's own.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::ops::Range;
+
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, ObjectError, ObjectId, Objects, Options, UndoPolicy, register_delta};
 use cedrat_sync::Arc;
@@ -20,6 +22,10 @@ impl ObjectDelta for Add {
 
     fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
         add(object, self.amount, 1)
+    }
+
+    fn changes(&self) -> Option<Range<usize>> {
+        Some(0..9)
     }
 }
 
@@ -41,15 +47,23 @@ impl ObjectDelta for Subtract {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HalfWay {
     pub(crate) panics: bool,
+    /// It changes this part of it, and says so.
+    pub(crate) part: Option<(u16, u16)>,
 }
 
 impl ObjectDelta for HalfWay {
     const NAME: &'static str = "test.half_way";
 
     fn apply(&self, object: &mut [u8]) -> Result<(), Refused> {
-        object.fill(99);
+        let part = self.changes().unwrap_or(0..object.len());
+        let part = part.start..part.end.min(object.len());
+        object[part].fill(99);
         assert!(!self.panics, "half-way");
         Err(Refused::new("half-way"))
+    }
+
+    fn changes(&self) -> Option<Range<usize>> {
+        self.part.map(|(from, to)| from.into()..to.into())
     }
 }
 

@@ -45,6 +45,7 @@ impl LockMode {
     /// All modes.
     pub const ALL: [LockMode; 5] = ALL;
 
+    #[inline]
     fn row(self) -> usize {
         self as usize
     }
@@ -60,11 +61,13 @@ impl LockMode {
     }
 
     /// The weakest mode that is as strong as both: what a transaction holds after it asked for both.
+    #[inline]
     pub fn join(self, other: LockMode) -> LockMode {
         JOINED[self.row()][other.row()]
     }
 
     /// Whether holding this mode means holding `other` too.
+    #[inline]
     pub fn covers(self, other: LockMode) -> bool {
         self.join(other) == self
     }
