@@ -2,6 +2,7 @@ package cedrat.persist.boot;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import jdk.internal.vm.annotation.DontInline;
 
 /// The static methods that woven code calls before each store, and where it has read a null. It lies on the
 /// boot class path, because classes of `java.util` are woven too.
@@ -87,7 +88,11 @@ public final class Barrier {
     /// In place of null, where a reference field of a persistent object has turned out to be null: it may only
     /// not be loaded yet.
     ///
+    /// It stays a call in all code: it is seldom made, and stands in every read of a reference. The virtual machine
+    /// knows of one handler, so the quick one of its compilers would put all of the handler's method there.
+    ///
     /// @return the field's value
+    @DontInline
     public static Object readNull(Object base, int field) {
         return handler.readNull(base, field);
     }

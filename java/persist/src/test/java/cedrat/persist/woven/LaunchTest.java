@@ -93,6 +93,39 @@ class LaunchTest {
         assertNotEquals(0, ended.status);
     }
 
+    /// Reads a reference that is null.
+    static final class Chain {
+        Chain next;
+
+        private Chain() {}
+
+        public static void main(String[] arguments) {
+            System.out.println("next: " + new Chain().next);
+        }
+    }
+
+    /// As the quick one of the virtual machine's compilers says itself, which reads by these methods too.
+    @Test
+    void compiledReadsDoNotContainTheirSlowPath() throws Exception {
+        Ended ended = java(
+                "-javaagent:" + AGENT,
+                "-Xcomp",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UnlockDiagnosticVMOptions",
+                "-XX:+PrintInlining",
+                "-XX:CompileCommand=compileonly,cedrat.persist.woven.LaunchTest$Chain::*",
+                "-cp",
+                CLASSES.toString(),
+                Chain.class.getName());
+        assertTrue(ended.said.contains("next: null"), ended.said);
+        List<String> decisions = ended.said
+                .lines()
+                .filter(line -> line.contains("Barrier::readNull"))
+                .toList();
+        assertFalse(decisions.isEmpty(), ended.said);
+        assertTrue(decisions.stream().noneMatch(line -> line.endsWith(" inline")), ended.said);
+    }
+
     /// Starts a program, loads the agent when it says that it is ready, and lets it go on.
     private String attached(String... loaded) throws Exception {
         List<String> line = new ArrayList<>();
