@@ -403,7 +403,7 @@ impl Cache {
         &self,
         txn: TxnId,
         at: RecordId,
-        found: Option<&Image>,
+        found: Option<Image>,
         wanted: impl FnOnce(&[u8], Lsn) -> bool,
         change: &impl RecordDelta,
         back: Back,
@@ -411,7 +411,7 @@ impl Cache {
     ) -> Result<Option<Changing<'_>>> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let line = match (state.line(at), found) {
+        let line = match (state.line(at), &found) {
             (Some(line), found) => {
                 state.statistics.hits += u64::from(found.is_none());
                 line
@@ -422,6 +422,7 @@ impl Cache {
                 state.put(Kept::clean(at, found))
             }
         };
+        drop(found); // Nobody else has its bytes then, as a rule: they are changed where they lie.
         state.recent = line;
         let kept = state.lines[line].as_mut().expect("the index leads to lines that are taken");
         let Some(bytes) = &kept.bytes else { return Ok(None) };
@@ -634,7 +635,7 @@ mod tests {
         Dead {}.apply(&mut dead).unwrap();
         let before = image(alive.clone(), 1);
         let back = Back::Inverse { inverse: Arc::new(Alive {}), bytes: 0, to: before.version };
-        let dying = cache.change(TxnId(7), AT, Some(&before), |_, _| true, &Dead {}, back, &pages).unwrap();
+        let dying = cache.change(TxnId(7), AT, Some(before.clone()), |_, _| true, &Dead {}, back, &pages).unwrap();
         dying.unwrap().logged(Lsn::new(5));
         cache.evict(AT, &pages).unwrap();
         assert_eq!(*pages.0.lock(), [Lsn::new(5)]);
@@ -711,7 +712,7 @@ mod tests {
         for (number, page) in [8, 9, 10].into_iter().enumerate() {
             let at = RecordId::new(PageId::new(page), Slot(1));
             let found = image(new_record(b"object", 16, false), 1);
-            let changing = cache.change(TxnId(7), at, Some(&found), |_, _| true, &Dead {}, Back::Stays, &pages);
+            let changing = cache.change(TxnId(7), at, Some(found), |_, _| true, &Dead {}, Back::Stays, &pages);
             changing.unwrap().unwrap().logged(Lsn::new(5 + number as u64));
         }
         assert!(cache.flush_older(Lsn::new(100), &pages).is_err());

@@ -517,7 +517,7 @@ impl Objects {
         delta: &D,
         inverse: impl Fn(&[u8], Range<usize>) -> Arc<I>,
     ) -> Result<()> {
-        while !self.try_change(txn, at, Some(&found), |_| true, delta, &inverse)? {
+        while !self.try_change(txn, at, Some(found), |_| true, delta, &inverse)? {
             // It was let go meanwhile, or changed by somebody without isolation.
             let gone = || Refused::new(format!("the record at {at} has gone; isolate transactions by locks"));
             (found, _) = self.record(txn, at)?.ok_or_else(gone)?;
@@ -530,14 +530,14 @@ impl Objects {
         &self,
         txn: &mut Txn,
         at: RecordId,
-        found: Option<&Image>,
+        found: Option<Image>,
         wanted: impl FnOnce(&[u8]) -> bool,
         delta: &D,
         inverse: &impl Fn(&[u8], Range<usize>) -> Arc<I>,
     ) -> Result<bool> {
         let Shared { cache, keeper, .. } = &*self.shared;
         let policy = self.policy(txn)?;
-        let change = |txn: &Txn, back: Back| {
+        let change = |txn: &Txn, back: Back, found: Option<Image>| {
             // Whoever has seen it is not told to be durable before it is.
             let wanted = |record: &[u8], version| {
                 txn.saw(version);
@@ -555,10 +555,12 @@ impl Objects {
                 let inverse = inverse(&found.bytes, range);
                 leads_back(&*inverse, &after, &found.bytes)?;
                 let back = Back::Inverse { inverse: Arc::<I>::clone(&inverse), bytes, to: found.version };
-                txn.defer_inverse_when(keeper, at, delta, &*inverse, |txn| change(txn, back))?
+                txn.defer_inverse_when(keeper, at, delta, &*inverse, |txn| change(txn, back, Some(found)))?
             }
-            UndoPolicy::CommittedOnly => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::NotCounting))?,
-            UndoPolicy::Relaxed => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::Stays))?,
+            UndoPolicy::CommittedOnly => {
+                txn.defer_when(keeper, at, delta, |txn| change(txn, Back::NotCounting, found))?
+            }
+            UndoPolicy::Relaxed => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::Stays, found))?,
         };
         let Some((change, changing)) = changing else { return Ok(false) };
         changing.logged(change);
