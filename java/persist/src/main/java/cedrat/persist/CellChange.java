@@ -106,6 +106,16 @@ final class CellChange implements Runnable {
         return bytes < (long) size * form.width * Long.BYTES && free <= Math.max(FREE_MIN, size);
     }
 
+    /// Says which nodes have gone, as far as they were found.
+    void leave() {
+        for (int i = 0; i < listCount; i++) {
+            Candidate candidate = list[i];
+            if (candidate.cell < 0 && candidate.part != null) {
+                out.leave(candidate.part);
+            }
+        }
+    }
+
     private boolean look(UndoLog log, int entry) {
         Object base = log.base(entry);
         Slot slot = log.slot(entry);

@@ -379,6 +379,11 @@ final class Commit extends ObjectWriter {
         return engine.table.find(object);
     }
 
+    /// An entry is none of its collection any more if this is committed.
+    void leave(Part part) {
+        transaction.top.parts.leave(part, null);
+    }
+
     /// Lets a new part of a collection be found.
     void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
         engine.attachPart(owner, part, cells, cell);

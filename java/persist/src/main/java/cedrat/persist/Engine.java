@@ -429,7 +429,7 @@ final class Engine implements Persistent {
     public void adds(Object base, Object made, TopLevel by) {
         Attached known = attached(base);
         if (known != null) {
-            by.parts.add(this, known.owner(), made, by);
+            by.parts.add(this, known.owner(), base, made, by);
         }
     }
 

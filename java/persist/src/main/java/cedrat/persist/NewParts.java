@@ -14,6 +14,11 @@ final class NewParts {
 
     private Part[] parts = NONE;
     private int count;
+    /// What has gone if the transaction commits: entries, and arrays that were outgrown, with what led to these.
+    private Part[] gone = NONE;
+
+    private Object[] ledTo = NONE;
+    private int goneCount;
 
     /// By class, the fields that lead to other parts.
     private static final ClassValue<Slot.Field[]> LINKS = new ClassValue<>() {
@@ -49,11 +54,14 @@ final class NewParts {
         return count;
     }
 
-    /// A collection is about to lead to something.
+    /// A collection, or a part of one, is about to lead to something.
     ///
     /// @param first what the transaction has made
-    void add(Engine engine, ObjectIdentity owner, Object first, TopLevel by) {
+    void add(Engine engine, ObjectIdentity owner, Object base, Object first, TopLevel by) {
         int from = count;
+        if (first.getClass().isArray() && !base.getClass().isArray()) {
+            addOutgrown(engine, owner, base);
+        }
         addIfNew(engine, owner, first, by);
         // The list of what was added is that of what is to be looked at.
         for (int next = from; next < count; next++) {
@@ -84,6 +92,60 @@ final class NewParts {
             parts = Arrays.copyOf(parts, Math.max(8, 2 * count));
         }
         parts[count++] = part;
+    }
+
+    private void addOutgrown(Engine engine, ObjectIdentity owner, Object base) {
+        for (Slot.Field link : LINKS.get(base.getClass())) {
+            Object now = link.read(base);
+            if (now != null
+                    && now.getClass().isArray()
+                    && engine.attached(now) instanceof Part part
+                    && part.owner() == owner) {
+                leave(part, base);
+            }
+        }
+    }
+
+    /// Something will have gone from its collection when the transaction has committed.
+    ///
+    /// @param base what led to it, if it stays a part should that lead to it again; otherwise null
+    void leave(Part part, Object base) {
+        if (goneCount == gone.length) {
+            gone = Arrays.copyOf(gone, Math.max(8, 2 * goneCount));
+            ledTo = Arrays.copyOf(ledTo, gone.length, Object[].class);
+        }
+        gone[goneCount] = part;
+        ledTo[goneCount++] = base;
+    }
+
+    /// Whether there is anything that [#end] would say.
+    boolean areAny() {
+        return count + goneCount != 0;
+    }
+
+    /// The transaction ends, and has restored what it takes back.
+    void end(boolean isCommitted, Locks.Owner by, long when) {
+        takeBack(0, by, when);
+        while (goneCount > 0) {
+            Part part = gone[--goneCount];
+            Object base = ledTo[goneCount];
+            // What a nested transaction has taken back leads to the older one again.
+            if (isCommitted && (base == null || !leadsTo(base, part))) {
+                part.leave(by, when);
+            }
+            gone[goneCount] = null;
+            ledTo[goneCount] = null;
+        }
+    }
+
+    private static boolean leadsTo(Object base, Part part) {
+        for (Slot.Field link : LINKS.get(base.getClass())) {
+            Object now = link.read(base);
+            if (now != null && part.refersTo(now)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /// Of those that were added since there were `mark`, all are taken back that nothing was stored of.

@@ -105,7 +105,9 @@ abstract class NodeForm extends Form {
             return false;
         }
         CellChange difference = new CellChange(this, change, cells, out);
-        if (!difference.find(log)) {
+        boolean isLess = difference.find(log);
+        difference.leave();
+        if (!isLess) {
             return false;
         }
         difference.write();

@@ -11,7 +11,8 @@ package cedrat.persist;
 ///
 /// - Added       a transaction has made it, and let the collection lead to it
 /// - Stored      the collection as it is stored is made of it, or was
-/// - Taken back  nothing leads to it but who has read what was not committed
+/// - Taken back  nothing leads to it but who has read what was not committed, or what the collection was before: what
+///               is stored leaves it by a commit
 ///
 /// **Threads:** any. The state is changed by who has locked the collection; who has not may see an older one.
 final class Part extends Attached {
@@ -50,6 +51,11 @@ final class Part extends Attached {
         if (state == by) {
             state = new TakenBack(by, when);
         }
+    }
+
+    /// The collection is not made of it any more.
+    void leave(Locks.Owner by, long when) {
+        state = new TakenBack(by, when);
     }
 
     boolean isTakenBack() {

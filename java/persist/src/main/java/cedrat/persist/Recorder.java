@@ -472,7 +472,10 @@ final class Recorder implements Handler {
             try {
                 Faces.end(transaction.top);
             } finally {
-                takeBack(transaction.top, 0);
+                if (transaction.top.parts.areAny()) {
+                    boolean isCommitted = action == Transaction.Action.COMMIT;
+                    transaction.top.parts.end(isCommitted, transaction.top.owner, takenBack.incrementAndGet());
+                }
                 locks.releaseAll(transaction.top.owner);
                 if (!isDetached) {
                     transaction.top.leave();

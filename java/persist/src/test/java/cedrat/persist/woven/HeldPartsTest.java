@@ -407,6 +407,64 @@ class HeldPartsTest extends StoreFixture {
         assertEquals(Map.of("a", "other"), store.lookup("map"));
     }
 
+    /// J3: who has read the array before another one outgrows it, and waits to store to it.
+    @Test
+    void whoStoresToAnArrayThatWasOutgrownIsRunAgain() throws InterruptedException {
+        List<String> made = new ArrayList<>(List.of("a", "b"));
+        store.mark("list", made);
+        CountDownLatch isRead = new CountDownLatch(1);
+        CountDownLatch isGrown = new CountDownLatch(1);
+        Thread other = Thread.ofPlatform()
+                .start(() -> Transaction.run(() -> made.replaceAll(text -> {
+                    isRead.countDown();
+                    await(isGrown);
+                    return text + "!";
+                })));
+        isRead.await();
+        Transaction.run(() -> {
+            made.addAll(List.of("c", "d", "e", "f", "g", "h", "i", "j"));
+            isGrown.countDown();
+            while (other.isAlive() && !waits(other)) {
+                Thread.onSpinWait();
+            }
+            assertTrue(other.isAlive(), "it does not wait");
+        });
+        other.join();
+        assertEquals("[a!, b!, c!, d!, e!, f!, g!, h!, i!, j!]", made.toString());
+        reopen();
+        assertEquals(
+                "[a!, b!, c!, d!, e!, f!, g!, h!, i!, j!]", store.lookup("list").toString());
+    }
+
+    /// J3: likewise of an entry that another one has taken out.
+    @Test
+    void whoChangesAnEntryThatHasGoneIsRunAgain() throws InterruptedException {
+        Map<String, Object> made = new TreeMap<>(Map.of("a", 1, "b", 2));
+        store.mark("map", made);
+        CountDownLatch isFound = new CountDownLatch(1);
+        CountDownLatch isRemoved = new CountDownLatch(1);
+        Thread other = Thread.ofPlatform()
+                .start(() -> Transaction.run(() -> {
+                    Map.Entry<String, Object> found = last(made);
+                    isFound.countDown();
+                    await(isRemoved);
+                    found.setValue("other");
+                }));
+        isFound.await();
+        Transaction.run(() -> {
+            made.remove("b");
+            isRemoved.countDown();
+            while (other.isAlive() && !waits(other)) {
+                Thread.onSpinWait();
+            }
+            assertTrue(other.isAlive(), "it does not wait");
+        });
+        other.join();
+        assertEquals(Map.of("a", "other"), made);
+        reopen();
+        assertEquals(Map.of("a", "other"), store.lookup("map"));
+    }
+
     private static void await(CountDownLatch latch) {
         try {
             latch.await();
