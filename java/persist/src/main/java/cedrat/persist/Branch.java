@@ -9,22 +9,24 @@ import javax.transaction.xa.XAException;
 ///
 /// ```text
 ///           suspend, resume
-///             ┌───────┐
-///             ▼       │ end
-/// begin ──▶ Active ◀──┴──▶ Idle ──prepare──▶ Prepared ──commit, rollback──▶ Ended
-///             │ ▲            │ │                                               ▲
-///             │ └────join────┘ └──commit in one phase, rollback────────────────┤
-///             ├──end: too late, failed, a deadlock's victim──▶ Failed ─rollback┤
-///             │                                                  ▲             │
-///             │                                 was told to fail │             │
-///             └──rollback, or told to fail, while its thread     │             │
-///                is in a nested transaction──▶ Given up ──its thread leaves────┤
-///                                                      InDoubt ─commit, rollback
+///             ┌───────┐          prepare, or
+///             ▼       │ end      commit in one phase
+/// begin ──▶ Active ◀──┴──▶ Idle ──▶ Ending ──▶ Prepared ──commit, rollback──▶ Ended
+///             │ ▲            │ │       └──stored in one phase, or rolled back───┤
+///             │ └────join────┘ └──rollback──────────────────────────────────────┤
+///             ├──end: too late, failed, a deadlock's victim──▶ Failed ─rollback─┤
+///             │                                                  ▲              │
+///             │                                 was told to fail │              │
+///             └──rollback, or told to fail, while its thread     │              │
+///                is in a nested transaction──▶ Given up ──its thread leaves─────┤
+///                                                      InDoubt ─commit, rollback┘
 /// ```
 ///
 /// - Active    a thread has it: the transactions of that thread are nested in it
 /// - Suspended none has it, and one takes it up by `resume`
 /// - Idle      none has it; all that it has changed is in memory, and locked
+/// - Ending    on the way from Idle to Prepared, or to the end in one phase: it may wait for locks, and its monitor
+///             is not held meanwhile
 /// - Prepared  that is on the disk as well, and stays locked in memory
 /// - InDoubt   prepared in an earlier opening; what it has changed is not in memory
 /// - Failed    it was rolled back, or will be, and the transaction manager is told so
@@ -49,12 +51,16 @@ import javax.transaction.xa.XAException;
 ///         said again.
 /// - J11.10 It is on its thread as long as one of the resources that have said `start` has not said `end`.
 ///
-/// **Threads:** any; its monitor is held over each call.
+/// - J11.11 While a branch waits for a lock to prepare or to commit in one phase, `recover` and `close` do not wait
+///         for it, a rollback ends the wait, and whether it is too late is asked again behind it.
+///
+/// **Threads:** any; its monitor is held over each call, but while a branch prepares or commits in one phase.
 final class Branch {
     private enum State {
         ACTIVE,
         SUSPENDED,
         IDLE,
+        ENDING,
         PREPARED,
         IN_DOUBT,
         FAILED,
@@ -72,7 +78,8 @@ final class Branch {
     /// Of one that is in doubt.
     private final GraphStore.Changed changed;
 
-    private State state;
+    /// Changed under the monitor.
+    private volatile State state;
     private Transaction transaction;
     /// The thread that has it.
     private Thread thread;
@@ -89,6 +96,12 @@ final class Branch {
     private boolean isStored;
     /// Of one that is given up: the transaction manager will not ask for it again.
     private boolean isForgotten;
+    /// Of one that is ending: the transaction manager rolls it back.
+    private volatile boolean isUnwanted;
+    /// Why it ended instead of being stored: it was too late.
+    private XAException lateness;
+    /// It was to prepare or to commit in one phase, and the store has nothing of it.
+    private boolean isRolledBackAtEnd;
 
     /// One that begins.
     Branch(Branches branches, BranchId id, LongSupplier nanos, int timeoutSeconds) {
@@ -119,8 +132,10 @@ final class Branch {
         recorder = engine.recorder;
     }
 
-    synchronized boolean isInDoubt() {
-        return state == State.PREPARED || state == State.IN_DOUBT;
+    /// Without waiting for anybody.
+    boolean isInDoubt() {
+        State now = state;
+        return now == State.PREPARED || now == State.IN_DOUBT;
     }
 
     // ---- on a thread, and off it
@@ -132,7 +147,7 @@ final class Branch {
         } catch (RuntimeException e) {
             throw refused(e);
         }
-        transaction = recorder.beginBranch();
+        transaction = recorder.beginBranch(this::checkBeforeStored);
         enterThread();
     }
 
@@ -285,36 +300,77 @@ final class Branch {
     // ---- the outcome
 
     /// @return whether it is to be told its outcome; otherwise it has only read
-    synchronized boolean prepare() throws XAException {
-        failIfTooLate();
-        throwFailureAndEnd();
-        expect(State.IDLE);
+    boolean prepare() throws XAException {
+        beginEnding(false);
+        Commit changes;
         try {
-            prepared = recorder.prepare(transaction, engine, id.stored());
+            changes = recorder.prepare(transaction, engine, id.stored());
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
-        if (prepared == null) {
+        return hasPrepared(changes);
+    }
+
+    private synchronized boolean hasPrepared(Commit changes) {
+        if (changes == null) {
             ended();
             return false;
         }
+        prepared = changes;
         state = State.PREPARED;
+        notifyAll();
         return true;
     }
 
-    synchronized void commitOnePhase() throws XAException {
-        failIfTooLate();
-        throwFailureAndEnd();
-        if (state == State.PREPARED || state == State.IN_DOUBT) {
-            throw protocol("it is prepared: commit it in two phases");
-        }
-        expect(State.IDLE);
+    void commitOnePhase() throws XAException {
+        beginEnding(true);
         try {
             recorder.commit(transaction, engine);
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
         ended();
+    }
+
+    private synchronized void beginEnding(boolean inOnePhase) throws XAException {
+        failIfTooLate();
+        throwFailureAndEnd();
+        if (inOnePhase && isInDoubt()) {
+            throw protocol("it is prepared: commit it in two phases");
+        }
+        expect(State.IDLE);
+        state = State.ENDING;
+    }
+
+    /// All is locked that is to be stored, and that may have taken long.
+    ///
+    /// @throws PersistenceException if it is not to be stored
+    private void checkBeforeStored() {
+        if (isUnwanted) {
+            throw new PersistenceException("the transaction manager rolls the branch " + id + " back");
+        }
+        if (isTooLate()) {
+            lateness = lateness();
+            throw new PersistenceException(lateness.getMessage());
+        }
+    }
+
+    /// Lets who prepares it or commits it in one phase come to an end, without waiting for locks.
+    private void awaitEnding() {
+        isUnwanted = true;
+        recorder.endWait(transaction);
+        boolean wasInterrupted = false;
+        while (state == State.ENDING) {
+            try {
+                wait();
+            } catch (InterruptedException e) {
+                // What becomes of the branch has to be known; the interrupt is for whoever asks next.
+                wasInterrupted = true;
+            }
+        }
+        if (wasInterrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     synchronized void commit() throws XAException {
@@ -333,6 +389,12 @@ final class Branch {
     }
 
     synchronized void rollback() throws XAException {
+        if (state == State.ENDING) {
+            awaitEnding();
+            if (isRolledBackAtEnd) {
+                return;
+            }
+        }
         switch (state) {
             case ACTIVE -> {
                 if (!giveUp()) {
@@ -340,10 +402,10 @@ final class Branch {
                     return;
                 }
                 if (state != State.FAILED) {
-                    recorder.rollback(transaction);
+                    restore();
                 }
             }
-            case SUSPENDED, IDLE -> recorder.rollback(transaction);
+            case SUSPENDED, IDLE -> restore();
             case PREPARED, IN_DOUBT -> {
                 if (isStored) {
                     throw protocol("it has committed: say so again");
@@ -351,7 +413,7 @@ final class Branch {
                 tell(() -> engine.graph.rollbackPrepared(id.stored()));
                 if (state == State.PREPARED) {
                     prepared.rolledBack();
-                    recorder.rollback(transaction);
+                    restore();
                 } else {
                     engine.doubts.end(id);
                 }
@@ -366,10 +428,25 @@ final class Branch {
         ended();
     }
 
+    /// Memory is as it was, and unlocked; should a place of it not be, the branch has ended all the same.
+    private void restore() throws XAException {
+        try {
+            recorder.rollbackBranch(transaction);
+        } catch (RuntimeException | Error e) {
+            ended();
+            throw BranchResource.failure(
+                    XAException.XAER_RMERR,
+                    "the branch " + id + " was rolled back, but something of memory could not be restored: "
+                            + e.getMessage(),
+                    e);
+        }
+    }
+
     /// The store closes, and has the branch in doubt: memory is as it was.
     synchronized void leave() {
         if (state == State.PREPARED) {
             prepared.rolledBack();
+            // Whether it has rolled back is for the next opening to say.
             recorder.rollback(transaction);
         }
         state = State.ENDED;
@@ -390,9 +467,10 @@ final class Branch {
         }
     }
 
-    private void ended() {
+    private synchronized void ended() {
         state = State.ENDED;
         branches.remove(this);
+        notifyAll();
     }
 
     // ---- what is not as it should be
@@ -422,16 +500,27 @@ final class Branch {
 
     /// The transaction has ended: it was rolled back, unless the store has stopped, or nobody has waited until what
     /// it has committed is on the disk.
-    private XAException rolledBack(Throwable why) {
+    private synchronized XAException rolledBack(Throwable why) {
+        isRolledBackAtEnd = !engine.hasStopped() && transaction.isRolledBack();
         ended();
-        int code = engine.hasStopped() || !transaction.isRolledBack()
-                ? XAException.XAER_RMFAIL
-                : why instanceof DeadlockException ? XAException.XA_RBDEADLOCK : XAException.XA_RBROLLBACK;
+        if (!isRolledBackAtEnd) {
+            return refused(why);
+        }
+        if (lateness != null) {
+            return lateness;
+        }
+        boolean isVictim = why instanceof DeadlockException && !isUnwanted;
+        int code = isVictim ? XAException.XA_RBDEADLOCK : XAException.XA_RBROLLBACK;
         return BranchResource.failure(code, why.getMessage(), why);
     }
 
     private void fail(XAException why) {
-        recorder.rollback(transaction);
+        try {
+            recorder.rollbackBranch(transaction);
+        } catch (RuntimeException | Error e) {
+            // It has ended all the same; who hears why hears of this.
+            why.addSuppressed(e);
+        }
         state = State.FAILED;
         failure = why;
     }
@@ -451,10 +540,17 @@ final class Branch {
     }
 
     private void failIfTooLate() {
-        boolean isLate = timeoutSeconds != 0 && nanos.getAsLong() - began > TimeUnit.SECONDS.toNanos(timeoutSeconds);
-        if (state == State.IDLE && isLate) {
-            String what = "the branch " + id + " has taken longer than " + timeoutSeconds + " seconds";
-            fail(BranchResource.failure(XAException.XA_RBTIMEOUT, what + ", and was rolled back", null));
+        if (state == State.IDLE && isTooLate()) {
+            fail(lateness());
         }
+    }
+
+    private boolean isTooLate() {
+        return timeoutSeconds != 0 && nanos.getAsLong() - began > TimeUnit.SECONDS.toNanos(timeoutSeconds);
+    }
+
+    private XAException lateness() {
+        String what = "the branch " + id + " has taken longer than " + timeoutSeconds + " seconds";
+        return BranchResource.failure(XAException.XA_RBTIMEOUT, what + ", and was rolled back", null);
     }
 }

@@ -120,7 +120,7 @@ final class BranchResource implements XAResource {
     }
 
     /// A branch that has taken longer when it ends on its thread, or is to prepare or to commit in one
-    /// phase, is rolled back. Nobody is interrupted.
+    /// phase, or has waited for a lock until then to do so, is rolled back. Nobody is interrupted.
     @Override
     public boolean setTransactionTimeout(int seconds) throws XAException {
         if (seconds < 0) {

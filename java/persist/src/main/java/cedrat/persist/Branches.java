@@ -24,7 +24,12 @@ final class Branches {
     }
 
     /// Begins one on this thread.
-    void begin(BranchId id, int timeoutSeconds) throws XAException {
+    ///
+    /// The monitor keeps it apart from [#close], which leaves none behind that has neither prepared nor ended.
+    synchronized void begin(BranchId id, int timeoutSeconds) throws XAException {
+        if (isOver()) {
+            throw over();
+        }
         Branch branch = new Branch(this, id, nanos, timeoutSeconds);
         if (all.putIfAbsent(id, branch) != null) {
             throw BranchResource.failure(XAException.XAER_DUPID, "there is a branch " + id + " already", null);
@@ -80,6 +85,13 @@ final class Branches {
     ///
     /// @throws IllegalStateException if one has not prepared
     Void close() {
+        beginClosing();
+        all.values().forEach(Branch::leave);
+        all.clear();
+        return null;
+    }
+
+    private synchronized void beginClosing() {
         for (Branch branch : all.values()) {
             if (!branch.isInDoubt()) {
                 throw new IllegalStateException("the branch " + branch.id
@@ -87,8 +99,5 @@ final class Branches {
             }
         }
         isClosed = true;
-        all.values().forEach(Branch::leave);
-        all.clear();
-        return null;
     }
 }

@@ -273,6 +273,7 @@ final class Commit extends ObjectWriter {
                 identities[i].bytes = buffer.size() - from;
                 buffer.end();
             }
+            transaction.top.checkBeforeStored();
         } catch (RefusedByStore e) {
             throw e.refusal;
         }

@@ -65,6 +65,8 @@ final class Locks {
         private int heldCount;
         /// What it waits for.
         private Waiter waiting;
+        /// It gives way instead of waiting.
+        private boolean isWaitless;
         /// The last search that has come by.
         private long search;
         /// How many of those that it waits for that search has seen, and through whom it has come here.
@@ -232,6 +234,9 @@ final class Locks {
                 grantOrRemove(lock, owner, toWrite);
                 return true;
             }
+            if (owner.isWaitless) {
+                return false;
+            }
             waiter = new Waiter(owner, lock, toWrite);
             enqueue(waiter);
             breakCircles(owner);
@@ -290,6 +295,23 @@ final class Locks {
         mutex.lock();
         try {
             if (waiter.turn == Turn.QUEUED) {
+                dequeue(waiter);
+                waiter.tell(Turn.VICTIM);
+                grantInTurn(waiter.lock);
+            }
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    /// An owner waits for no lock from now on, and not any longer for the one that it waits for: it gives way, as the
+    /// victim of a deadlock does. On any thread.
+    void endWait(Owner owner) {
+        mutex.lock();
+        try {
+            owner.isWaitless = true;
+            Waiter waiter = owner.waiting;
+            if (waiter != null) {
                 dequeue(waiter);
                 waiter.tell(Turn.VICTIM);
                 grantInTurn(waiter.lock);

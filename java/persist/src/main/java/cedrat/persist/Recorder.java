@@ -316,13 +316,12 @@ final class Recorder implements Handler {
 
     /// A transaction begins on a thread that has a branch, or had one that was ended on another thread. Who was
     /// not told that it was rolled back is told once: what would begin now may be meant to be part of it (J11.7).
+    /// As long as nobody knows how it ends, the thread is not done with it.
     private static void enterNested(Context context, Transaction branch) {
         if (branch.top.enterNested(context)) {
             context.innermost = branch;
-            return;
-        }
-        context.branch = null;
-        if (!branch.top.isToldOf()) {
+        } else if (branch.top.hasOutcome()) {
+            context.branch = null;
             branch.top.checkGivenUp();
         }
     }
@@ -465,8 +464,10 @@ final class Recorder implements Handler {
             context.innermost = transaction.outer;
             if (transaction.outer != null && transaction.outer == context.branch) {
                 context.innermost = null;
-                leaveNested(transaction.outer);
+                leaveNested(context, transaction.outer);
             }
+        } else {
+            transaction.top.endedOnNoThread();
         }
         if (transaction.outer == null) {
             try {
@@ -486,8 +487,11 @@ final class Recorder implements Handler {
     }
 
     /// The thread is in no transaction any more that is nested in the branch.
-    private void leaveNested(Transaction branch) {
+    private void leaveNested(Context context, Transaction branch) {
         Runnable atRollback = branch.top.leaveNested();
+        if (branch.top.isToldOf()) {
+            context.branch = null;
+        }
         if (atRollback != null) {
             unrecorded(() -> {
                 try {
@@ -549,10 +553,13 @@ final class Recorder implements Handler {
     // ---- branches of transactions that span several stores: they begin and end on no thread
 
     /// A top-level transaction, detached.
-    Transaction beginBranch() {
+    ///
+    /// @param beforeStored what may throw when all is locked that is to be stored
+    Transaction beginBranch(Runnable beforeStored) {
         Context context = contexts.get();
         Transaction branch = new Transaction(new TopLevel(new Locks.Owner(birth()), context, takenBack.get()), null);
         branch.top.leave();
+        branch.top.beforeStored(beforeStored);
         Barrier.opened();
         return branch;
     }
@@ -582,7 +589,7 @@ final class Recorder implements Handler {
         return isLeft;
     }
 
-    /// This thread knows that it does not have a branch that was ended on another thread.
+    /// This thread knows of a branch that was ended on another thread.
     void forgetBranch() {
         Context context = contexts.get();
         if (context.branch != null && !context.branch.top.isOn(context)) {
@@ -629,12 +636,25 @@ final class Recorder implements Handler {
         });
     }
 
-    /// Rolls back a transaction that is nested in a branch, or a detached one, whether or not it has prepared.
+    /// Rolls back a branch that is on no thread, whether or not it has prepared. Threads that had it are told, but for
+    /// those that know of its end.
+    void rollbackBranch(Transaction branch) {
+        branch.top.rollsBack();
+        rollback(branch);
+    }
+
+    /// Rolls back a transaction that is nested in a branch, or a detached one, of which nobody is told.
     void rollback(Transaction transaction) {
         unrecorded(() -> {
             rollBack(transaction);
             return null;
         });
+    }
+
+    /// A detached transaction, which is to be stored on another thread, waits for no lock from now on: it is
+    /// rolled back instead.
+    void endWait(Transaction transaction) {
+        locks.endWait(transaction.top.owner);
     }
 
     /// A detached transaction has committed that had prepared.
@@ -648,6 +668,7 @@ final class Recorder implements Handler {
             try {
                 return end.get();
             } catch (DeadlockException e) {
+                transaction.top.rollsBack();
                 try {
                     doom(transaction);
                 } finally {
@@ -656,6 +677,7 @@ final class Recorder implements Handler {
                 throw e;
             } catch (RuntimeException | Error e) {
                 if (!transaction.hasEnded()) {
+                    transaction.top.rollsBack();
                     rollBack(transaction);
                 }
                 throw e;

@@ -37,12 +37,16 @@ final class TopLevel {
     private int loadingBefore;
     /// Of a branch: the state of the thread that has it, or null.
     private Context home;
+    /// Of a branch: what may refuse that it is stored. Otherwise null.
+    private Runnable beforeStored;
     /// Of a branch that is given up: whom to tell that it was rolled back.
     private Runnable atRollback;
-    /// Nothing of it will be stored, and the thread that had it may not know.
+    /// Nothing of it will be stored, and the threads that had it may not know.
     private volatile boolean isGivenUp;
-    /// That thread was told.
+    /// That was said to the thread that is in a transaction nested in it.
     private volatile boolean isToldOf;
+    /// It has ended, on no thread.
+    private volatile boolean isOver;
 
     TopLevel(Locks.Owner owner, Context context, long began) {
         this.owner = owner;
@@ -99,6 +103,22 @@ final class TopLevel {
 
     // ---- of a branch of a transaction over several stores
 
+    /// It is a branch.
+    ///
+    /// @param check what may throw when all is locked that is to be stored
+    void beforeStored(Runnable check) {
+        beforeStored = check;
+    }
+
+    /// All is locked that is to be stored, and nothing is.
+    ///
+    /// @throws RuntimeException if it is not to be stored
+    void checkBeforeStored() {
+        if (beforeStored != null) {
+            beforeStored.run();
+        }
+    }
+
     /// A thread has it from now on.
     synchronized void give(Context thread) {
         home = thread;
@@ -122,6 +142,21 @@ final class TopLevel {
         isGivenUp = true;
         isToldOf = owner.thread == Thread.currentThread();
         return take();
+    }
+
+    /// It is on no thread, and nothing of it will be stored.
+    void rollsBack() {
+        isGivenUp = true;
+    }
+
+    /// It has ended on no thread. What is said of a rollback is said before.
+    void endedOnNoThread() {
+        isOver = true;
+    }
+
+    /// Whether it is known how it ends.
+    boolean hasOutcome() {
+        return isOver || isGivenUp;
     }
 
     synchronized boolean isOn(Context thread) {
@@ -170,7 +205,7 @@ final class TopLevel {
     /// @throws PersistenceException if it is given up, to its thread
     void checkGivenUp() {
         if (isGivenUp) {
-            isToldOf = true;
+            isToldOf |= owner.thread == Thread.currentThread();
             throw new PersistenceException("the transaction over several stores that this thread is in, or was in, was "
                     + "rolled back meanwhile by its transaction manager, after its timeout for example: leave this "
                     + "transaction, end that one there, and begin another one");

@@ -25,12 +25,17 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
@@ -84,6 +89,8 @@ class BranchTest {
     private final Clock clock = new Clock();
     /// By names of methods of [GraphStore].
     private final Map<String, Throwable> failures = new ConcurrentHashMap<>();
+    /// What is done before a method of [GraphStore] is called.
+    private final Map<String, Step> before = new ConcurrentHashMap<>();
     private Persistence store;
     private XAResource resource;
 
@@ -118,6 +125,7 @@ class BranchTest {
             if (failure != null) {
                 throw failure;
             }
+            before.getOrDefault(method.getName(), () -> {}).run();
             try {
                 return method.invoke(within, arguments);
             } catch (InvocationTargetException e) {
@@ -427,6 +435,37 @@ class BranchTest {
         });
     }
 
+    /// As that, where the transaction manager has ended the branch before it knows how.
+    private List<Step> waysToEndAndRollBack() {
+        return List.of(
+                () -> {
+                    resource.end(ONE, XAResource.TMSUCCESS);
+                    resource.rollback(ONE);
+                },
+                () -> {
+                    resource.end(ONE, XAResource.TMSUCCESS);
+                    resource.prepare(ONE);
+                    resource.rollback(ONE);
+                },
+                () -> {
+                    resource.end(ONE, XAResource.TMSUCCESS);
+                    graph.refuseCommits(true);
+                    fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
+                    graph.refuseCommits(false);
+                },
+                () -> {
+                    resource.end(ONE, XAResource.TMSUCCESS);
+                    graph.refuseCommits(true);
+                    fails(XAException.XA_RBROLLBACK, () -> resource.commit(ONE, true));
+                    graph.refuseCommits(false);
+                },
+                () -> {
+                    clock.goOn(TimeUnit.SECONDS.toNanos(11));
+                    fails(XAException.XA_RBTIMEOUT, () -> resource.end(ONE, XAResource.TMSUCCESS));
+                    resource.rollback(ONE);
+                });
+    }
+
     /// Nothing of a branch holds any more: what it had changed is unlocked, and its name is free.
     private void assertIsGone() throws Exception {
         assertEquals(100, account("here").balance);
@@ -451,7 +490,10 @@ class BranchTest {
                     resource.end(OTHER, XAResource.TMSUCCESS);
                     resource.rollback(OTHER);
                 });
-        for (Step giveUp : waysToGiveUp()) {
+        resource.setTransactionTimeout(10);
+        List<Step> ways = new ArrayList<>(waysToGiveUp());
+        ways.addAll(waysToEndAndRollBack());
+        for (Step giveUp : ways) {
             for (Step learn : waysToLearn) {
                 resource.start(ONE, XAResource.TMNOFLAGS);
                 Transaction.run(() -> here.balance -= 30);
@@ -463,7 +505,7 @@ class BranchTest {
             }
         }
         reopen();
-        assertEquals(1006, account("there").balance);
+        assertEquals(1000 + ways.size() * waysToLearn.size(), account("there").balance);
     }
 
     /// J11.7: only its thread rolls back what it may be changing.
@@ -545,6 +587,85 @@ class BranchTest {
         reopen();
         assertEquals(70, account("here").balance);
         assertEquals(1001, account("there").balance);
+    }
+
+    /// J11.7: until it is known how a branch ends that another thread has ended, what its thread does is its own; of a
+    /// rollback it is told then, once, and of a commit or a close it is not.
+    @Test
+    void aThreadIsToldWhenTheOutcomeIsKnown() throws Exception {
+        Account here = account("here");
+        Account there = account("there");
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        Transaction.run(() -> here.balance -= 30);
+        onAnotherThread(() -> resource.end(ONE, XAResource.TMSUCCESS));
+        Transaction.run(() -> there.balance++);
+        onAnotherThread(() -> resource.rollback(ONE));
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> there.balance++));
+        Transaction.run(() -> there.balance++);
+        List<Step> otherEnds = List.of(
+                () -> resource.commit(ONE, true),
+                () -> {
+                    resource.prepare(ONE);
+                    resource.commit(ONE, false);
+                },
+                () -> {
+                    resource.prepare(ONE);
+                    reopen();
+                });
+        for (Step end : otherEnds) {
+            Account changed = account("here");
+            resource.start(ONE, XAResource.TMNOFLAGS);
+            Transaction.run(() -> changed.balance -= 30);
+            onAnotherThread(() -> resource.end(ONE, XAResource.TMSUCCESS));
+            onAnotherThread(end);
+            Transaction.run(() -> store.<Account>lookup("alone").balance++);
+        }
+        resource.rollback(ONE);
+        reopen();
+        assertEquals(40, account("here").balance);
+        assertEquals(1002, account("there").balance);
+        assertEquals(8, store.<Account>lookup("alone").balance);
+    }
+
+    /// J11.7: what one thread was told, or has itself ended, another one does not know.
+    @Test
+    void eachThreadIsToldThatHadABranch() throws Exception {
+        Account here = account("here");
+        CountDownLatch isGivenUp = new CountDownLatch(1);
+        CountDownLatch isInIt = new CountDownLatch(1);
+        resource.start(ONE, XAResource.TMNOFLAGS);
+        Transaction.run(() -> here.balance -= 30);
+        onAnotherThread(() -> {
+            resource.end(ONE, XAResource.TMSUCCESS);
+            resource.start(ONE, XAResource.TMJOIN);
+            Transaction.run(() -> here.balance -= 30);
+            resource.end(ONE, XAResource.TMSUCCESS);
+        });
+        AtomicReference<Throwable> told = new AtomicReference<>();
+        Thread second = Thread.ofPlatform().start(() -> {
+            try {
+                resource.start(ONE, XAResource.TMJOIN);
+                Transaction.<Exception>run(() -> {
+                    isInIt.countDown();
+                    isGivenUp.await();
+                    here.balance -= 30;
+                });
+            } catch (PersistenceException e) {
+                told.set(e);
+                Transaction.run(() -> here.balance++);
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
+        });
+        isInIt.await();
+        onAnotherThread(() -> resource.rollback(ONE));
+        isGivenUp.countDown();
+        second.join();
+        assertTrue(told.get() instanceof PersistenceException);
+        assertEquals(101, here.balance);
+        assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5));
+        Transaction.run(() -> here.balance++);
+        assertEquals(102, here.balance);
     }
 
     /// A transaction manager joins what is of one store, and says `start` and `end` for each of both.
@@ -734,6 +855,223 @@ class BranchTest {
             transaction.rollback();
         }
         assertEquals(1, plain.balance);
+    }
+
+    private static Thread.State stateWhenItWaits(Thread thread) {
+        Set<Thread.State> waiting = Set.of(Thread.State.WAITING, Thread.State.BLOCKED, Thread.State.TERMINATED);
+        while (!waiting.contains(thread.getState())) {
+            Thread.onSpinWait();
+        }
+        return thread.getState();
+    }
+
+    /// What a thread of its own does, or throws.
+    private static FutureTask<Integer> start(Callable<Integer> work) {
+        FutureTask<Integer> task = new FutureTask<>(work);
+        Thread.ofPlatform().daemon().start(task);
+        return task;
+    }
+
+    private static void failsLater(int code, FutureTask<Integer> task) {
+        fails(code, () -> {
+            try {
+                task.get();
+            } catch (ExecutionException e) {
+                throw (Exception) e.getCause();
+            }
+        });
+    }
+
+    private int end(boolean inOnePhase) throws XAException {
+        if (inOnePhase) {
+            resource.commit(ONE, true);
+            return XAResource.XA_OK;
+        }
+        return resource.prepare(ONE);
+    }
+
+    private interface WhileItWaits {
+        void run(FutureTask<Integer> ending) throws Exception;
+    }
+
+    /// A branch is to end, and waits for the lock of an object that it makes persistent while `meanwhile` runs.
+    private void endsLate(boolean inOnePhase, WhileItWaits meanwhile) throws Exception {
+        Account made = new Account(1);
+        CountDownLatch isLocked = new CountDownLatch(1);
+        CountDownLatch mayGo = new CountDownLatch(1);
+        FutureTask<Integer> holder = start(() -> Transaction.<Integer, Exception>call(() -> {
+            made.balance++;
+            isLocked.countDown();
+            mayGo.await();
+            return 0;
+        }));
+        isLocked.await();
+        inBranch(ONE, () -> account("here").friend = made);
+        AtomicReference<Thread> thread = new AtomicReference<>();
+        FutureTask<Integer> ending = start(() -> {
+            thread.set(Thread.currentThread());
+            return end(inOnePhase);
+        });
+        while (thread.get() == null
+                || !String.valueOf(LockSupport.getBlocker(thread.get())).startsWith("cedrat.persist.Locks")) {
+            Thread.onSpinWait();
+        }
+        FutureTask<Integer> step = start(() -> {
+            meanwhile.run(ending);
+            return 0;
+        });
+        try {
+            step.get(20, TimeUnit.SECONDS);
+        } finally {
+            mayGo.countDown();
+            holder.get();
+        }
+    }
+
+    /// J11.11.
+    @Test
+    void nobodyWaitsForABranchThatWaitsForALock() throws Exception {
+        for (boolean inOnePhase : new boolean[] {false, true}) {
+            endsLate(inOnePhase, ending -> {
+                assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+                assertThrows(IllegalStateException.class, store::close);
+                fails(XAException.XAER_PROTO, () -> resource.commit(ONE, false));
+                fails(XAException.XAER_PROTO, () -> resource.prepare(ONE));
+                resource.rollback(ONE);
+                failsLater(XAException.XA_RBROLLBACK, ending);
+                fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+                assertNull(account("here").friend);
+            });
+        }
+        reopen();
+        assertNull(account("here").friend);
+    }
+
+    /// J11.11.
+    @Test
+    void whoHasWaitedTooLongForALockIsRolledBack() throws Exception {
+        resource.setTransactionTimeout(10);
+        for (boolean inOnePhase : new boolean[] {false, true}) {
+            AtomicReference<FutureTask<Integer>> late = new AtomicReference<>();
+            endsLate(inOnePhase, ending -> {
+                late.set(ending);
+                clock.goOn(TimeUnit.SECONDS.toNanos(11));
+            });
+            failsLater(XAException.XA_RBTIMEOUT, late.get());
+            assertNull(account("here").friend);
+            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+        }
+        reopen();
+        assertNull(account("here").friend);
+    }
+
+    /// J11.11: what the store is writing down it finishes, and a rollback knows how.
+    @Test
+    void aRollbackWaitsForWhatTheStoreWritesDown() throws Exception {
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        resource = store.xaResource();
+        for (boolean inOnePhase : new boolean[] {false, true}) {
+            CountDownLatch isWriting = new CountDownLatch(1);
+            CountDownLatch mayGo = new CountDownLatch(1);
+            before.put(inOnePhase ? "commit" : "prepare", () -> {
+                isWriting.countDown();
+                mayGo.await();
+            });
+            transfer(ONE);
+            FutureTask<Integer> ending = start(() -> end(inOnePhase));
+            isWriting.await();
+            assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+            AtomicReference<XAException> refused = new AtomicReference<>();
+            Thread rollback = Thread.ofPlatform().start(() -> {
+                try {
+                    resource.rollback(ONE);
+                } catch (XAException e) {
+                    refused.set(e);
+                }
+            });
+            assertEquals(Thread.State.WAITING, stateWhenItWaits(rollback));
+            mayGo.countDown();
+            rollback.join();
+            before.clear();
+            assertEquals(XAResource.XA_OK, ending.get());
+            assertEquals(inOnePhase ? XAException.XAER_NOTA : 0, refused.get() == null ? 0 : refused.get().errorCode);
+            assertEquals(inOnePhase ? 70 : 100, account("here").balance);
+            assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+        }
+    }
+
+    /// J11.9: no branch begins behind the look of who closes.
+    @Test
+    void noBranchBeginsInAStoreThatCloses() throws Exception {
+        store.close();
+        store = Persistence.open(failing(graph.open()), clock.options());
+        resource = store.xaResource();
+        transfer(ONE);
+        resource.prepare(ONE);
+        CountDownLatch isCommitting = new CountDownLatch(1);
+        CountDownLatch mayGo = new CountDownLatch(1);
+        before.put("commitPrepared", () -> {
+            isCommitting.countDown();
+            mayGo.await();
+        });
+        FutureTask<Integer> commit = start(() -> {
+            resource.commit(ONE, false);
+            return 0;
+        });
+        isCommitting.await();
+        Thread closing = Thread.ofPlatform().start(store::close);
+        // It has looked, and is to take the branch out of memory.
+        while (closing.getState() != Thread.State.BLOCKED) {
+            Thread.onSpinWait();
+        }
+        fails(XAException.XAER_RMFAIL, () -> resource.start(OTHER, XAResource.TMNOFLAGS));
+        mayGo.countDown();
+        commit.get();
+        closing.join();
+        before.clear();
+        open();
+        assertEquals(70, account("here").balance);
+    }
+
+    /// A key that has a hash only as long as the test wants it.
+    private static final class Odd {
+        private static volatile boolean isOdd;
+
+        @Override
+        public boolean equals(Object other) {
+            return this == other;
+        }
+
+        @Override
+        public int hashCode() {
+            if (isOdd) {
+                throw new UnsupportedOperationException("as a test wants it");
+            }
+            return 1;
+        }
+    }
+
+    /// J11.9: what of memory a rollback cannot restore is said, and the store is asked once.
+    @Test
+    void aRollbackThatCannotRestoreHasEnded() throws Exception {
+        for (boolean isPrepared : new boolean[] {false, true}) {
+            Properties properties = new Properties();
+            properties.put(new Odd(), "value");
+            store.mark("properties", properties);
+            inBranch(ONE, () -> {
+                account("here").balance -= 30;
+                properties.setProperty("name", "value");
+            });
+            Odd.isOdd = true;
+            if (isPrepared) {
+                resource.prepare(ONE);
+            }
+            fails(XAException.XAER_RMERR, () -> resource.rollback(ONE));
+            Odd.isOdd = false;
+            fails(XAException.XAER_NOTA, () -> resource.rollback(ONE));
+            assertIsGone();
+        }
     }
 
     @Test
