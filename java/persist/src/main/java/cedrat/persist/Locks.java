@@ -42,6 +42,9 @@ final class Locks {
     /// After how long a wait is looked at for circles that lead through monitors: each time twice as long.
     private static final long FIRST_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
+    /// So many looks in a row may find a circle that cannot be told for certain.
+    private static final int SUSPICIONS_MAX = 3;
+
     private static final long LAST_LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private final ReentrantLock mutex = new ReentrantLock();
@@ -77,6 +80,8 @@ final class Locks {
         volatile Thread thread;
         /// Who waits for a monitor that it was in when it gave way, or null. On its own thread.
         MonitorCircles.Blocked inTheWayOf;
+        /// As that, where a virtual thread is one of the two.
+        MonitorCircles.Suspect suspect;
 
         Owner(long birth) {
             this.birth = birth;
@@ -259,20 +264,20 @@ final class Locks {
 
     private boolean await(Waiter waiter) {
         boolean wasInterrupted = false;
-        // Nobody is told which monitors a virtual thread has.
-        boolean isLooking = !waiter.thread.isVirtual();
         long pause = FIRST_LOOK_NANOS;
+        int suspicions = 0;
         try {
             while (waiter.turn == Turn.QUEUED) {
-                if (isLooking) {
-                    LockSupport.parkNanos(waiter.lock, pause);
-                    pause = Math.min(2 * pause, LAST_LOOK_NANOS);
-                } else {
-                    LockSupport.park(waiter.lock);
-                }
+                LockSupport.parkNanos(waiter.lock, pause);
+                pause = Math.min(2 * pause, LAST_LOOK_NANOS);
                 // A store cannot be broken off; the interrupt is for whoever asks next.
                 wasInterrupted |= Thread.interrupted();
-                if (isLooking && waiter.turn == Turn.QUEUED && monitors.isInCircle(waiter.owner)) {
+                if (waiter.turn != Turn.QUEUED) {
+                    continue;
+                }
+                Object monitor = ownMonitor(waiter);
+                suspicions = monitors.isSuspicious(waiter.owner, monitor) ? suspicions + 1 : 0;
+                if (suspicions == SUSPICIONS_MAX || monitors.isInCircle(waiter.owner)) {
                     giveUp(waiter);
                 }
             }
@@ -285,6 +290,20 @@ final class Locks {
             Thread.currentThread().interrupt();
         }
         return waiter.turn == Turn.GRANTED;
+    }
+
+    /// Something that the waiting thread locks, or has locked, and whose monitor it has entered; or null. To be called
+    /// on that thread. A lock that it is granted just now is missed.
+    private static Object ownMonitor(Waiter waiter) {
+        if (Thread.holdsLock(waiter.lock.object)) {
+            return waiter.lock.object;
+        }
+        for (ObjectLock lock : waiter.owner.held) {
+            if (lock != null && Thread.holdsLock(lock.object)) {
+                return lock.object;
+            }
+        }
+        return null;
     }
 
     /// Takes it out of the queue, unless it has been granted the lock.

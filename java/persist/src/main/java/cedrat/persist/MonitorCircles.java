@@ -22,8 +22,10 @@ import java.util.concurrent.locks.LockSupport;
 /// To give way at once, where a monitor of the object is held, would refuse most waits that end by themselves: who
 /// has the lock has often left the monitor, and will only commit.
 ///
-/// The virtual machine does not tell what virtual threads are blocked on, and what they own: circles through
-/// their monitors are not found. Nor is any where the module `java.management` was left out.
+/// The virtual machine does not tell what virtual threads are blocked on, and what they own. Where one takes part, a
+/// circle is suspected: who waits has entered the monitor of what it locks or has locked, and who has the lock is
+/// blocked on some monitor, at several looks in a row. Circles through other monitors of virtual threads are not
+/// found. Nor is any but these where the module `java.management` was left out.
 ///
 /// **Threads:** any.
 final class MonitorCircles {
@@ -37,6 +39,9 @@ final class MonitorCircles {
 
     /// A thread that is blocked on a monitor, for the so many-th time in its life.
     record Blocked(long thread, long count) {}
+
+    /// A thread that may be blocked on a monitor.
+    record Suspect(Thread thread, Object monitor) {}
 
     /// Loaded when it is needed first: most programs never wait so long.
     private static final class Threads {
@@ -69,6 +74,39 @@ final class MonitorCircles {
         return new Search(owner, self).isCircle();
     }
 
+    /// Whether an owner, whose thread this is, may wait for itself, by way of a virtual thread. If so, who may be
+    /// blocked is remembered for [#letPass].
+    ///
+    /// @param monitor one that this thread has entered, or null: it knows of none
+    boolean isSuspicious(Locks.Owner owner, Object monitor) {
+        Thread blocked = monitor == null ? null : blocked(owner);
+        owner.suspect = blocked == null ? null : new Suspect(blocked, monitor);
+        return blocked != null;
+    }
+
+    /// The thread of one whom an owner waits for, directly or through others, that is blocked on a monitor, or null.
+    private Thread blocked(Locks.Owner start) {
+        Set<Locks.Owner> seen = new HashSet<>();
+        Deque<Locks.Owner> next = new ArrayDeque<>();
+        seen.add(start);
+        next.add(start);
+        while (!next.isEmpty()) {
+            Locks.Owner owner = next.remove();
+            Thread thread = owner.thread;
+            boolean isVirtual = thread != null
+                    && (thread.isVirtual() || Thread.currentThread().isVirtual());
+            if (isVirtual && thread.getState() == Thread.State.BLOCKED) {
+                return thread;
+            }
+            for (Locks.Owner awaited : locks.awaited(owner)) {
+                if (seen.add(awaited)) {
+                    next.add(awaited);
+                }
+            }
+        }
+        return null;
+    }
+
     /// The thread does not wait any more.
     void end() {
         waiting.remove(Thread.currentThread().threadId());
@@ -78,6 +116,11 @@ final class MonitorCircles {
     ///
     /// @return false if this thread has not left the monitor, so that running again would be in vain
     static boolean letPass(Locks.Owner owner) {
+        Suspect suspect = owner.suspect;
+        owner.suspect = null;
+        if (suspect != null && !letPass(suspect)) {
+            return false;
+        }
         Blocked blocked = owner.inTheWayOf;
         owner.inTheWayOf = null;
         long end = System.nanoTime() + LET_PASS_NANOS;
@@ -89,6 +132,17 @@ final class MonitorCircles {
                 return true;
             }
             if (info.getLockOwnerId() == Thread.currentThread().threadId()) {
+                return false;
+            }
+            LockSupport.parkNanos(LOOK_NANOS);
+        }
+        return true;
+    }
+
+    private static boolean letPass(Suspect suspect) {
+        long end = System.nanoTime() + LET_PASS_NANOS;
+        while (suspect.thread.getState() == Thread.State.BLOCKED && System.nanoTime() - end < 0) {
+            if (Thread.holdsLock(suspect.monitor)) {
                 return false;
             }
             LockSupport.parkNanos(LOOK_NANOS);

@@ -14,6 +14,11 @@ public final class Elsewhere {
         return threads.submit(work);
     }
 
+    /// As [Thread#start].
+    public static void start(Thread thread) {
+        thread.start();
+    }
+
     /// As [AtomicInteger#incrementAndGet].
     public static void count(AtomicInteger number) {
         number.incrementAndGet();

@@ -5,15 +5,19 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.DeadlockException;
+import cedrat.persist.Elsewhere;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
+import java.util.List;
 import java.util.Set;
+import java.util.Vector;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -52,6 +56,38 @@ class ReadLocksTest extends Threads {
             Transaction.run(() -> place.set(world, number));
             return number;
         };
+    }
+
+    /// J3.1: a virtual thread waits for a lock within the monitor that who has the lock wants to enter.
+    @Test
+    void aVirtualThreadGivesWayWithinAMonitor() throws Exception {
+        store.mark("vector", new Vector<>(List.of(0)));
+        reopen(true);
+        Vector<Integer> vector = store.lookup("vector");
+        for (boolean readsVirtually : new boolean[] {true, false}) {
+            FutureTask<Integer> reader = new FutureTask<>(() -> Transaction.call(() -> vector.get(0)));
+            Thread reading =
+                    (readsVirtually ? Thread.ofVirtual() : Thread.ofPlatform().daemon()).unstarted(reader);
+            FutureTask<Integer> writer = new FutureTask<>(() -> {
+                Transaction.run(() -> {
+                    vector.set(0, 1);
+                    begin(reading);
+                    vector.set(0, 2);
+                });
+                return 0;
+            });
+            (readsVirtually ? Thread.ofPlatform().daemon() : Thread.ofVirtual()).start(writer);
+            writer.get();
+            assertEquals(2, reader.get());
+        }
+    }
+
+    /// Starts it, and returns when it waits for a lock.
+    private static void begin(Thread thread) {
+        Elsewhere.start(thread);
+        while (!waitsForALock(thread)) {
+            Thread.onSpinWait();
+        }
     }
 
     /// G1a, G1b

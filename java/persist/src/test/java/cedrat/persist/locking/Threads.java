@@ -58,7 +58,7 @@ abstract class Threads {
         return future;
     }
 
-    private static boolean waitsForALock(Thread thread) {
+    static boolean waitsForALock(Thread thread) {
         return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
     }
 
