@@ -131,12 +131,16 @@ final class Classes {
             return listed.treatment() == JavaBase.Treatment.SUPERTYPE;
         }
         for (String name : NO_COLLECTIONS) {
-            // Arrays.asList makes a collection.
-            if (isOrIsIn(internalName, util.length(), name) && !internalName.equals("java/util/Arrays$ArrayList")) {
+            if (isOrIsIn(internalName, util.length(), name) && !isOfListOfArray(internalName)) {
                 return false;
             }
         }
         return true;
+    }
+
+    /// `Arrays.asList` makes a collection.
+    private static boolean isOfListOfArray(String internalName) {
+        return internalName.equals("java/util/Arrays$ArrayList") || internalName.equals("java/util/Arrays$ArrayItr");
     }
 
     private static boolean isOrIsIn(String internalName, int from, String outer) {

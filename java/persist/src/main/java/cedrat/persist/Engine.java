@@ -420,7 +420,7 @@ final class Engine implements Persistent {
     }
 
     @Override
-    public Object ownerOfChanged(Object part) {
+    public Object livingOwner(Object part) {
         Attached known = attached(part);
         return known == null ? null : whole(known, part);
     }
@@ -438,7 +438,7 @@ final class Engine implements Persistent {
         return table.find(base) instanceof Part part && part.isTakenBack(reader.owner, reader.began);
     }
 
-    /// What is stored if a part of it has changed, which may be itself.
+    /// What is locked for a part of it, and stored if that has changed; it may be itself.
     ///
     /// @throws IllegalStateException if nobody has it any more (J7)
     static Object whole(Attached known, Object part) {
@@ -449,7 +449,7 @@ final class Engine implements Persistent {
         if (whole == null) {
             throw new IllegalStateException("an object of " + part.getClass().getTypeName()
                     + " is a part of a persistent collection that was let go of, because the program has had no more "
-                    + "of it than that part: look the collection up again, and change what it has");
+                    + "of it than that part: look the collection up again, and use what it has");
         }
         return whole;
     }

@@ -42,11 +42,11 @@ interface Persistent {
     /// it is a part of, or itself. Null if it is not.
     Object owner(Object base);
 
-    /// As that, of what is about to be changed.
+    /// As that, of what is about to be changed, or read under a lock.
     ///
     /// @throws IllegalStateException if it is a part of a collection that is not in memory any more, so that nobody
-    ///     would store the change
-    Object ownerOfChanged(Object base);
+    ///     would store the change, and others may have changed what was read
+    Object livingOwner(Object base);
 
     /// A transaction is about to let an object of the JDK lead to one that it has made. If the first is a persistent
     /// collection or a part of one, whose lock the transaction has, the other one is a part from here on.

@@ -6,8 +6,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/// Methods of the JDK that read fields of any object for somebody else: reflection, method handles, handles of
-/// variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1).
+/// Methods of the JDK that read fields or elements of any object for somebody else: reflection, method handles,
+/// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1), and
+/// locked (J3.2).
 ///
 /// Most are the JDK's own business, and another version may have others: what is missing keeps stores from
 /// being opened.
@@ -32,6 +33,9 @@ final class Readings {
             List.of(new Reading("get(Ljava/lang/Object;)Ljava/lang/Object;", 1)),
             "java/io/ObjectStreamClass$FieldReflector",
             List.of(new Reading("getObjFieldValues(Ljava/lang/Object;[Ljava/lang/Object;)V", 1)),
+            // Has nothing to be loaded, but what is to be locked.
+            "java/io/ObjectOutputStream",
+            List.of(new Reading("writeArray(Ljava/lang/Object;Ljava/io/ObjectStreamClass;Z)V", 1)),
             "sun/misc/Unsafe",
             List.of(
                     new Reading("getObject(Ljava/lang/Object;J)Ljava/lang/Object;", 1),

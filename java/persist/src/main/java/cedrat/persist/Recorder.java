@@ -840,13 +840,15 @@ final class Recorder implements Handler {
     }
 
     /// Whose lock protects an array or an object of the JDK, or null: nobody's.
+    ///
+    /// @throws IllegalStateException if nobody has that any more (J7)
     private Object lockedToRead(TopLevel top, Object base) {
         // What a transaction has made is persistent when it has committed. Most arrays are of that kind.
         if (top.made.has(0, base)) {
             return null;
         }
         for (Persistent store : locking) {
-            Object owner = store.owner(base);
+            Object owner = store.livingOwner(base);
             if (owner != null) {
                 return owner;
             }
@@ -940,7 +942,7 @@ final class Recorder implements Handler {
         }
         if (!(base instanceof Class)) {
             for (Persistent store : stores) {
-                if (store.ownerOfChanged(base) != null) {
+                if (store.livingOwner(base) != null) {
                     return false;
                 }
             }
@@ -979,7 +981,7 @@ final class Recorder implements Handler {
     /// @return false if it is not persistent
     private boolean lockOwner(Transaction transaction, Object base) {
         for (Persistent open : stores) {
-            Object owner = open.ownerOfChanged(base);
+            Object owner = open.livingOwner(base);
             if (owner != null) {
                 open.check();
                 transaction.top.changes(open);

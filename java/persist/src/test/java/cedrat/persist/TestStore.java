@@ -140,7 +140,7 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
-    public Object ownerOfChanged(Object base) {
+    public Object livingOwner(Object base) {
         return owner(base);
     }
 

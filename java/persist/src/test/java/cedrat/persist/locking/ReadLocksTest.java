@@ -3,6 +3,7 @@ package cedrat.persist.locking;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.DeadlockException;
 import cedrat.persist.Elsewhere;
@@ -11,7 +12,10 @@ import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
+import java.lang.ref.WeakReference;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.Vector;
 import java.util.concurrent.Callable;
@@ -283,6 +287,35 @@ class ReadLocksTest extends Threads {
     }
 
     private static int total;
+
+    private Map<String, Integer> map() {
+        return store.lookup("map");
+    }
+
+    private Map.Entry<String, Integer> entryOfMap() {
+        return map().entrySet().iterator().next();
+    }
+
+    private WeakReference<Object> mapIfThere() {
+        return new WeakReference<>(map());
+    }
+
+    /// J7: nothing leads from an entry to its map, and its map in the store may have changed since.
+    @Test
+    void anEntryWhoseMapIsGoneIsNotRead() throws Exception {
+        store.mark("map", new HashMap<>(Map.of("key", 0)));
+        reopen(true);
+        Map.Entry<String, Integer> entry = entryOfMap();
+        WeakReference<Object> gone = mapIfThere();
+        while (!gone.refersTo(null)) {
+            System.gc();
+        }
+        elsewhere(() -> Transaction.call(() -> map().put("key", 42)));
+        var refused = assertThrows(IllegalStateException.class, () -> Transaction.call(entry::getValue));
+        assertTrue(refused.getMessage().contains("look the collection up again"), refused.getMessage());
+        assertEquals(0, entry.getValue(), "outside of transactions nothing is locked");
+        assertEquals(42, Transaction.<Integer, Exception>call(() -> entryOfMap().getValue()));
+    }
 
     /// A name, one that leads nowhere, and the names that there are.
     @Test

@@ -18,6 +18,7 @@ import java.util.BitSet;
 import java.util.Collections;
 import java.util.Date;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedList;
@@ -65,6 +66,7 @@ class WaysTest extends Threads {
         final Counter counter = new Counter();
         final char[] characters = {'o', 'l', 'd'};
         final Integer[] boxed = {0, 0};
+        final List<Integer> fixed = Arrays.asList(0, 0);
 
         @Override
         protected World clone() throws CloneNotSupportedException {
@@ -132,6 +134,7 @@ class WaysTest extends Threads {
         world.heap.add(1);
         world.wrapped.add(1);
         world.bits.set(3);
+        world.fixed.set(1, 1);
         return null;
     }
 
@@ -189,6 +192,9 @@ class WaysTest extends Threads {
                 ofArrays("List.of", world -> List.of(world.texts)),
                 ofArrays("String.join", world -> String.join(",", world.texts)),
                 ofArrays("java.lang.reflect.Array.get", world -> Array.getInt(world.numbers, 0)),
+                ofArrays("a serialised array", world -> serialised(world.numbers)),
+                ofArrays("a serialised array of objects", world -> serialised(world.texts)),
+                ofArrays("an array of a serialised object", WaysTest::serialised),
                 ofArrays("a handle of elements", world -> (int) ELEMENTS.getVolatile(world.numbers, 0)),
                 ofCollections("ArrayList.get", world -> world.list.get(0)),
                 ofCollections("ArrayList.size", world -> world.list.size()),
@@ -222,6 +228,15 @@ class WaysTest extends Threads {
                 ofCollections("PriorityQueue.peek", world -> world.heap.peek()),
                 ofCollections("a wrapper", world -> world.wrapped.get(0)),
                 ofCollections("BitSet.get", world -> world.bits.get(3)),
+                ofCollections("an array that is a list", world -> world.fixed.get(1)),
+                ofCollections(
+                        "an iterator of an array",
+                        world -> world.fixed.iterator().next()),
+                ofCollections("a text of an array that is a list", world -> world.fixed.toString()),
+                ofCollections("a hash of an array that is a list", world -> world.fixed.hashCode()),
+                ofCollections("a set of an array that is a list", world -> new HashSet<>(world.fixed)),
+                ofCollections("a stream of an array that is a list", world -> world.fixed.stream()
+                        .toList()),
                 unseen("StringBuilder.length", world -> world.text.length()),
                 unseen("StringBuilder.toString", world -> world.text.toString()),
                 unseen("a StringBuilder in a text", world -> "" + world.text),
@@ -313,12 +328,14 @@ class WaysTest extends Threads {
         Access entry = world -> world.map.entrySet().iterator().next();
         Use next = object -> ((Iterator<?>) object).next();
         Access array = world -> Arrays.asList(world.boxed);
+        Access ofArray = world -> Arrays.asList(world.boxed).iterator();
         Use copy = object -> ((List<?>) object).toArray()[0];
         Use value = object -> ((Map.Entry<?, ?>) object).getValue();
         return Stream.of(
                 Arguments.of("an iterator of a list", list, next),
                 Arguments.of("an iterator of a map", map, next),
                 Arguments.of("an entry", entry, value),
-                Arguments.of("a list that is an array", array, copy));
+                Arguments.of("a list that is an array", array, copy),
+                Arguments.of("an iterator of an array", ofArray, next));
     }
 }
