@@ -215,7 +215,10 @@ impl Graph {
 
 impl From<&InDoubt> for Told {
     fn from(branch: &InDoubt) -> Told {
-        Told { born: branch.made.clone(), kept: [&branch.kept[..], &branch.changed].concat() }
+        // What the roots that it changes led to, they lead to again if it rolls back, whether or not others see them locked.
+        let of_roots = branch.roots.values().filter_map(|to| to.identity());
+        let kept = branch.kept.iter().chain(&branch.changed).copied().chain(of_roots).collect();
+        Told { born: branch.made.clone(), kept }
     }
 }
 

@@ -358,6 +358,8 @@ impl Graph {
             records: Vec::new(),
             collected: Collected::default(),
         };
+        // The program's iterator may read, and commit.
+        let alive: Vec<Identity> = alive.into_iter().collect();
         let closed = collecting.gate.write();
         if collecting.takes_up()? {
             // Commits wait at the gate, and what they bring from now on is marked. Dropped, it is given up again.
@@ -463,6 +465,7 @@ impl Collection {
         // Before the gate is closed, for commits wait there. On pages that come later lies only what is born from now on, and
         // is marked.
         let pages = last_first(shared.objects.pages(&self.graph.store)?);
+        let alive: Vec<Identity> = alive.into_iter().collect();
         let closed = shared.collecting.gate.write();
         // Reads do not ask at the gate: in one hold of the marks, so that none of them comes in between.
         let is_open = shared.collecting.with(|running| {
@@ -542,7 +545,7 @@ impl Graph {
         }
         // Who is just making it has said so when this lock is given back (E21.6).
         match objects.lock_for_change(txn, identity.place()) {
-            // Somebody in doubt has it, or another one of its lock: for the next collection.
+            // Somebody in doubt has it: for the next collection.
             Err(Error::InDoubt { .. }) => return Ok(Swept::Nothing),
             locked => locked?,
         }

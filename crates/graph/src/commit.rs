@@ -242,7 +242,7 @@ impl<'w> Work<'w> {
         let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
         match self.shared.objects.commit_with(self.txn, ids, bytes_max, Commit::Async, edit) {
             // Nothing has happened: who makes the changes one by one can say which of them it is about.
-            Err(error) if !is_of_all(&error) => Ok(None),
+            Err(error) if !is_of_all(&error) && !matches!(error, Error::Misuse(_)) => Ok(None),
             other => other,
         }
     }

@@ -4,11 +4,12 @@
 
 mod common;
 
-use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Reference, Stage};
-use cedrat_sync::Arc;
+use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Reference, Stage};
+use cedrat_pages::PageId;
+use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
 use cedrat_txn::{Commit, Error, Vote};
-use common::{Place, is_absent, pattern, place, place_with};
+use common::{NAME, Place, is_absent, pattern, place, place_with};
 
 const BRANCH: &[u8] = b"global-17/branch-1";
 const BRANCH_IN_HEX: &str = "676c6f62616c2d31372f6272616e63682d31";
@@ -257,6 +258,47 @@ fn a_branch_may_prepare_while_a_collection_marks() {
     place.graph.store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
     assert_eq!(place.object(made).references, [lonely.into()]);
     assert_eq!(place.object(lonely).data, b"lonely\0\0");
+    place.check();
+}
+
+/// E21.9: a branch of an earlier opening whose outcome is certain, and whose changes are not all in their pages. It moves the only
+/// reference to an object from where a collection has not looked yet to where it has.
+#[test]
+fn a_graph_may_be_opened_while_a_branch_ends() {
+    const REFERENCE: u32 = 8 + 2400;
+    let place = place();
+    let whole_page = [7; REFERENCE as usize - 8];
+    let late = place.add(&whole_page, &[Reference::NULL]);
+    let to = place.add(&whole_page, &[Reference::NULL]);
+    let moved = place.add(&whole_page, &[]);
+    let from = place.add(&whole_page, &[moved.into()]);
+    place.commit(Changes::new().set_root("a", from).set_root("b", to));
+    let mut changes = Changes::new();
+    // In the order of their places: the last two wait for the first.
+    changes.patch(late, 8, b"changed").patch_reference(to, REFERENCE, moved);
+    changes.patch_reference(from, REFERENCE, Reference::NULL);
+    drop(place.graph.prepare(&changes, BRANCH).unwrap());
+    let (disk, store) = place.crashed_store(cedrat_txn::Options::simulated());
+    let page = store.read(PageId::new(late.get() >> 16)).unwrap();
+    let branch = store.in_doubt()[0].txn;
+    thread::scope(|scope| {
+        scope.spawn(|| store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap());
+        while !store.in_doubt().is_empty() || store.late_commits().is_some() {
+            thread::yield_now();
+        }
+        assert!(store.is_prepared(branch));
+        let graph = Graph::open(&store, NAME, Options::default()).unwrap();
+        let mut collection = graph.collect([]).unwrap();
+        collection.step(1).unwrap();
+        drop(page);
+        while store.is_prepared(branch) {
+            thread::yield_now();
+        }
+        finish(&mut collection);
+    });
+    let place = Place { disk, graph: Graph::open(&store, NAME, Options::default()).unwrap() };
+    assert_eq!(place.object(to).references, [moved.into()]);
+    assert_eq!(place.object(moved).data, whole_page);
     place.check();
 }
 

@@ -141,6 +141,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Whether this transaction has changed objects that wait for its end.
+    pub(crate) fn has_touched(&self, txn: TxnId) -> bool {
+        self.touched.contains_key(&txn)
+    }
+
     fn line(&self, at: RecordId) -> Option<usize> {
         match self.lines.get(self.recent) {
             Some(Some(kept)) if kept.at() == at => Some(self.recent),
@@ -676,30 +681,30 @@ mod tests {
         assert_eq!(cache.statistics().bytes, OVERHEAD_BYTES + alive.len() as u64);
     }
 
-    /// Changes the last byte, and says that it changes the first ones.
-    #[derive(Debug, serde::Serialize, serde::Deserialize)]
-    struct Elsewhere {}
-
-    impl Delta for Elsewhere {
-        const NAME: &'static str = "test.elsewhere";
-
-        fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
-            *record.last_mut().unwrap() += 1;
-            Ok(())
-        }
-    }
-
-    impl RecordDelta for Elsewhere {
-        fn changes(&self) -> Option<std::ops::Range<usize>> {
-            Some(0..4)
-        }
-    }
-
     /// What a delta does not say that it changes could not be put back.
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic = "a delta changes more than it says"]
     fn a_delta_that_changes_more_than_it_says_is_caught() {
+        /// Changes the last byte, and says that it changes the first ones.
+        #[derive(Debug, serde::Serialize, serde::Deserialize)]
+        struct Elsewhere {}
+
+        impl Delta for Elsewhere {
+            const NAME: &'static str = "test.elsewhere";
+
+            fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
+                *record.last_mut().unwrap() += 1;
+                Ok(())
+            }
+        }
+
+        impl RecordDelta for Elsewhere {
+            fn changes(&self) -> Option<std::ops::Range<usize>> {
+                Some(0..4)
+            }
+        }
+
         let (cache, pages) = (Cache::new(10_000), Taking::default());
         cache.bring(AT, image(new_record(b"object", 16, false), 1), &pages).unwrap();
         let _ = cache.change(TxnId(7), AT, None, |_, _| true, &Elsewhere {}, Back::Stays, &pages);

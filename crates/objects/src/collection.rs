@@ -601,7 +601,10 @@ impl Objects {
             _ => LockMode::IntentionShared,
         };
         self.lock(txn, intention)?;
-        txn.lock(Resource::Record(id), mode)
+        match txn.has_whole(self.shared.root, mode) {
+            true => Ok(()),
+            false => txn.lock(Resource::Record(id), mode),
+        }
     }
 
     /// Finds an object that is locked.

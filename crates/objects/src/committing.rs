@@ -41,7 +41,7 @@ impl Cache {
     /// long, and until the record is in the log, the latch is held.
     ///
     /// `None` if `edit` says so, or if a record is `missing` in the cache, holds no object of its own, or has changes that are
-    /// not committed; or if an object does not fit its record any more. Nothing has happened then. So also after an error.
+    /// not committed; if the transaction has changed others before; or if an object does not fit its record any more. Nothing has happened then. So also after an error.
     pub(crate) fn commit(
         &self,
         txn: TxnId,
@@ -51,6 +51,9 @@ impl Cache {
         missing: &mut Vec<RecordId>,
     ) -> Result<Option<Committing<'_>>> {
         let mut committing = Committing { state: self.state.lock(), txn };
+        if committing.state.has_touched(txn) {
+            return Ok(None); // they are of the same moment, which comes when it has ended
+        }
         for (number, at) in all.enumerate() {
             let State { index, lines, decided, statistics, .. } = &mut *committing.state;
             let line = index.get(&at).copied();

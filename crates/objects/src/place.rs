@@ -220,8 +220,15 @@ impl Places {
                 continue;
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
-            txn.lock(Resource::Record(promise.at), LockMode::Exclusive)?;
-            return Ok(promise);
+            if txn.has_whole(self.root, LockMode::Exclusive) {
+                return Ok(promise);
+            }
+            match txn.lock_unless_in_doubt(Resource::Record(promise.at), LockMode::Exclusive) {
+                Ok(()) => return Ok(promise),
+                // A branch that is in doubt since an earlier opening had it, and left it vacant: the next place is as good.
+                Err(Error::InDoubt { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -313,6 +313,17 @@ pub(crate) struct Deferred {
 }
 
 impl Deferred {
+    /// How many bytes its lists take.
+    pub(crate) fn memory_len(&self) -> usize {
+        self.keepers.capacity() * size_of::<Keeper>()
+            + self.kept.capacity() * size_of::<(LogOffset, RecordId, Keeper)>()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_memory_for(kept: usize) -> Deferred {
+        Deferred { kept: Vec::with_capacity(kept), ..Deferred::default() }
+    }
+
     /// Whether anything was deferred behind this place.
     pub(crate) fn since(&self, place: Option<LogOffset>) -> bool {
         self.newest > place

@@ -97,8 +97,9 @@ enum State {
     /// By whoever has its [`Prepared`].
     Held(Lsn),
     Parked(Lsn, Box<Parked>),
-    /// Its outcome is certain, and nobody asks for it under its identifier any more.
-    Ending,
+    /// Its outcome is certain, and nobody asks for it under its identifier any more. What it has changed is not in pages before
+    /// it leaves.
+    Ending(Lsn),
 }
 
 /// What a prepared transaction has, without the store, which it would keep open.
@@ -179,9 +180,9 @@ impl Branches {
         match known.state {
             State::Parked(since, _) => match std::mem::replace(&mut known.state, State::Held(since)) {
                 State::Parked(since, parked) => Ok((since, *parked)),
-                State::Preparing | State::Held(_) | State::Ending => unreachable!("it was just looked at"),
+                State::Preparing | State::Held(_) | State::Ending(_) => unreachable!("it was just looked at"),
             },
-            State::Preparing | State::Held(_) | State::Ending => Err(Error::BranchHeld { id: hexadecimal(id) }),
+            State::Preparing | State::Held(_) | State::Ending(_) => Err(Error::BranchHeld { id: hexadecimal(id) }),
         }
     }
 
@@ -192,10 +193,15 @@ impl Branches {
         all
     }
 
-    /// What those of earlier openings have noted that are in doubt.
+    /// What those of earlier openings have noted that are in doubt, or have not ended to the last step (E21.9).
     pub(crate) fn noted(&self, kind: u32) -> Vec<(InDoubt, Vec<Vec<u8>>)> {
         let branches = self.0.lock();
-        let noted = |(id, known): (&Vec<u8>, &Known)| Some((known.listed(id)?, known.left.as_ref()?.noted(kind)));
+        let noted = |(id, known): (&Vec<u8>, &Known)| {
+            let (State::Held(since) | State::Parked(since, _) | State::Ending(since)) = known.state else {
+                return None;
+            };
+            Some((InDoubt { id: id.clone(), txn: known.txn, since }, known.left.as_ref()?.noted(kind)))
+        };
         let mut all: Vec<_> = branches.iter().filter_map(noted).collect();
         all.sort_unstable_by_key(|(branch, _)| branch.since);
         all
@@ -229,7 +235,7 @@ impl Known {
     /// Since when it is in doubt, if it is.
     fn since(&self) -> Option<Lsn> {
         match self.state {
-            State::Preparing | State::Ending => None,
+            State::Preparing | State::Ending(_) => None,
             State::Held(since) | State::Parked(since, _) => Some(since),
         }
     }
@@ -465,7 +471,7 @@ impl Prepared {
     /// The outcome is certain: nobody asks for it under its identifier any more.
     fn ends(&mut self) -> Box<Txn> {
         let txn = self.txn.take().expect("it has its transaction until it ends");
-        txn.inner().branches.is(&self.id, State::Ending);
+        txn.inner().branches.is(&self.id, State::Ending(self.since));
         txn
     }
 }

@@ -67,6 +67,13 @@ pub(crate) struct Memory {
     pub(crate) deferred: Deferred,
 }
 
+impl Memory {
+    /// How many bytes it has.
+    fn len(&self) -> usize {
+        self.head.capacity() + self.arguments.capacity() + self.deferred.memory_len()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shard {
     running: HashMap<TxnId, Arc<Entry>, Words>,
@@ -113,8 +120,7 @@ impl Table {
         running.remove(&entry.id);
         // Who dooms the oldest may have it still.
         let is_alone = Arc::get_mut(&mut entry).is_some();
-        let kept_len = memory.head.capacity().max(memory.arguments.capacity());
-        if is_alone && spare.len() < SPARE && kept_len <= KEPT_LEN_MAX {
+        if is_alone && spare.len() < SPARE && memory.len() <= KEPT_LEN_MAX {
             spare.push((entry, memory));
         }
     }
@@ -186,5 +192,15 @@ mod tests {
         let (entry, _) = table.enter(TxnId(3), || Lsn::new(30));
         assert_eq!((Arc::as_ptr(&entry), entry.id, entry.first), (was, TxnId(3), Lsn::new(31)));
         assert!(!entry.is_doomed() && !entry.has_announced(Lsn::MAX) && table.oldest_deferred().is_none());
+    }
+
+    /// Of a large transaction nothing stays.
+    #[test]
+    fn much_memory_goes_to_nobody() {
+        let table = Table::default();
+        let (entry, memory) = table.enter(TxnId(3), || Lsn::new(10));
+        let deferred = Deferred::with_memory_for(KEPT_LEN_MAX);
+        table.leave(entry, Memory { deferred, ..memory });
+        assert!(table.shard(TxnId(3)).lock().spare.is_empty());
     }
 }

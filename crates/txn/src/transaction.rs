@@ -359,6 +359,24 @@ impl Txn {
     /// transactions.
     #[inline]
     pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
+        self.lock_as(resource, mode, self.options.waits_for_prepared)
+    }
+
+    /// As [`lock`](Txn::lock), without waiting for prepared transactions: for who has another resource to choose.
+    ///
+    /// # Errors
+    /// As there; [`Error::InDoubt`].
+    pub fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
+        self.lock_as(resource, mode, false)
+    }
+
+    /// Whether it has locked this structure last, and so that what is in it needs no lock of its own in this mode.
+    pub fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
+        self.locked_structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode))
+    }
+
+    #[inline]
+    fn lock_as(&mut self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
         if self.undoing || !self.options.isolation {
             return Ok(());
         }
@@ -376,15 +394,15 @@ impl Txn {
         {
             return Ok(());
         }
-        self.lock_now(resource, mode)?;
+        self.lock_now(resource, mode, waits_for_prepared)?;
         if let Some(root) = structure {
             self.locked_structure.set(Some((root, mode)));
         }
         Ok(())
     }
 
-    fn lock_now(&self, resource: Resource, mode: LockMode) -> Result<()> {
-        if self.options.waits_for_prepared {
+    fn lock_now(&self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
+        if waits_for_prepared {
             self.inner().locks.lock(self.id, resource, mode)?;
         } else {
             self.lock_unless_prepared(resource, mode)?;

@@ -58,10 +58,17 @@ impl Place {
     }
 
     pub(crate) fn crashed_with(&self, options: cedrat_txn::Options) -> Place {
+        let (disk, store) = self.crashed_store(options);
+        let graph = Graph::open(&store, NAME, Options::default()).unwrap();
+        Place { disk, graph }
+    }
+
+    /// The same before the graph is opened.
+    pub(crate) fn crashed_store(&self, options: cedrat_txn::Options) -> (Arc<SimDisk>, Store) {
         let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
         let options = cedrat_txn::Options { checkpoint_when_opened: false, ..options };
-        let graph = Graph::open(&open_on(&disk, options), NAME, Options::default()).unwrap();
-        Place { disk, graph }
+        let store = open_on(&disk, options);
+        (disk, store)
     }
 
     #[track_caller]

@@ -138,6 +138,19 @@ mod tests {
         });
     }
 
+    /// Transactions of very many locks come and go.
+    #[test]
+    fn memory_of_locks_is_given_back() {
+        let locks = PageLocks::default();
+        let lock = |txn, number: u64| locks.lock(TxnId(txn), Resource::Page(PageId::new(number)), LockMode::Shared);
+        lock(1, 0).unwrap();
+        (1..200_000).for_each(|number| lock(2, number).unwrap());
+        let many = locks.table.capacity();
+        locks.ended(TxnId(2));
+        assert!(locks.table.capacity() < many / 2, "{} of {many}", locks.table.capacity());
+        assert_eq!(locks.locked(), 1);
+    }
+
     /// Two readers that both want to write wait for each other: one is refused.
     #[test]
     fn two_upgrades_are_a_deadlock() {

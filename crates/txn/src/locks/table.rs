@@ -19,6 +19,9 @@ const SHARDS: usize = 64;
 /// For so many resources memory is asked at once, and kept for the next transaction: most lock no more.
 const RESOURCES: usize = 8;
 
+/// A shard keeps memory for so many locks, however few it has: transactions of millions come and go.
+const SHARD_KEPT: usize = 1024;
+
 /// Each shard keeps so many lists for later.
 const SPARE: usize = 4;
 
@@ -290,6 +293,10 @@ impl LockTable {
             lock.ring_all();
             if lock.is_idle() {
                 entry.remove();
+                if locks.capacity() > SHARD_KEPT && locks.len() < locks.capacity() / 8 {
+                    let len = locks.len();
+                    locks.shrink_to(2 * len, |lock| lock.of.hash);
+                }
             }
         }
         if list.capacity() == RESOURCES {
@@ -298,6 +305,12 @@ impl LockTable {
                 spare.push(list);
             }
         }
+    }
+
+    /// For how many resources there is memory.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.shards.iter().map(|shard| shard.locks.lock().capacity()).sum()
     }
 
     /// How many resources are locked or waited for.
