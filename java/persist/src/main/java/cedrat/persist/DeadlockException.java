@@ -4,9 +4,11 @@ package cedrat.persist;
 /// way; or this one was about to change what a persistent collection is not made of any more since another one has
 /// ended, an entry that was added and taken back for example. It
 /// is rolled back with all those around it, and its locks are free. Leave its scope, and run it again;
-/// [Transaction#run(Transaction.Work)] does so by itself.
+/// [Transaction#run(Transaction.Work)] does so by itself, also where its work throws another exception whose cause
+/// this is.
 public final class DeadlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
+    private static final int CAUSES_MAX = 100;
 
     DeadlockException() {
         this("to end a deadlock");
@@ -14,6 +16,19 @@ public final class DeadlockException extends RuntimeException {
 
     private DeadlockException(String why) {
         super("the transaction was rolled back " + why + ": leave its scope, and run it again");
+    }
+
+    /// Whether this is one, or was thrown because of one.
+    static boolean isBehind(Throwable thrown) {
+        // Causes may lead in a circle: whoever wraps more than that is not followed.
+        Throwable cause = thrown;
+        for (int depth = 0; cause != null && depth < CAUSES_MAX; depth++) {
+            if (cause instanceof DeadlockException) {
+                return true;
+            }
+            cause = cause.getCause();
+        }
+        return false;
     }
 
     static DeadlockException ofWhatWasTakenBack(Object part) {

@@ -62,8 +62,10 @@ public final class WovenCode {
                     transaction.commit();
                 }
                 return result;
-            } catch (DeadlockException e) {
-                if (isNested || !transaction.top.isDoomed || !MonitorCircles.letPass(transaction.top.owner)) {
+            } catch (Throwable e) {
+                // Reflection wraps what is thrown below it, as programs do.
+                boolean isVictim = !isNested && transaction.top.isDoomed && DeadlockException.isBehind(e);
+                if (!isVictim || !MonitorCircles.letPass(transaction.top.owner)) {
                     throw e;
                 }
             }

@@ -9,6 +9,7 @@ import cedrat.persist.DeadlockException;
 import cedrat.persist.Elsewhere;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -256,6 +257,35 @@ class LocksTest {
         assertEquals(1, first.balance + second.balance);
         assertEquals(1, first.changes + second.changes);
         assertEquals(0, first.balance * first.changes, "one has written to both");
+    }
+
+    /// By itself or by reflection, which does so too.
+    @Test
+    void aVictimThatWrapsWhatItIsToldIsRunAgain() throws Exception {
+        Account mine = new Account();
+        Account others = new Account();
+        Method write = LocksTest.class.getDeclaredMethod("write", Account.class);
+        Future<?> other;
+        try (var transaction = Transaction.begin()) {
+            mine.balance = 1;
+            // It is the younger one, and so the victim.
+            other = startAndWait(() -> Transaction.run(() -> {
+                others.balance = 2;
+                try {
+                    write.invoke(null, mine);
+                } catch (ReflectiveOperationException e) {
+                    throw new IllegalStateException("a program's own", e);
+                }
+            }));
+            others.balance = 1;
+            transaction.commit();
+        }
+        other.get();
+        assertEquals(List.of(2, 2), List.of(mine.balance, others.balance));
+    }
+
+    private static void write(Account account) {
+        account.balance = 2;
     }
 
     @Test
