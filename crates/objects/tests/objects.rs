@@ -5,8 +5,6 @@ mod common;
 
 use cedrat_objects::{Edit, ObjectError, ObjectId, Objects, Options, UndoPolicy};
 use cedrat_structures::StructureError;
-use cedrat_sync::Arc;
-use cedrat_txn::locks::{LockMode, PageLocks, Resource};
 use cedrat_txn::{Commit, Error, Txn, TxnOptions, Undo, Vote};
 use common::{Add, HalfWay, POLICIES, Place, Subtract, get, is_absent, number, place, place_with};
 
@@ -262,55 +260,6 @@ fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
     let mut txn = others.begin();
     let inverses = others.objects.commit_with(&mut txn, [id].into_iter(), 1, Commit::Async, |_, _| Some(put.clone()));
     assert!(inverses.unwrap().is_none());
-}
-
-/// Each object is locked for itself, and where the collection is, none is.
-#[test]
-fn who_has_the_collection_locks_no_object() {
-    let locks = Arc::new(PageLocks::default());
-    let options = cedrat_txn::Options { locks: Arc::<PageLocks>::clone(&locks), ..cedrat_txn::Options::simulated() };
-    let place = place_with(Options::default(), options);
-    let ids: Vec<_> = (0..100_u8).map(|number| place.insert(&[number; 10])).collect();
-    let lock_all = |txn: &mut Txn| {
-        ids.iter().for_each(|&id| place.objects.put(txn, id, b"changed").unwrap());
-        place.objects.insert(txn, b"new").unwrap();
-        locks.locked()
-    };
-    let mut txn = place.begin();
-    assert_eq!(lock_all(&mut txn), 102);
-    txn.rollback().unwrap();
-    assert_eq!(locks.locked(), 0);
-    let mut txn = place.begin();
-    txn.lock(Resource::Structure(place.objects.root()), LockMode::Exclusive).unwrap();
-    assert_eq!(lock_all(&mut txn), 1);
-    txn.commit(Commit::Sync).unwrap();
-    assert_eq!(locks.locked(), 0);
-}
-
-/// A place that a branch has locked and left vacant is nobody's while it is in doubt: who inserts takes another one, and does
-/// not wait.
-#[test]
-fn a_place_in_doubt_is_passed_by() {
-    let place = place(UndoPolicy::CommittedOnly);
-    let mut txn = place.begin();
-    let id = place.insert(b"an object that is there");
-    place.objects.put(&mut txn, id, b"an object that is here").unwrap();
-    let reserved = place.objects.reserve(&mut txn, 20).unwrap().id();
-    let mut taken_back = None;
-    let refused = txn.nested_transaction(|txn| {
-        taken_back = Some(place.objects.insert(txn, b"taken back")?);
-        Err::<(), _>(Error::Misuse("by the application"))
-    });
-    assert!(refused.is_err());
-    drop(txn.prepare(b"branch").unwrap());
-    let place = place.crashed();
-    for options in [TxnOptions::default(), TxnOptions::default().without_waiting_for_prepared()] {
-        let mut txn = place.store.begin_with(options);
-        let inserted = place.objects.insert(&mut txn, b"a stranger").unwrap();
-        assert!(inserted != reserved && Some(inserted) != taken_back);
-        txn.commit(Commit::Sync).unwrap();
-        assert_eq!(place.get(inserted), Some(b"a stranger".to_vec()));
-    }
 }
 
 /// A delta that breaks off half-way has changed nothing, in the cache, in the page and after a crash; and what it had before

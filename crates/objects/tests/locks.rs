@@ -1,0 +1,59 @@
+//! What transactions over objects lock, and whom that keeps away.
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs
+
+mod common;
+
+use cedrat_objects::{Options, UndoPolicy};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::{LockMode, PageLocks, Resource};
+use cedrat_txn::{Commit, Error, Txn, TxnOptions};
+use common::{place, place_with};
+
+/// Each object is locked for itself, and where the collection is, none is.
+#[test]
+fn who_has_the_collection_locks_no_object() {
+    let locks = Arc::new(PageLocks::default());
+    let options = cedrat_txn::Options { locks: Arc::<PageLocks>::clone(&locks), ..cedrat_txn::Options::simulated() };
+    let place = place_with(Options::default(), options);
+    let ids: Vec<_> = (0..100_u8).map(|number| place.insert(&[number; 10])).collect();
+    let lock_all = |txn: &mut Txn| {
+        ids.iter().for_each(|&id| place.objects.put(txn, id, b"changed").unwrap());
+        place.objects.insert(txn, b"new").unwrap();
+        locks.locked()
+    };
+    let mut txn = place.begin();
+    assert_eq!(lock_all(&mut txn), 102);
+    txn.rollback().unwrap();
+    assert_eq!(locks.locked(), 0);
+    let mut txn = place.begin();
+    txn.lock(Resource::Structure(place.objects.root()), LockMode::Exclusive).unwrap();
+    assert_eq!(lock_all(&mut txn), 1);
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(locks.locked(), 0);
+}
+
+/// A place that a branch has locked and left vacant is nobody's while it is in doubt: who inserts takes another one, and does
+/// not wait.
+#[test]
+fn a_place_in_doubt_is_passed_by() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let mut txn = place.begin();
+    let id = place.insert(b"an object that is there");
+    place.objects.put(&mut txn, id, b"an object that is here").unwrap();
+    let reserved = place.objects.reserve(&mut txn, 20).unwrap().id();
+    let mut taken_back = None;
+    let refused = txn.nested_transaction(|txn| {
+        taken_back = Some(place.objects.insert(txn, b"taken back")?);
+        Err::<(), _>(Error::Misuse("by the application"))
+    });
+    assert!(refused.is_err());
+    drop(txn.prepare(b"branch").unwrap());
+    let place = place.crashed();
+    for options in [TxnOptions::default(), TxnOptions::default().without_waiting_for_prepared()] {
+        let mut txn = place.store.begin_with(options);
+        let inserted = place.objects.insert(&mut txn, b"a stranger").unwrap();
+        assert!(inserted != reserved && Some(inserted) != taken_back);
+        txn.commit(Commit::Sync).unwrap();
+        assert_eq!(place.get(inserted), Some(b"a stranger".to_vec()));
+    }
+}
