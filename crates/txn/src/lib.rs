@@ -28,6 +28,7 @@ mod encode;
 mod error;
 mod explain;
 mod in_doubt;
+mod locking;
 pub mod locks;
 mod mixed;
 mod nested;

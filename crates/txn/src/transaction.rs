@@ -25,7 +25,7 @@ use cedrat_wal::{
 use crate::body::{Head, room_for};
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
-use crate::locks::{LockMode, NotGiven, Resource};
+use crate::locks::LockMode;
 use crate::operation::{Operation, RecordId};
 use crate::recovery::Loser;
 use crate::space::Extent;
@@ -145,9 +145,9 @@ pub struct Txn {
     /// The newest LSN of anything read.
     seen: Cell<Lsn>,
     /// The page locked last, and how: most updates of a row are of one page.
-    locked: Cell<Option<(PageId, LockMode)>>,
+    pub(crate) locked: Cell<Option<(PageId, LockMode)>>,
     /// The structure locked last, and how: most keys of a transaction are of one table.
-    locked_structure: Cell<Option<(PageId, LockMode)>>,
+    pub(crate) locked_structure: Cell<Option<(PageId, LockMode)>>,
     pub(crate) entry: Option<Arc<Entry>>,
     /// What it reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
@@ -348,105 +348,6 @@ impl Txn {
         let done = self.road(at, operation, undo_of);
         self.under_latch = false;
         done.map(|_| ())
-    }
-
-    /// Asks for a lock, to be held to the end of the transaction.
-    ///
-    /// Within a nested top action there are latches only: ask before (E15.3). In undo nothing is asked (E15.1).
-    ///
-    /// # Errors
-    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
-    /// transactions.
-    #[inline]
-    pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        self.lock_as(resource, mode, self.options.waits_for_prepared)
-    }
-
-    /// As [`lock`](Txn::lock), without waiting for prepared transactions: for who has another resource to choose.
-    ///
-    /// # Errors
-    /// As there; [`Error::InDoubt`].
-    pub fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        self.lock_as(resource, mode, false)
-    }
-
-    /// Whether it has locked this structure last, and so that what is in it needs no lock of its own in this mode.
-    pub fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
-        self.locked_structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode))
-    }
-
-    #[inline]
-    fn lock_as(&mut self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
-        if self.undoing || !self.options.isolation {
-            return Ok(());
-        }
-        if matches!(self.how, How::Nested | How::Ordered) {
-            return Err(Error::Misuse("a lock was asked for within a nested top action; ask before it begins (E15.3)"));
-        }
-        self.alive()?;
-        let structure = match resource {
-            Resource::Structure(root) => Some(root),
-            _ => None,
-        };
-        if let (Some(root), Some((locked, held))) = (structure, self.locked_structure.get())
-            && locked == root
-            && held.covers(mode)
-        {
-            return Ok(());
-        }
-        self.lock_now(resource, mode, waits_for_prepared)?;
-        if let Some(root) = structure {
-            self.locked_structure.set(Some((root, mode)));
-        }
-        Ok(())
-    }
-
-    fn lock_now(&self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
-        if waits_for_prepared {
-            self.inner().locks.lock(self.id, resource, mode)?;
-        } else {
-            self.lock_unless_prepared(resource, mode)?;
-        }
-        self.heap_keeps_up()
-    }
-
-    fn lock_unless_prepared(&self, resource: Resource, mode: LockMode) -> Result<()> {
-        let inner = self.inner();
-        let is_prepared = |txn| inner.branches.is_held(txn);
-        let given = inner.locks.lock_unless_prepared(self.id, resource, mode, &is_prepared);
-        given.map_err(|not_given| match not_given {
-            NotGiven::Deadlock(deadlock) => deadlock.into(),
-            NotGiven::Prepared(txn) => Error::InDoubt { id: inner.branches.id_of(txn) },
-        })
-    }
-
-    /// Asks for the page, where changes of it are isolated by its lock.
-    #[inline]
-    pub(crate) fn lock_for_update(&self, page: PageId) -> Result<()> {
-        if self.how == How::Plain && !self.undoing {
-            self.alive()?;
-            self.lock_page(page, LockMode::Exclusive)?;
-        }
-        Ok(())
-    }
-
-    fn lock_page(&self, page: PageId, mode: LockMode) -> Result<()> {
-        if !self.options.isolation {
-            return Ok(());
-        }
-        if let Some((locked, held)) = self.locked.get()
-            && locked == page
-            && held.covers(mode)
-        {
-            return Ok(());
-        }
-        let locks = &self.inner().locks;
-        match mode {
-            LockMode::Shared => locks.before_read(self.id, page)?,
-            _ => locks.before_update(self.id, page)?,
-        }
-        self.locked.set(Some((page, mode)));
-        self.heap_keeps_up()
     }
 
     /// Writes a record of the application's own, of a kind that was registered under this name. It is part of the
