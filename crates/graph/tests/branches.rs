@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::Barrier;
+
 use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Reference, Stage};
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
@@ -279,9 +281,16 @@ fn a_graph_may_be_opened_while_a_branch_ends() {
     changes.patch_reference(from, REFERENCE, Reference::NULL);
     drop(place.graph.prepare(&changes, BRANCH).unwrap());
     let (disk, store) = place.crashed_store(cedrat_txn::Options::simulated());
-    let page = store.read(PageId::new(late.get() >> 16)).unwrap();
     let branch = store.in_doubt()[0].txn;
+    let (is_held, goes_on) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
+        scope.spawn(|| {
+            let page = store.read(PageId::new(late.get() >> 16)).unwrap();
+            is_held.wait();
+            goes_on.wait();
+            drop(page);
+        });
+        is_held.wait();
         scope.spawn(|| store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap());
         while !store.in_doubt().is_empty() || store.late_commits().is_some() {
             thread::yield_now();
@@ -290,7 +299,7 @@ fn a_graph_may_be_opened_while_a_branch_ends() {
         let graph = Graph::open(&store, NAME, Options::default()).unwrap();
         let mut collection = graph.collect([]).unwrap();
         collection.step(1).unwrap();
-        drop(page);
+        goes_on.wait();
         while store.is_prepared(branch) {
             thread::yield_now();
         }
