@@ -267,15 +267,22 @@ final class Locks {
         long pause = FIRST_LOOK_NANOS;
         int suspicions = 0;
         try {
+            // It neither enters nor leaves any while it waits.
+            Object monitor = ownMonitor(waiter);
+            // Of a virtual thread no other monitors are known, so that one without would look in vain.
+            boolean isLooking = monitor != null || !waiter.thread.isVirtual();
             while (waiter.turn == Turn.QUEUED) {
-                LockSupport.parkNanos(waiter.lock, pause);
-                pause = Math.min(2 * pause, LAST_LOOK_NANOS);
+                if (isLooking) {
+                    LockSupport.parkNanos(waiter.lock, pause);
+                    pause = Math.min(2 * pause, LAST_LOOK_NANOS);
+                } else {
+                    LockSupport.park(waiter.lock);
+                }
                 // A store cannot be broken off; the interrupt is for whoever asks next.
                 wasInterrupted |= Thread.interrupted();
-                if (waiter.turn != Turn.QUEUED) {
+                if (!isLooking || waiter.turn != Turn.QUEUED) {
                     continue;
                 }
-                Object monitor = ownMonitor(waiter);
                 suspicions = monitors.isSuspicious(waiter.owner, monitor) ? suspicions + 1 : 0;
                 if (suspicions == SUSPICIONS_MAX || monitors.isInCircle(waiter.owner)) {
                     giveUp(waiter);
@@ -293,7 +300,7 @@ final class Locks {
     }
 
     /// Something that the waiting thread locks, or has locked, and whose monitor it has entered; or null. To be called
-    /// on that thread. A lock that it is granted just now is missed.
+    /// on that thread.
     private static Object ownMonitor(Waiter waiter) {
         if (Thread.holdsLock(waiter.lock.object)) {
             return waiter.lock.object;
