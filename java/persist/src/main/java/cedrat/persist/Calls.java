@@ -47,6 +47,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "lockToRead", ONE_OBJECT);
     }
 
+    /// … array → …
+    static void lockDeeplyToRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "lockDeeplyToRead", ONE_OBJECT);
+    }
+
     /// … object, copy → …
     static void copied(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);

@@ -34,11 +34,14 @@ final class MethodReferences {
 
     private final ClassFile classFile;
     private final ClassModel type;
+    private final boolean locksReads;
     private final List<Called> called = new ArrayList<>();
 
-    MethodReferences(ClassFile classFile, ClassModel type) {
+    /// @param locksReads whether calls are woven that only read, to lock what they read
+    MethodReferences(ClassFile classFile, ClassModel type, boolean locksReads) {
         this.classFile = classFile;
         this.type = type;
+        this.locksReads = locksReads;
     }
 
     /// Whether the class has any such reference.
@@ -94,7 +97,7 @@ final class MethodReferences {
     }
 
     /// Serialisable ones are found by the name of their method again, and left alone.
-    private static boolean isReplaced(DynamicCallSiteDesc site) {
+    private boolean isReplaced(DynamicCallSiteDesc site) {
         MethodHandleDesc bootstrap = site.bootstrapMethod();
         if (!(bootstrap instanceof DirectMethodHandleDesc direct)
                 || !direct.methodName().equals("metafactory")) {
@@ -108,14 +111,18 @@ final class MethodReferences {
         return false;
     }
 
-    private static boolean isWoven(DirectMethodHandleDesc handle) {
+    private boolean isWoven(DirectMethodHandleDesc handle) {
         String owner = handle.owner().descriptorString();
         if (!handle.owner().isClassOrInterface()) {
             return false;
         }
         String internalName = owner.substring(1, owner.length() - 1);
         String name = handle.methodName();
-        return switch (handle.kind()) {
+        return stores(handle.kind(), internalName, name) || locksReads && reads(handle, internalName, name);
+    }
+
+    private static boolean stores(Kind kind, String internalName, String name) {
+        return switch (kind) {
             case STATIC, INTERFACE_STATIC ->
                 internalName.equals("java/lang/System") && name.equals("arraycopy")
                         || WovenMethods.mayChangeArguments(internalName, name, true);
@@ -127,6 +134,20 @@ final class MethodReferences {
             case CONSTRUCTOR -> WovenMethods.isRememberedAsMade(internalName);
             default -> false;
         };
+    }
+
+    /// J3.2: whether a call of the method reads its receiver or an argument where no barrier is.
+    private static boolean reads(DirectMethodHandleDesc handle, String internalName, String name) {
+        boolean isCalled =
+                switch (handle.kind()) {
+                    case STATIC, INTERFACE_STATIC, VIRTUAL, INTERFACE_VIRTUAL, CONSTRUCTOR -> true;
+                    default -> false;
+                };
+        boolean hasReceiver = handle.kind() == Kind.VIRTUAL || handle.kind() == Kind.INTERFACE_VIRTUAL;
+        return isCalled
+                && (hasReceiver && UnseenReads.ofReceiver(internalName, name)
+                        || UnseenReads.ofArguments(
+                                internalName, name, MethodTypeDesc.ofDescriptor(handle.lookupDescriptor())));
     }
 
     private DynamicCallSiteDesc replace(InvokeDynamicInstruction site) {

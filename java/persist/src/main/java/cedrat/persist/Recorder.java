@@ -835,6 +835,11 @@ final class Recorder implements Handler {
         }
     }
 
+    @Override
+    public void lockDeeplyToRead(Object array) {
+        NestedArrays.forEach(array, this::lockToRead);
+    }
+
     private boolean isLocking(Persistent store) {
         return store != null && store.locksReads() && locking.contains(store);
     }

@@ -29,6 +29,7 @@ import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.AccessFlag;
 import java.util.Arrays;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 
 /// Puts barriers into one method: before stores to fields and arrays, before calls of the JDK that store
@@ -144,7 +145,11 @@ final class StoreWeaver implements CodeTransform {
             case InvokeDynamicInstruction site
             when reads != null -> {
                 if (locksReads && site.bootstrapMethod().owner().equals(CONCATENATION)) {
-                    lockArguments(builder, site.typeSymbol(), (parameter, type) -> UnseenReads.isRead(type));
+                    lockArguments(
+                            builder,
+                            site.typeSymbol(),
+                            (parameter, type) -> UnseenReads.isRead(type),
+                            Calls::lockToRead);
                 }
                 builder.invokedynamic(reads.site(site));
             }
@@ -538,7 +543,8 @@ final class StoreWeaver implements CodeTransform {
             lockArguments(
                     builder,
                     call.typeSymbol(),
-                    (parameter, type) -> UnseenReads.ofArgument(owner, name, parameter, type));
+                    (parameter, type) -> UnseenReads.ofArgument(owner, name, parameter, type),
+                    UnseenReads.isDeep(owner, name) ? Calls::lockDeeplyToRead : Calls::lockToRead);
         }
     }
 
@@ -547,7 +553,7 @@ final class StoreWeaver implements CodeTransform {
         boolean of(int parameter, String descriptor);
     }
 
-    private void lockArguments(CodeBuilder builder, MethodTypeDesc descriptor, Read read) {
+    private void lockArguments(CodeBuilder builder, MethodTypeDesc descriptor, Read read, Consumer<CodeBuilder> lock) {
         int[] locked = IntStream.range(0, descriptor.parameterCount())
                 .filter(i -> read.of(i, descriptor.parameterType(i).descriptorString()))
                 .toArray();
@@ -557,7 +563,7 @@ final class StoreWeaver implements CodeTransform {
         spill.store(builder, descriptor);
         for (int parameter : locked) {
             spill.load(builder, parameter);
-            Calls.lockToRead(builder);
+            lock.accept(builder);
         }
         spill.loadAll(builder);
     }

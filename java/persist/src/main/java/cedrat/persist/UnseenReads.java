@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import java.lang.constant.MethodTypeDesc;
+
 /// Methods of the JDK whose calls are woven where reads are locked, because they read what has no barrier: the
 /// receiver, if its class is kept or refused by [JavaBase], and arguments that are arrays or of such a class.
 ///
@@ -23,6 +25,22 @@ final class UnseenReads {
             return parameter == 0 && isReference(descriptor);
         }
         return descriptor.equals("Ljava/lang/Object;") ? makesText(owner) : isRead(descriptor);
+    }
+
+    /// Whether a method reads any argument.
+    static boolean ofArguments(String owner, String name, MethodTypeDesc descriptor) {
+        for (int i = 0; i < descriptor.parameterCount(); i++) {
+            if (ofArgument(owner, name, i, descriptor.parameterType(i).descriptorString())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether a method reads what is in an array of arrays, however deep.
+    static boolean isDeep(String owner, String name) {
+        return owner.equals("java/util/Arrays") && name.startsWith("deep")
+                || owner.equals("java/util/Objects") && name.equals("deepEquals");
     }
 
     /// Whether something that is passed as of a type may change, and has no barriers where it is read.

@@ -87,7 +87,8 @@ final class Weaver {
     /// @throws IllegalArgumentException if the class is not well-formed, or was to have further methods
     byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded) throws UnstructuredException {
         ClassModel type = CLASS_FILE.parse(original);
-        MethodReferences references = new MethodReferences(CLASS_FILE, type);
+        MethodReferences references =
+                new MethodReferences(CLASS_FILE, type, weavesReads && classes.locksReads() && !isLoaded);
         if (kind == Kind.APPLICATION && references.areThere()) {
             if (isLoaded) {
                 throw new IllegalArgumentException("it was loaded before the agent, and refers to methods by `::` "

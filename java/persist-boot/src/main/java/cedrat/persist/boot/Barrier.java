@@ -85,6 +85,13 @@ public final class Barrier {
         }
     }
 
+    /// As that, of an array whose elements, should they be arrays, are read too, however deep.
+    public static void lockDeeplyToRead(Object array) {
+        if (locking != 0 && (live & STORE - 1) != 0) {
+            handler.lockDeeplyToRead(array);
+        }
+    }
+
     /// In place of null, where a reference field of a persistent object has turned out to be null: it may only
     /// not be loaded yet.
     ///

@@ -21,6 +21,11 @@ public interface Handler {
     /// @param base if null, the read will throw
     void lockToRead(Object base);
 
+    /// As that, of all elements of an array, and of those of arrays that are its elements, however deep.
+    ///
+    /// @param array or something else, which is locked by itself
+    void lockDeeplyToRead(Object array);
+
     /// `clone` of an object has returned another one, or itself. A copy of a persistent object is not
     /// persistent.
     void copied(Object object, Object copy);

@@ -24,9 +24,11 @@ import java.util.LinkedHashMap;
 import java.util.LinkedList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.PriorityQueue;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -67,6 +69,7 @@ class WaysTest extends Threads {
         final char[] characters = {'o', 'l', 'd'};
         final Integer[] boxed = {0, 0};
         final List<Integer> fixed = Arrays.asList(0, 0);
+        final Object[] nested = {new Object[] {new int[] {0}}, null};
 
         @Override
         protected World clone() throws CloneNotSupportedException {
@@ -124,6 +127,15 @@ class WaysTest extends Threads {
         return null;
     }
 
+    private static int[] innermost(World world) {
+        return (int[]) ((Object[]) world.nested[0])[0];
+    }
+
+    private static Object setInnermost(World world) {
+        innermost(world)[0] = 1;
+        return null;
+    }
+
     private static Object addToCollections(World world) {
         world.list.add(1);
         world.map.put("other", 1);
@@ -155,6 +167,10 @@ class WaysTest extends Threads {
 
     private static Way ofArrays(String name, Access read) {
         return new Way(name, WaysTest::setElements, read);
+    }
+
+    private static Way ofNested(String name, Access read) {
+        return new Way(name, WaysTest::setInnermost, read);
     }
 
     private static Way ofCollections(String name, Access read) {
@@ -196,6 +212,13 @@ class WaysTest extends Threads {
                 ofArrays("a serialised array of objects", world -> serialised(world.texts)),
                 ofArrays("an array of a serialised object", WaysTest::serialised),
                 ofArrays("a handle of elements", world -> (int) ELEMENTS.getVolatile(world.numbers, 0)),
+                ofArrays("a reference to Arrays.toString", world -> by(Arrays::toString, world.texts)),
+                ofArrays("a reference to a constructor", world -> by(String::new, world.characters)),
+                ofNested("Arrays.deepToString", world -> Arrays.deepToString(world.nested)),
+                ofNested("Arrays.deepHashCode", world -> Arrays.deepHashCode(world.nested)),
+                ofNested("Arrays.deepEquals", world -> Arrays.deepEquals(new Object[2], world.nested)),
+                ofNested("Objects.deepEquals", world -> Objects.deepEquals(world.nested, new Object[2])),
+                ofNested("a reference to Arrays.deepToString", world -> by(Arrays::deepToString, world.nested)),
                 ofCollections("ArrayList.get", world -> world.list.get(0)),
                 ofCollections("ArrayList.size", world -> world.list.size()),
                 ofCollections("ArrayList.toString", world -> world.list.toString()),
@@ -242,8 +265,15 @@ class WaysTest extends Threads {
                 unseen("a StringBuilder in a text", world -> "" + world.text),
                 unseen("a StringBuilder as an argument", world -> new StringBuilder().append(world.text)),
                 unseen("a StringBuilder made of one", world -> new StringBuilder(world.text)),
+                unseen("a reference to StringBuilder.toString", world -> by(StringBuilder::toString, world.text)),
+                unseen("a bound reference", world -> by("old"::contentEquals, world.text)),
+                unseen("a reference to String.valueOf", world -> WaysTest.<Object>by(String::valueOf, world.text)),
                 unseen("Date.getTime", world -> world.date.getTime()),
                 unseen("Date.after", world -> new Date(1).after(world.date)));
+    }
+
+    private static <T> Object by(Function<T, Object> reference, T read) {
+        return reference.apply(read);
     }
 
     private static Object byHandle(World world) {

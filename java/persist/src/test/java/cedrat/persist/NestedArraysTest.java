@@ -1,0 +1,34 @@
+package cedrat.persist;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/// J3.2
+class NestedArraysTest {
+    private static List<Object> found(Object array) {
+        List<Object> found = new ArrayList<>();
+        NestedArrays.forEach(array, found::add);
+        return found;
+    }
+
+    @Test
+    void arraysAreFoundHoweverDeep() {
+        int[] ints = {1};
+        Object[] inner = {"text", ints, null};
+        Object[] outer = {inner, List.of(new int[1])};
+        assertEquals(List.of(outer, inner, ints), found(outer));
+        assertEquals(List.of("text"), found("text"));
+        assertEquals(List.of(ints), found(ints));
+    }
+
+    @Test
+    void oneThatContainsItselfIsFoundOnce() {
+        Object[] inner = {null};
+        Object[] outer = {inner, inner};
+        inner[0] = outer;
+        assertEquals(List.of(outer, inner, inner), found(outer));
+    }
+}
