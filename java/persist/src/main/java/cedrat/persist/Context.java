@@ -14,8 +14,8 @@ final class Context {
     int suspended;
     /// How many of these it loads or links, or initialises of the JDK.
     int loading;
-    /// It is in the recorder's own code, which uses classes that are woven.
-    boolean isRecording;
+    /// It is in the library's own code, which uses classes that are woven: barriers let its reads and stores pass.
+    boolean isUnrecorded;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.
     boolean isFilling;
     /// The buffer of its last commit, or null.

@@ -165,12 +165,12 @@ final class Recorder implements Handler {
     /// As that, of work that may fail otherwise.
     <T, E extends Exception> T unrecordedCall(Transaction.PlainCall<T, E> work) throws E {
         Context context = contexts.get();
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
         try {
             return work.call();
         } finally {
-            context.isRecording = wasRecording;
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -198,18 +198,18 @@ final class Recorder implements Handler {
         }
         Context context = contexts.get();
         // What stores and rollbacks read by handles, they read as it is.
-        if (context.isRecording && !context.isFilling) {
+        if (context.isUnrecorded && !context.isFilling) {
             return;
         }
-        boolean wasRecording = context.isRecording;
+        boolean wasUnrecorded = context.isUnrecorded;
         boolean wasFilling = context.isFilling;
-        context.isRecording = true;
+        context.isUnrecorded = true;
         context.isFilling = false;
         try {
             storeOf(base).keepLoaded((Persistable) base);
             loadAll(base);
         } finally {
-            context.isRecording = wasRecording;
+            context.isUnrecorded = wasUnrecorded;
             context.isFilling = wasFilling;
         }
     }
@@ -251,7 +251,7 @@ final class Recorder implements Handler {
     ///
     /// @throws IllegalStateException if it is persistent (J2)
     private void refuseIfPersistent(Context context, Object base) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             if (base instanceof Persistable) {
                 Persistent store = storeOf(base);
@@ -265,7 +265,7 @@ final class Recorder implements Handler {
                 }
             }
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -710,12 +710,12 @@ final class Recorder implements Handler {
             throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
         }
         // A `hashCode` that a store calls, too, may ask for a lock.
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
         try {
             lock(transaction, object, toWrite);
         } finally {
-            context.isRecording = wasRecording;
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -734,8 +734,8 @@ final class Recorder implements Handler {
                     "pages and heaps take no part in a transaction over several stores: use them "
                             + "in a transaction of their own");
         }
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
         try {
             engine.check();
             lock(transaction, locked, toWrite);
@@ -749,7 +749,7 @@ final class Recorder implements Handler {
             }
             throw engine.refused(e);
         } finally {
-            context.isRecording = wasRecording;
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -816,14 +816,14 @@ final class Recorder implements Handler {
         }
         Context context = contexts.get();
         Transaction transaction = context.innermost;
-        if (transaction == null || context.isRecording || context.suspended != 0) {
+        if (transaction == null || context.isUnrecorded || context.suspended != 0) {
             return;
         }
         TopLevel top = transaction.top;
         if (!top.isDoomed && top.mayRead(base)) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             Object locked = base instanceof Persistable ? base : lockedToRead(top, base);
             if (locked != null) {
@@ -831,7 +831,7 @@ final class Recorder implements Handler {
                 top.lockedToRead(base);
             }
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -881,7 +881,7 @@ final class Recorder implements Handler {
     /// keeps what it can compute again.
     private boolean isPersistentOutside(Context context, Object base) {
         return context.innermost == null
-                && !context.isRecording
+                && !context.isUnrecorded
                 && context.suspended == 0
                 && storeOf(base) != null
                 && !locks.isLocked(base);
@@ -898,9 +898,9 @@ final class Recorder implements Handler {
     }
 
     /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
-    /// remembered. In a transaction the thread is recording until it says otherwise.
+    /// remembered.
     private Transaction storing(Context context, Object base) {
-        if (context.isRecording) {
+        if (context.isUnrecorded) {
             return null;
         }
         if (context.suspended != 0) {
@@ -1015,7 +1015,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeField(Object base, int field) {
         Context context = contexts.get();
-        if (base == null || context.isRecording) {
+        if (base == null || context.isUnrecorded) {
             return;
         }
         if (isPersistentOutside(context, base) && slot(context, field, base).isTransient()) {
@@ -1028,7 +1028,7 @@ final class Recorder implements Handler {
         if (transaction == null) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             // Of the JDK nobody else stores to a static field here.
             if (home instanceof Class<?> type && type.getClassLoader() == null && isOfTheJdk(home)) {
@@ -1036,7 +1036,7 @@ final class Recorder implements Handler {
             }
             keep(transaction, home, fields.slot(field, base));
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1053,7 +1053,7 @@ final class Recorder implements Handler {
         if (transaction == null) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             Slot.Fields slot = fields.slot(base.getClass());
             if (!transaction.top.log.has(transaction.logMark, base, slot, 0) && !isOfTheJdk(base)) {
@@ -1062,7 +1062,7 @@ final class Recorder implements Handler {
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
             }
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1087,7 +1087,7 @@ final class Recorder implements Handler {
     ///        wait for the collection's lock, which the transaction has.
     private static void link(Context context, Object base, Object part) {
         Transaction transaction = context.innermost;
-        if (transaction == null || context.isRecording || context.suspended != 0) {
+        if (transaction == null || context.isUnrecorded || context.suspended != 0) {
             return;
         }
         TopLevel top = transaction.top;
@@ -1095,13 +1095,13 @@ final class Recorder implements Handler {
         if (top.changed().length == 0 || top.isDoomed || !top.made.has(0, part)) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             for (Persistent store : top.changed()) {
                 store.adds(base, part, top);
             }
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1115,11 +1115,11 @@ final class Recorder implements Handler {
     }
 
     private Slot.Field slot(Context context, int field, Object base) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             return fields.slot(field, base);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1142,7 +1142,7 @@ final class Recorder implements Handler {
         if (transaction == null || index < 0 || index >= Array.getLength(array)) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             UndoLog log = transaction.top.log;
             if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isOfTheJdk(array))) {
@@ -1151,7 +1151,7 @@ final class Recorder implements Handler {
                 log.add(array, Slot.ELEMENT, index, bits(array, index), value);
             }
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1188,14 +1188,14 @@ final class Recorder implements Handler {
         if (transaction == null || from < 0 || from > Array.getLength(array) - length) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             if (isInJdk && isOfTheJdk(array)) {
                 return;
             }
             keepElements(transaction, array, from, length);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1219,15 +1219,15 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        if (context.isRecording || context.loading != 0) {
+        if (context.isUnrecorded || context.loading != 0) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         Treatment treatment;
         try {
             treatment = treatments.ofArgument(argument.getClass());
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
         beforeUnseen(context, argument, treatment);
     }
@@ -1244,7 +1244,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeCall(Object receiver, String method) {
         Context context = contexts.get();
-        if (receiver == null || context.isRecording || context.loading != 0) {
+        if (receiver == null || context.isUnrecorded || context.loading != 0) {
             return;
         }
         if (receiver instanceof ThreadLocal<?> local && method.startsWith("get(")) {
@@ -1270,26 +1270,26 @@ final class Recorder implements Handler {
     @Override
     public void beforeInherited(Object receiver, String method, Object argument) {
         Context context = contexts.get();
-        if (receiver != null && !context.isRecording && context.loading == 0 && isOfJdk(context, receiver, method)) {
+        if (receiver != null && !context.isUnrecorded && context.loading == 0 && isOfJdk(context, receiver, method)) {
             beforeArgument(argument);
         }
     }
 
     private boolean isOfJdk(Context context, Object receiver, String method) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             return treatments.isOfJdk(receiver.getClass(), method);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
     private Treatment treatment(Context context, Object receiver, String method) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             return treatments.of(receiver.getClass(), method);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1310,7 +1310,7 @@ final class Recorder implements Handler {
 
     /// Whether an object of the JDK is. Other threads do not change it then, but in transactions.
     private boolean isPersistent(Context context, Object object) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             for (Persistent store : stores) {
                 if (store.owner(object) != null) {
@@ -1319,14 +1319,14 @@ final class Recorder implements Handler {
             }
             return false;
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
     @Override
     public void beforeStatic(String method) {
         Context context = contexts.get();
-        if (context.innermost != null && !context.isRecording && context.suspended == 0) {
+        if (context.innermost != null && !context.isUnrecorded && context.suspended == 0) {
             throw new UnsupportedOperationException(
                     "a rollback could not undo " + method + ": call it outside of transactions");
         }
@@ -1369,12 +1369,12 @@ final class Recorder implements Handler {
     }
 
     private static boolean isStatic(Context context, VarHandle handle) {
-        boolean wasRecording = context.isRecording;
-        context.isRecording = true;
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
         try {
             return handle.coordinateTypes().isEmpty();
         } finally {
-            context.isRecording = wasRecording;
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -1393,11 +1393,11 @@ final class Recorder implements Handler {
 
     /// The views of `Collections` call what they are views of.
     private boolean isCalledByTheJdk(Context context) {
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             return callers.areOfTheJdk();
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1409,11 +1409,11 @@ final class Recorder implements Handler {
         if (Parts.areOutsideOfTheHeap(object)) {
             refuse(context, object);
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             keepParts(transaction, object);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1468,15 +1468,15 @@ final class Recorder implements Handler {
     @Override
     public void beforeInvoke(Object method, Object receiver, Object arguments) {
         Context context = contexts.get();
-        if (!(method instanceof Method called) || context.isRecording || context.loading != 0) {
+        if (!(method instanceof Method called) || context.isUnrecorded || context.loading != 0) {
             return;
         }
         ReflectiveCall call;
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             call = new ReflectiveCall(called, arguments);
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
         if (call.changesStatics()) {
             beforeStatic(call.shownName());
@@ -1492,7 +1492,7 @@ final class Recorder implements Handler {
     @Override
     public void beforeReflection(Object field, Object receiver) {
         Context context = contexts.get();
-        if (!(field instanceof Field reflected) || context.isRecording) {
+        if (!(field instanceof Field reflected) || context.isUnrecorded) {
             return;
         }
         boolean isStatic = Modifier.isStatic(reflected.getModifiers());
@@ -1505,11 +1505,11 @@ final class Recorder implements Handler {
         if (transaction == null) {
             return;
         }
-        context.isRecording = true;
+        context.isUnrecorded = true;
         try {
             keep(transaction, home, fields.slot(reflected));
         } finally {
-            context.isRecording = false;
+            context.isUnrecorded = false;
         }
     }
 
@@ -1517,7 +1517,7 @@ final class Recorder implements Handler {
     public void made(Object object) {
         Context context = contexts.get();
         Transaction transaction = context.innermost;
-        if (object != null && transaction != null && !context.isRecording && context.suspended == 0) {
+        if (object != null && transaction != null && !context.isUnrecorded && context.suspended == 0) {
             transaction.top.made.add(object, transaction);
         }
     }
