@@ -116,7 +116,7 @@ public final class Agent {
                     Map.of());
             instrumentation.addTransformer(started, true);
             started.retransform();
-            if (recorder.guardsReads()) {
+            if (recorder.unwoven.guardsReads()) {
                 started.weaver.weaveReads();
             }
         }
@@ -156,7 +156,7 @@ public final class Agent {
                 } catch (ClassNotFoundException e) {
                     // The module of sun.misc.Unsafe may be left out, and then nobody has it.
                     if (!name.startsWith("sun/misc/")) {
-                        recorder.leaveUnguarded(name.replace('/', '.') + ", which this JDK does not have");
+                        recorder.unwoven.leaveUnguarded(name.replace('/', '.') + ", which this JDK does not have");
                     }
                 }
             }
@@ -194,7 +194,7 @@ public final class Agent {
                 try {
                     instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
                 } catch (UnmodifiableClassException | UnsupportedOperationException | LinkageError e) {
-                    recorder.fail("classes that were loaded before the agent cannot be woven any more: " + e);
+                    recorder.unwoven.fail("classes that were loaded before the agent cannot be woven any more: " + e);
                 }
                 loaded = loaded(seen);
             }
@@ -209,7 +209,7 @@ public final class Agent {
                 if (instrumentation.isModifiableClass(type)) {
                     loaded.add(type);
                 } else {
-                    recorder.fail(type + " was loaded before the agent and cannot be woven any more");
+                    recorder.unwoven.fail(type + " was loaded before the agent and cannot be woven any more");
                 }
             }
             return loaded;
@@ -243,13 +243,13 @@ public final class Agent {
                 return weaver.weave(original, kind, loader, isLoaded);
             } catch (UnstructuredException e) {
                 if (isLoaded) {
-                    recorder.fail(e.getMessage());
+                    recorder.unwoven.fail(e.getMessage());
                     return null;
                 }
                 return weaver.refusing(original, e.getMessage());
             } catch (RuntimeException | LinkageError | StackOverflowError e) {
                 // Thrown from here it would be dropped; transactions say it when they begin.
-                recorder.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
+                recorder.unwoven.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
                 return withoutBarriers(kind, loader, original);
             } finally {
                 recorder.resumeLoading();
@@ -279,9 +279,9 @@ public final class Agent {
         /// What is woven before reads are has been loaded before the agent, or with it.
         private void prepare(Weaver.Kind kind, String name, byte[] original) {
             if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
-                recorder.leaveUnguarded(name.replace('/', '.'));
+                recorder.unwoven.leaveUnguarded(name.replace('/', '.'));
             } else if (kind == Weaver.Kind.READING) {
-                Readings.missing(ClassFile.of().parse(original)).forEach(recorder::leaveUnguarded);
+                Readings.missing(ClassFile.of().parse(original)).forEach(recorder.unwoven::leaveUnguarded);
             }
         }
     }

@@ -71,7 +71,7 @@ final class Branch {
     final BranchId id;
     private final Branches branches;
     private final Engine engine;
-    private final Recorder recorder;
+    private final BranchTransactions transactions;
     private final LongSupplier nanos;
     private final long began;
     private final int timeoutSeconds;
@@ -129,7 +129,7 @@ final class Branch {
         this.changed = changed;
         this.state = state;
         engine = branches.engine;
-        recorder = engine.recorder;
+        transactions = engine.recorder.branches;
     }
 
     /// Without waiting for anybody.
@@ -147,7 +147,7 @@ final class Branch {
         } catch (RuntimeException e) {
             throw refused(e);
         }
-        transaction = recorder.beginBranch(this::checkBeforeStored);
+        transaction = transactions.begin(this::checkBeforeStored);
         enterThread();
     }
 
@@ -180,25 +180,25 @@ final class Branch {
     }
 
     private void checkThread() throws XAException {
-        if (recorder.isInTransaction()) {
+        if (engine.recorder.transactions.isInTransaction()) {
             throw BranchResource.failure(
                     XAException.XAER_OUTSIDE, "this thread is in a transaction: end or detach it first", null);
         }
-        if (recorder.isInBranch()) {
+        if (transactions.isOnThisThread()) {
             throw protocol("this thread is in another branch, of this or of another store of objects, and may be in "
                     + "one: end or suspend that first, by delistResource for example");
         }
     }
 
     private void enterThread() {
-        recorder.enterBranch(transaction);
+        transactions.enter(transaction);
         state = State.ACTIVE;
         thread = Thread.currentThread();
         joined = 1;
     }
 
     private void leaveThread() throws XAException {
-        if (!recorder.leaveBranch(transaction)) {
+        if (!transactions.leave(transaction)) {
             throw protocol("a transaction that is nested in it is open: end that first");
         }
         left();
@@ -208,7 +208,7 @@ final class Branch {
     ///
     /// @return false if its thread does so, because it is in a transaction that is nested in it
     private boolean giveUp() {
-        if (!recorder.giveUpBranch(transaction, this::rolledBackByItsThread)) {
+        if (!transactions.giveUp(transaction, this::rolledBackByItsThread)) {
             state = State.GIVEN_UP;
             return false;
         }
@@ -304,7 +304,7 @@ final class Branch {
         beginEnding(false);
         Commit changes;
         try {
-            changes = recorder.prepare(transaction, engine, id.stored());
+            changes = transactions.prepare(transaction, engine, id.stored());
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
@@ -325,7 +325,7 @@ final class Branch {
     void commitOnePhase() throws XAException {
         beginEnding(true);
         try {
-            recorder.commit(transaction, engine);
+            transactions.commit(transaction, engine);
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
@@ -358,7 +358,7 @@ final class Branch {
     /// Lets who prepares it or commits it in one phase come to an end, without waiting for locks.
     private void awaitEnding() {
         isUnwanted = true;
-        recorder.endWait(transaction);
+        transactions.endWait(transaction);
         boolean wasInterrupted = false;
         while (state == State.ENDING) {
             try {
@@ -381,7 +381,7 @@ final class Branch {
         }
         if (state == State.PREPARED) {
             tell(prepared::committed);
-            recorder.committed(transaction);
+            transactions.committed(transaction);
         } else {
             tell(() -> engine.hasCommitted(id, changed));
         }
@@ -431,7 +431,7 @@ final class Branch {
     /// Memory is as it was, and unlocked; should a place of it not be, the branch has ended all the same.
     private void restore() throws XAException {
         try {
-            recorder.rollbackBranch(transaction);
+            transactions.rollback(transaction);
         } catch (RuntimeException | Error e) {
             ended();
             throw BranchResource.failure(
@@ -447,7 +447,7 @@ final class Branch {
         if (state == State.PREPARED) {
             prepared.rolledBack();
             // Whether it has rolled back is for the next opening to say.
-            recorder.rollback(transaction);
+            engine.recorder.transactions.rollBackUnrecorded(transaction);
         }
         state = State.ENDED;
     }
@@ -516,7 +516,7 @@ final class Branch {
 
     private void fail(XAException why) {
         try {
-            recorder.rollbackBranch(transaction);
+            transactions.rollback(transaction);
         } catch (RuntimeException | Error e) {
             // It has ended all the same; who hears why hears of this.
             why.addSuppressed(e);

@@ -59,7 +59,7 @@ final class BranchResource implements XAResource {
     @Override
     public void end(Xid xid, int flags) throws XAException {
         run(() -> {
-            branches.engine.recorder.forgetBranch();
+            branches.engine.recorder.branches.forget();
             Branch branch = branches.known(BranchId.of(xid));
             switch (flags) {
                 case TMSUCCESS -> branch.end(false);

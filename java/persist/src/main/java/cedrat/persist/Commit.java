@@ -483,7 +483,7 @@ final class Commit extends ObjectWriter {
         }
         if (identity.engine != engine) {
             // What another commit is about to make persistent belongs to nobody yet.
-            if (identity.id == 0 && !engine.recorder.isWriter(transaction, object)) {
+            if (identity.id == 0 && !engine.recorder.transactions.isWriter(transaction, object)) {
                 return 0;
             }
             throw new RefusedException("it belongs to another store, or to this one before it was opened anew: look "
@@ -521,7 +521,7 @@ final class Commit extends ObjectWriter {
 
     /// @throws DeadlockException if this transaction has to give up
     private void lock(Object object) {
-        if (!engine.recorder.acquire(transaction, object)) {
+        if (!engine.recorder.transactions.acquire(transaction, object)) {
             throw new DeadlockException();
         }
     }

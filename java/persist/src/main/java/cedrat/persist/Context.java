@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import java.util.function.Supplier;
+
 /// What a thread does.
 ///
 /// **Threads:** its own.
@@ -20,4 +22,20 @@ final class Context {
     boolean isFilling;
     /// The buffer of its last commit, or null.
     CommitBuffer spare;
+
+    /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
+    <T> T unrecorded(Supplier<T> work) {
+        return this.<T, RuntimeException>unrecordedCall(work::get);
+    }
+
+    /// As that, of work that may fail otherwise.
+    <T, E extends Exception> T unrecordedCall(Transaction.PlainCall<T, E> work) throws E {
+        boolean wasUnrecorded = isUnrecorded;
+        isUnrecorded = true;
+        try {
+            return work.call();
+        } finally {
+            isUnrecorded = wasUnrecorded;
+        }
+    }
 }

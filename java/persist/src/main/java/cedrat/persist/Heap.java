@@ -24,12 +24,12 @@ public final class Heap {
 
     /// The word at an offset.
     public long read(long offset) {
-        return recorder.<Long>onFaces(engine, this, false, faces -> faces.load(handle, offset));
+        return recorder.transactions.<Long>onFaces(engine, this, false, faces -> faces.load(handle, offset));
     }
 
     /// Stores a word at an offset.
     public void write(long offset, long value) {
-        recorder.<Void>onFaces(engine, this, true, faces -> {
+        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
             faces.store(handle, offset, value);
             return null;
         });
@@ -40,14 +40,14 @@ public final class Heap {
     /// @param bytes its size
     /// @return its offset, never 0
     public long allocate(long bytes) {
-        return recorder.<Long>onFaces(engine, this, true, faces -> faces.allocate(handle, bytes));
+        return recorder.transactions.<Long>onFaces(engine, this, true, faces -> faces.allocate(handle, bytes));
     }
 
     /// Frees a block, when the transaction commits.
     ///
     /// @param block as [#allocate] has returned it
     public void free(long block) {
-        recorder.<Void>onFaces(engine, this, true, faces -> {
+        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
             faces.release(handle, block);
             return null;
         });
@@ -55,14 +55,14 @@ public final class Heap {
 
     /// The offset of the block that a name leads to, 0 if there is none.
     public long root(String name) {
-        return recorder.<Long>onFaces(engine, this, false, faces -> faces.root(handle, name));
+        return recorder.transactions.<Long>onFaces(engine, this, false, faces -> faces.root(handle, name));
     }
 
     /// Lets a name lead to a block, so that it is found when the store is opened again.
     ///
     /// @param block as [#allocate] has returned it; 0 takes the name away
     public void setRoot(String name, long block) {
-        recorder.<Void>onFaces(engine, this, true, faces -> {
+        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
             faces.setRoot(handle, name, block);
             return null;
         });

@@ -96,7 +96,7 @@ final class Loaded {
             if (identity.isKept) {
                 return true;
             }
-            if (engine.recorder.isLocked(object)) {
+            if (engine.recorder.transactions.isLocked(object)) {
                 return false;
             }
             for (int i = 0; i < layout.referenceCount(); i++) {

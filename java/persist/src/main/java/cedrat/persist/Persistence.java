@@ -84,9 +84,9 @@ public final class Persistence implements AutoCloseable {
         }
         boolean isOpen = false;
         try {
-            recorder.checkReads();
+            recorder.unwoven.checkReads();
             if (copy.readLocks) {
-                recorder.checkReadLocks();
+                recorder.unwoven.checkReadLocks();
             }
             Engine engine = recorder.unrecorded(() -> engine(graph, recorder, copy));
             recorder.opened(engine);
@@ -274,7 +274,7 @@ public final class Persistence implements AutoCloseable {
     /// nor ended
     @Override
     public void close() {
-        if (recorder.isInTransaction()) {
+        if (recorder.transactions.isInTransaction()) {
             throw new IllegalStateException("a store is not closed within a transaction: end it first");
         }
         recorder.unrecorded(engine.branches::close);
@@ -303,7 +303,7 @@ public final class Persistence implements AutoCloseable {
     }
 
     private boolean inTransaction(Work work) {
-        if (recorder.isInTransaction()) {
+        if (recorder.transactions.isInTransaction()) {
             return recorder.<Boolean>unrecorded(work::run);
         }
         return WovenCode.call(transaction -> recorder.<Boolean>unrecorded(work::run));

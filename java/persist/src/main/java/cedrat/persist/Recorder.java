@@ -15,15 +15,11 @@ import java.nio.Buffer;
 import java.util.AbstractMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Properties;
-import java.util.Set;
-import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
-/// What happens at a store while a transaction lives, and at the end of one.
+/// What woven code asks before it stores, and where it reads, while a transaction lives or a store is open.
 ///
 /// - J3  The first store of a transaction to an object takes its write lock, and holds it to the end of the
 ///       top-level transaction. Otherwise a rollback would restore over what another transaction has written.
@@ -33,31 +29,27 @@ import java.util.function.Supplier;
 ///
 /// **Threads:** any.
 final class Recorder implements Handler {
-    private static final int SHOWN_MAX = 5;
-
     private static volatile Recorder installed;
 
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
-    private final AtomicLong births = new AtomicLong();
-    /// How often transactions have taken back what they had made persistent collections of.
-    private final AtomicLong takenBack = new AtomicLong();
     private final Treatments treatments = new Treatments();
     private final Callers callers = new Callers();
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// Those whose objects are locked by who reads them.
     private final List<Persistent> locking = new CopyOnWriteArrayList<>();
-    private final boolean locksReads;
-    /// What could not be woven, or null.
-    private volatile String failure;
-    /// What reads fields without barriers.
-    private final Set<String> unguarded = new ConcurrentSkipListSet<>();
+
+    final Unwoven unwoven;
+    final Transactions transactions;
+    final BranchTransactions branches;
 
     /// @param locksReads whether reads are woven so that they can lock
     Recorder(Fields fields, boolean locksReads) {
         this.fields = fields;
-        this.locksReads = locksReads;
+        unwoven = new Unwoven(locksReads);
+        transactions = new Transactions(unwoven, contexts, locks, stores);
+        branches = new BranchTransactions(transactions, contexts, locks);
     }
 
     /// Makes it that of the process.
@@ -90,52 +82,11 @@ final class Recorder implements Handler {
                         + "or was running when the agent was loaded");
     }
 
-    /// A class could not be woven: no transaction begins any more.
-    void fail(String what) {
-        failure = what;
-    }
-
-    /// Something reads fields without barriers: no store is opened.
-    void leaveUnguarded(String what) {
-        // One more than are shown tells that there are others.
-        if (unguarded.size() <= SHOWN_MAX) {
-            unguarded.add(what);
-        }
-    }
-
-    // ---- stores of persistent objects
-
-    boolean guardsReads() {
-        return unguarded.isEmpty();
-    }
-
-    /// @throws IllegalStateException if something would see null where a reference is not loaded yet (J1)
-    void checkReads() {
-        if (failure != null) {
-            throw new IllegalStateException("references of a class would not be loaded: " + failure);
-        }
-        if (!unguarded.isEmpty()) {
-            String some = String.join(", ", unguarded.stream().limit(SHOWN_MAX).toList());
-            throw new IllegalStateException("references would not be loaded where these read them: " + some
-                    + (unguarded.size() > SHOWN_MAX ? ", and others" : "")
-                    + ". They were there before the agent: start Java with -javaagent, and name it before other "
-                    + "agents, or leave classes that touch no persistent object out by its argument exclude=…");
-        }
-    }
-
-    /// @throws IllegalStateException if reads are woven so that they lock nothing
-    void checkReadLocks() {
-        if (!locksReads) {
-            throw new IllegalStateException(
-                    "readLocks(true) needs barriers where objects are read, which the agent puts "
-                            + "there if it is asked to: start Java with -javaagent:persist.jar=reads=lock, behind a comma if the "
-                            + "agent has another argument");
-        }
-    }
-
     Fields fields() {
         return fields;
     }
+
+    // ---- stores of persistent objects
 
     /// A store is open: stores to its objects outside of transactions are refused from here on.
     void opened(Persistent store) {
@@ -159,19 +110,12 @@ final class Recorder implements Handler {
 
     /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
     <T> T unrecorded(Supplier<T> work) {
-        return this.<T, RuntimeException>unrecordedCall(work::get);
+        return contexts.get().unrecorded(work);
     }
 
     /// As that, of work that may fail otherwise.
     <T, E extends Exception> T unrecordedCall(Transaction.PlainCall<T, E> work) throws E {
-        Context context = contexts.get();
-        boolean wasUnrecorded = context.isUnrecorded;
-        context.isUnrecorded = true;
-        try {
-            return work.call();
-        } finally {
-            context.isUnrecorded = wasUnrecorded;
-        }
+        return contexts.get().unrecordedCall(work);
     }
 
     /// The store of a persistent object, or null: of anything else.
@@ -247,6 +191,16 @@ final class Recorder implements Handler {
         }
     }
 
+    /// Whether an array or an object of the JDK is persistent in another store than this one.
+    boolean isOfAnother(Persistent store, Object object) {
+        for (Persistent other : stores) {
+            if (other != store && other.owner(object) != null) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /// A thread that is in no transaction is about to store to an object.
     ///
     /// @throws IllegalStateException if it is persistent (J2)
@@ -272,536 +226,13 @@ final class Recorder implements Handler {
     /// What a root leads to is about to be changed by the transaction of this thread.
     void beforeRoot(Root root) {
         Transaction transaction = contexts.get().innermost;
-        check(transaction);
+        transactions.check(transaction);
         UndoLog log = transaction.top.log;
         if (!log.has(transaction.logMark, root, Root.SLOT, 0)) {
             transaction.top.changes(root.engine);
-            lock(transaction, root, true);
+            transactions.lock(transaction, root, true);
             log.add(root, Root.SLOT, 0, root.word(), root.object());
         }
-    }
-
-    // ---- begin and end
-
-    /// The age of a new top-level transaction.
-    long birth() {
-        return births.incrementAndGet();
-    }
-
-    /// @param birth the age of the transaction, if it is a top-level one
-    Transaction begin(long birth) {
-        if (failure != null) {
-            throw new IllegalStateException("stores of a class would not be remembered: " + failure);
-        }
-        Context context = contexts.get();
-        if (context.innermost == null && context.branch != null) {
-            enterNested(context, context.branch);
-        }
-        Transaction outer = context.innermost;
-        if (outer == null) {
-            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
-            Barrier.opened();
-            return context.innermost;
-        }
-        if (outer.top.isDoomed) {
-            throw new DeadlockException();
-        }
-        if (context.suspended != 0) {
-            throw new IllegalStateException("a class that is initialised, loaded or linked within a transaction "
-                    + "cannot begin one: initialise it before");
-        }
-        context.innermost = new Transaction(outer.top, outer);
-        return context.innermost;
-    }
-
-    /// A transaction begins on a thread that has a branch, or had one that was ended on another thread. Who was
-    /// not told that it was rolled back is told once: what would begin now may be meant to be part of it (J11.7).
-    /// As long as nobody knows how it ends, the thread is not done with it.
-    private static void enterNested(Context context, Transaction branch) {
-        if (branch.top.enterNested(context)) {
-            context.innermost = branch;
-        } else if (branch.top.hasOutcome()) {
-            context.branch = null;
-            branch.top.checkGivenUp();
-        }
-    }
-
-    boolean isInTransaction() {
-        return contexts.get().innermost != null;
-    }
-
-    /// @throws IllegalStateException if this thread may not use the transaction now
-    void check(Transaction transaction) {
-        Context context = contexts.get();
-        if (transaction.hasEnded()) {
-            throw new IllegalStateException("the transaction has ended: begin another one");
-        }
-        Context owner = transaction.top.context;
-        if (owner != context) {
-            throw new IllegalStateException(
-                    owner == null
-                            ? "the transaction is detached: attach it to this thread first"
-                            : "the transaction belongs to another thread: let it detach it, and attach it here");
-        }
-        if (transaction.top.isDoomed) {
-            throw new DeadlockException();
-        }
-        transaction.top.checkGivenUp();
-        if (context.innermost != transaction) {
-            throw new IllegalStateException("a transaction that is nested in this one is open: end it first");
-        }
-    }
-
-    void end(Transaction transaction, Transaction.Action action) {
-        // Others go on meanwhile; what they commit is behind this in the log.
-        unrecorded(() -> {
-            finish(transaction, action).forEach(Persistent::awaitDurable);
-            return null;
-        });
-    }
-
-    /// Commits.
-    ///
-    /// @return what to wait for
-    CommitToken commit(Transaction transaction) {
-        if (transaction.outer != null) {
-            check(transaction);
-            throw new IllegalStateException(
-                    "a nested transaction stores nothing: say to the outermost one when its " + "commit is to return");
-        }
-        return unrecorded(() -> new CommitToken(finish(transaction, Transaction.Action.COMMIT)));
-    }
-
-    /// @return the stores to wait for
-    private List<Persistent> finish(Transaction transaction, Transaction.Action action) {
-        check(transaction);
-        if (action == Transaction.Action.ROLLBACK) {
-            rollBack(transaction);
-            return List.of();
-        }
-        List<Persistent> awaited = List.of();
-        if (transaction.outer != null) {
-            transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
-        } else {
-            awaited = store(transaction);
-        }
-        leave(transaction, action);
-        return awaited;
-    }
-
-    /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
-    ///
-    /// @return the stores to wait for: that, or those whose objects may have been read
-    private List<Persistent> store(Transaction transaction) {
-        try {
-            Persistent changed = null;
-            Commit changes = null;
-            for (Persistent store : transaction.top.changed()) {
-                Commit found = store.changes(transaction);
-                if (found != null && changed != null) {
-                    found.abandon();
-                    changes.abandon();
-                    throw new PersistenceException("the transaction changes objects of two stores: change those of "
-                            + "one in a transaction, and those of the other in another");
-                }
-                if (found != null) {
-                    changed = store;
-                    changes = found;
-                }
-            }
-            if (changed != null) {
-                changed.commit(changes);
-                return List.of(changed);
-            }
-            return transaction.top.owner.holdsAny() ? stores : List.of();
-        } catch (DeadlockException e) {
-            doom(transaction);
-            throw e;
-        } catch (RuntimeException | Error e) {
-            rollBack(transaction);
-            throw e;
-        }
-    }
-
-    /// Restores what a transaction has changed, and ends it, whatever comes of that.
-    private void rollBack(Transaction transaction) {
-        try {
-            restore(transaction);
-        } finally {
-            leave(transaction, Transaction.Action.ROLLBACK);
-        }
-    }
-
-    private void restore(Transaction transaction) {
-        try {
-            Faces.rollBack(transaction);
-        } finally {
-            try {
-                transaction.top.log.restore(transaction.logMark);
-            } finally {
-                transaction.top.made.truncate(transaction.madeMark);
-                takeBack(transaction.top, transaction.partMark);
-            }
-        }
-    }
-
-    /// What a transaction has made collections of since there were `mark` of it, and nothing is stored of, is none of
-    /// theirs any more. Others learn it when they get the collection's lock.
-    private void takeBack(TopLevel top, int mark) {
-        if (top.parts.size() > mark) {
-            top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
-        }
-    }
-
-    private void leave(Transaction transaction, Transaction.Action action) {
-        if (transaction.hasEnded()) {
-            return;
-        }
-        transaction.ended(action);
-        boolean isDetached = transaction.top.context == null;
-        if (!isDetached) {
-            Context context = contexts.get();
-            context.innermost = transaction.outer;
-            if (transaction.outer != null && transaction.outer == context.branch) {
-                context.innermost = null;
-                leaveNested(context, transaction.outer);
-            }
-        } else {
-            transaction.top.endedOnNoThread();
-        }
-        if (transaction.outer == null) {
-            try {
-                Faces.end(transaction.top);
-            } finally {
-                if (transaction.top.parts.areAny()) {
-                    boolean isCommitted = action == Transaction.Action.COMMIT;
-                    transaction.top.parts.end(isCommitted, transaction.top.owner, takenBack.incrementAndGet());
-                }
-                locks.releaseAll(transaction.top.owner);
-                if (!isDetached) {
-                    transaction.top.leave();
-                }
-                Barrier.closed();
-            }
-        }
-    }
-
-    /// The thread is in no transaction any more that is nested in the branch.
-    private void leaveNested(Context context, Transaction branch) {
-        Runnable atRollback = branch.top.leaveNested();
-        if (branch.top.isToldOf()) {
-            context.branch = null;
-        }
-        if (atRollback != null) {
-            unrecorded(() -> {
-                try {
-                    rollBack(branch);
-                } finally {
-                    atRollback.run();
-                }
-                return null;
-            });
-        }
-    }
-
-    void close(Transaction transaction) {
-        if (transaction.hasEnded()) {
-            return;
-        }
-        Context context = contexts.get();
-        if (transaction.top.context != context) {
-            check(transaction);
-        }
-        if (transaction.top.isDoomed) {
-            leave(transaction, Transaction.Action.ROLLBACK);
-            return;
-        }
-        if (transaction.top.isGivenUp()) {
-            rollback(transaction);
-            return;
-        }
-        end(transaction, transaction.defaultAction());
-    }
-
-    void detach(Transaction transaction) {
-        check(transaction);
-        if (transaction.outer != null) {
-            throw new IllegalStateException(
-                    "a nested transaction stays on its thread: end it, and detach the outermost");
-        }
-        contexts.get().innermost = null;
-        transaction.top.leave();
-    }
-
-    void attach(Transaction transaction) {
-        Context context = contexts.get();
-        if (transaction.hasEnded()) {
-            throw new IllegalStateException("the transaction has ended: begin another one");
-        }
-        if (context.innermost != null) {
-            throw new IllegalStateException("this thread is in a transaction: end or detach it first");
-        }
-        synchronized (transaction.top) {
-            if (transaction.top.context != null) {
-                throw new IllegalStateException("the transaction is attached to a thread: let it detach it first");
-            }
-            transaction.top.enter(context);
-        }
-        context.innermost = transaction;
-    }
-
-    // ---- branches of transactions that span several stores: they begin and end on no thread
-
-    /// A top-level transaction, detached.
-    ///
-    /// @param beforeStored what may throw when all is locked that is to be stored
-    Transaction beginBranch(Runnable beforeStored) {
-        Context context = contexts.get();
-        Transaction branch = new Transaction(new TopLevel(new Locks.Owner(birth()), context, takenBack.get()), null);
-        branch.top.leave();
-        branch.top.beforeStored(beforeStored);
-        Barrier.opened();
-        return branch;
-    }
-
-    /// The transactions of this thread are nested in that one from now on.
-    void enterBranch(Transaction branch) {
-        Context context = contexts.get();
-        branch.top.give(context);
-        context.branch = branch;
-    }
-
-    /// Those of the thread that has it are not any more. On any thread.
-    ///
-    /// @return false if that is in one, and so keeps the branch
-    boolean leaveBranch(Transaction branch) {
-        boolean isLeft = branch.top.take();
-        forgetBranch();
-        return isLeft;
-    }
-
-    /// As that, of one of which nothing will be stored.
-    ///
-    /// @param atRollback what to do when the thread has rolled it back, if it keeps it
-    boolean giveUpBranch(Transaction branch, Runnable atRollback) {
-        boolean isLeft = branch.top.giveUp(atRollback);
-        forgetBranch();
-        return isLeft;
-    }
-
-    /// This thread knows of a branch that was ended on another thread.
-    void forgetBranch() {
-        Context context = contexts.get();
-        if (context.branch != null && !context.branch.top.isOn(context)) {
-            context.branch = null;
-        }
-    }
-
-    boolean isInBranch() {
-        Context context = contexts.get();
-        return context.branch != null && context.branch.top.isOn(context);
-    }
-
-    /// Prepares what a detached transaction has changed.
-    ///
-    /// @return null if it has changed nothing, and so has ended
-    /// @throws DeadlockException if it was rolled back to end a deadlock
-    /// @throws RuntimeException  if it was rolled back
-    Commit prepare(Transaction transaction, Persistent store, byte[] branch) {
-        return ending(transaction, () -> {
-            Commit changes = storesOnly(transaction, store).changes(transaction);
-            if (changes != null && store.prepare(changes, branch)) {
-                return changes;
-            }
-            leave(transaction, Transaction.Action.COMMIT);
-            // What it has read may be what others have just committed (J11.1).
-            store.awaitDurable(store.appended());
-            return null;
-        });
-    }
-
-    /// Commits a detached transaction that has not prepared.
-    ///
-    /// @throws DeadlockException if it was rolled back to end a deadlock
-    /// @throws RuntimeException  if it was rolled back; [PersistenceException] also if the store has stopped
-    void commit(Transaction transaction, Persistent store) {
-        ending(transaction, () -> {
-            Commit changes = storesOnly(transaction, store).changes(transaction);
-            if (changes != null) {
-                store.commit(changes);
-            }
-            leave(transaction, Transaction.Action.COMMIT);
-            store.awaitDurable();
-            return null;
-        });
-    }
-
-    /// Rolls back a branch that is on no thread, whether or not it has prepared. Threads that had it are told, but for
-    /// those that know of its end.
-    void rollbackBranch(Transaction branch) {
-        branch.top.rollsBack();
-        rollback(branch);
-    }
-
-    /// Rolls back a transaction that is nested in a branch, or a detached one, of which nobody is told.
-    void rollback(Transaction transaction) {
-        unrecorded(() -> {
-            rollBack(transaction);
-            return null;
-        });
-    }
-
-    /// A detached transaction, which is to be stored on another thread, waits for no lock from now on: it is
-    /// rolled back instead.
-    void endWait(Transaction transaction) {
-        locks.endWait(transaction.top.owner);
-    }
-
-    /// A detached transaction has committed that had prepared.
-    void committed(Transaction transaction) {
-        leave(transaction, Transaction.Action.COMMIT);
-    }
-
-    private Commit ending(Transaction transaction, Supplier<Commit> end) {
-        return unrecorded(() -> {
-            transaction.top.endsHere(true);
-            try {
-                return end.get();
-            } catch (DeadlockException e) {
-                transaction.top.rollsBack();
-                try {
-                    doom(transaction);
-                } finally {
-                    leave(transaction, Transaction.Action.ROLLBACK);
-                }
-                throw e;
-            } catch (RuntimeException | Error e) {
-                if (!transaction.hasEnded()) {
-                    transaction.top.rollsBack();
-                    rollBack(transaction);
-                }
-                throw e;
-            } finally {
-                transaction.top.endsHere(false);
-            }
-        });
-    }
-
-    /// @throws PersistenceException if the transaction has changed objects of another store
-    private Persistent storesOnly(Transaction transaction, Persistent only) {
-        for (Persistent store : transaction.top.changed()) {
-            Commit changes = store == only ? null : store.changes(transaction);
-            if (changes != null) {
-                changes.abandon();
-                throw new PersistenceException("the branch of one store has changed objects of another one: end the "
-                        + "one, by delistResource for example, before the other takes part and is changed");
-            }
-        }
-        return only;
-    }
-
-    // ---- locks
-
-    void acquire(Object object, boolean toWrite) {
-        Objects.requireNonNull(object);
-        Context context = contexts.get();
-        Transaction transaction = context.innermost;
-        if (transaction == null) {
-            throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
-        }
-        // A `hashCode` that a store calls, too, may ask for a lock.
-        boolean wasUnrecorded = context.isUnrecorded;
-        context.isUnrecorded = true;
-        try {
-            lock(transaction, object, toWrite);
-        } finally {
-            context.isUnrecorded = wasUnrecorded;
-        }
-    }
-
-    /// Does something in pages or heaps, as part of the transaction that this thread is in.
-    ///
-    /// @param locked what stands for them, to write or to read
-    <T> T onFaces(Engine engine, Object locked, boolean toWrite, Faces.Work<T> work) {
-        Context context = contexts.get();
-        Transaction transaction = context.innermost;
-        if (transaction == null) {
-            throw new IllegalStateException(
-                    "pages and heaps are read and changed in transactions, and this thread is in " + "none: begin one");
-        }
-        if (context.branch != null && transaction.top == context.branch.top) {
-            throw new PersistenceException(
-                    "pages and heaps take no part in a transaction over several stores: use them "
-                            + "in a transaction of their own");
-        }
-        boolean wasUnrecorded = context.isUnrecorded;
-        context.isUnrecorded = true;
-        try {
-            engine.check();
-            lock(transaction, locked, toWrite);
-            Faces faces = Faces.of(transaction, engine);
-            transaction.top.changes(engine);
-            return faces.run(transaction, toWrite, work);
-        } catch (GraphStoreException e) {
-            if (e.isConflict()) {
-                doom(transaction);
-                throw new DeadlockException();
-            }
-            throw engine.refused(e);
-        } finally {
-            context.isUnrecorded = wasUnrecorded;
-        }
-    }
-
-    /// Whether an array or an object of the JDK is persistent in another store than this one.
-    boolean isOfAnother(Persistent store, Object object) {
-        for (Persistent other : stores) {
-            if (other != store && other.owner(object) != null) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    boolean isWriter(Transaction transaction, Object object) {
-        return locks.isWriter(transaction.top.owner, object);
-    }
-
-    boolean isLocked(Object object) {
-        return locks.isLocked(object);
-    }
-
-    private void lock(Transaction transaction, Object object, boolean toWrite) {
-        if (transaction.top.isDoomed) {
-            throw new DeadlockException();
-        }
-        transaction.top.checkGivenUp();
-        if (!locks.acquire(transaction.top.owner, object, toWrite)) {
-            doom(transaction);
-            throw new DeadlockException();
-        }
-    }
-
-    private void doom(Transaction transaction) {
-        try {
-            Faces.end(transaction.top);
-        } finally {
-            try {
-                transaction.top.log.restore(0);
-            } finally {
-                transaction.top.made.truncate(0);
-                takeBack(transaction.top, 0);
-                transaction.top.isDoomed = true;
-                locks.releaseAll(transaction.top.owner);
-            }
-        }
-    }
-
-    /// Locks what a commit makes persistent.
-    ///
-    /// @return false if the transaction is the victim of a deadlock, and has to give up
-    boolean acquire(Transaction transaction, Object object) {
-        return locks.acquire(transaction.top.owner, object, true);
     }
 
     // ---- reads that lock
@@ -827,7 +258,7 @@ final class Recorder implements Handler {
         try {
             Object locked = base instanceof Persistable ? base : lockedToRead(top, base);
             if (locked != null) {
-                lock(transaction, locked, false);
+                transactions.lock(transaction, locked, false);
                 top.lockedToRead(base);
             }
         } finally {
@@ -865,13 +296,13 @@ final class Recorder implements Handler {
     void lockNamesToRead(Object names) {
         Context context = contexts.get();
         if (context.innermost != null && context.suspended == 0) {
-            lock(context.innermost, names, false);
+            transactions.lock(context.innermost, names, false);
         }
     }
 
     /// As that, to change it.
     void lockNamesToChange(Object names) {
-        lock(contexts.get().innermost, names, true);
+        transactions.lock(contexts.get().innermost, names, true);
     }
 
     // ---- stores
@@ -967,7 +398,7 @@ final class Recorder implements Handler {
             store.check();
             transaction.top.changes(store);
         }
-        lock(transaction, base, true);
+        transactions.lock(transaction, base, true);
         if (store != null) {
             awaitLettingGo(((Persistable) base).cedrat$identity());
         }
@@ -978,7 +409,7 @@ final class Recorder implements Handler {
         if (lockOwner(transaction, base) || locks.isSurelyWriter(transaction.top.owner, base)) {
             return;
         }
-        lock(transaction, base, true);
+        transactions.lock(transaction, base, true);
         // Who had the lock may have made it a part of something that is persistent (J3).
         lockOwner(transaction, base);
     }
@@ -990,11 +421,11 @@ final class Recorder implements Handler {
             if (owner != null) {
                 open.check();
                 transaction.top.changes(open);
-                lock(transaction, owner, true);
+                transactions.lock(transaction, owner, true);
             }
             // Who had the lock may have taken it back: a change of it would be lost (J3).
-            if (takenBack.get() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
-                doom(transaction);
+            if (transactions.takenBack() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
+                transactions.doom(transaction);
                 throw DeadlockException.ofWhatWasTakenBack(base);
             }
             if (owner != null) {
@@ -1339,7 +770,7 @@ final class Recorder implements Handler {
             throw new IllegalStateException(
                     "what is changed behind the barriers' back is restored by a rollback: begin a transaction");
         }
-        check(context.innermost);
+        transactions.check(context.innermost);
         if (object instanceof Persistable) {
             beforeRead(object);
             beforeFields(object);

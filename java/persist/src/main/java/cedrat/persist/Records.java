@@ -35,18 +35,18 @@ public final class Records {
     ///
     /// @return its number
     public long insert(byte[] record) {
-        return recorder.<Long>onFaces(engine, this, true, faces -> faces.insert(handle, record));
+        return recorder.transactions.<Long>onFaces(engine, this, true, faces -> faces.insert(handle, record));
     }
 
     /// A copy of a record's bytes.
     public byte[] read(long number) {
-        return recorder.onFaces(engine, this, false, faces -> faces.read(handle, known(number)));
+        return recorder.transactions.onFaces(engine, this, false, faces -> faces.read(handle, known(number)));
     }
 
     /// Gives a record other bytes. Longer ones need room in its page: if they are refused, delete the record, and
     /// insert it anew.
     public void update(long number, byte[] record) {
-        recorder.<Void>onFaces(engine, this, true, faces -> {
+        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
             faces.update(handle, known(number), record);
             return null;
         });
@@ -54,7 +54,7 @@ public final class Records {
 
     /// Deletes a record.
     public void delete(long number) {
-        recorder.<Void>onFaces(engine, this, true, faces -> {
+        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
             faces.delete(handle, known(number));
             return null;
         });
@@ -62,6 +62,6 @@ public final class Records {
 
     /// The numbers of all records.
     public long[] numbers() {
-        return recorder.onFaces(engine, this, false, faces -> faces.numbers(handle));
+        return recorder.transactions.onFaces(engine, this, false, faces -> faces.numbers(handle));
     }
 }

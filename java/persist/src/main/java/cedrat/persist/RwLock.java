@@ -16,7 +16,7 @@ public final class RwLock {
     /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
     /// @throws IllegalStateException if this thread is in no transaction
     public static void acquireRead(Object object) {
-        Recorder.get().acquire(object, false);
+        Recorder.get().transactions.acquire(object, false);
     }
 
     /// Waits until no other transaction may read or write the object.
@@ -24,6 +24,6 @@ public final class RwLock {
     /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
     /// @throws IllegalStateException if this thread is in no transaction
     public static void acquireWrite(Object object) {
-        Recorder.get().acquire(object, true);
+        Recorder.get().transactions.acquire(object, true);
     }
 }

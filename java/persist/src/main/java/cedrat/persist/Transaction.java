@@ -148,7 +148,7 @@ public final class Transaction implements AutoCloseable {
 
     /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it.
     public void commit() {
-        Recorder.get().end(this, Action.COMMIT);
+        Recorder.get().transactions.end(this, Action.COMMIT);
     }
 
     /// As [#commit()], of a top-level transaction, whatever was said when its stores were opened.
@@ -159,7 +159,7 @@ public final class Transaction implements AutoCloseable {
     /// @throws IllegalStateException if it is nested
     public CommitToken commit(PersistenceOptions.Durability durability) {
         Objects.requireNonNull(durability);
-        CommitToken token = Recorder.get().commit(this);
+        CommitToken token = Recorder.get().transactions.commit(this);
         if (durability == PersistenceOptions.Durability.SYNC) {
             token.await();
         }
@@ -168,13 +168,13 @@ public final class Transaction implements AutoCloseable {
 
     /// Restores what was changed.
     public void rollback() {
-        Recorder.get().end(this, Action.ROLLBACK);
+        Recorder.get().transactions.end(this, Action.ROLLBACK);
     }
 
     /// Takes the default action, unless the transaction has ended. May be called again.
     @Override
     public void close() {
-        Recorder.get().close(this);
+        Recorder.get().transactions.close(this);
     }
 
     /// What [#close] does to a transaction that is still open.
@@ -185,7 +185,7 @@ public final class Transaction implements AutoCloseable {
     /// Sets what [#close] does to a transaction that is still open: by default, [Action#ROLLBACK]. It is the
     /// same at the end of the scope and when an exception leaves it.
     public void defaultAction(Action action) {
-        Recorder.get().check(this);
+        Recorder.get().transactions.check(this);
         defaultAction = Objects.requireNonNull(action);
     }
 
@@ -206,12 +206,12 @@ public final class Transaction implements AutoCloseable {
     /// Takes a top-level transaction off this thread, which is in none afterwards. Until it is attached
     /// again, nothing is stored in it; what it has locked stays locked.
     public void detach() {
-        Recorder.get().detach(this);
+        Recorder.get().transactions.detach(this);
     }
 
     /// Puts a detached transaction on this thread, which must be in none.
     public void attach() {
-        Recorder.get().attach(this);
+        Recorder.get().transactions.attach(this);
     }
 
     boolean hasEnded() {

@@ -9,8 +9,8 @@ public final class WovenCode {
 
     /// In place of [Transaction#begin()].
     public static Transaction begin() {
-        Recorder recorder = Recorder.get();
-        return recorder.begin(recorder.birth());
+        Transactions transactions = Recorder.get().transactions;
+        return transactions.begin(transactions.birth());
     }
 
     /// In place of [Transaction#close()], where the scope has locals to restore.
@@ -50,12 +50,12 @@ public final class WovenCode {
 
     /// In place of [Transaction#call(Transaction.Call)].
     public static <T, E extends Exception> T call(Transaction.Call<T, E> work) throws E {
-        Recorder recorder = Recorder.get();
-        boolean isNested = recorder.isInTransaction();
+        Transactions transactions = Recorder.get().transactions;
+        boolean isNested = transactions.isInTransaction();
         // It keeps its age when it is run again, so that it is not the youngest in every deadlock.
-        long birth = recorder.birth();
+        long birth = transactions.birth();
         while (true) {
-            Transaction transaction = recorder.begin(birth);
+            Transaction transaction = transactions.begin(birth);
             try (transaction) {
                 T result = work.call(transaction);
                 if (!transaction.hasEnded()) {

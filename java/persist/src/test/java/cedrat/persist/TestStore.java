@@ -34,7 +34,7 @@ public final class TestStore implements Persistent, AutoCloseable {
     ///
     /// @throws IllegalStateException if something would read null where a reference is pending
     public TestStore() {
-        Recorder.get().checkReads();
+        Recorder.get().unwoven.checkReads();
         Recorder.get().opened(this);
     }
 

@@ -22,8 +22,9 @@ class UnwovenTest {
     @Test
     void noTransactionBeginsWhenAClassCouldNotBeWoven() {
         Recorder recorder = new Recorder(new Fields(declaring -> {}), false);
-        recorder.fail("the class Strange cannot be woven");
-        var thrown = assertThrows(IllegalStateException.class, () -> recorder.begin(recorder.birth()));
+        recorder.unwoven.fail("the class Strange cannot be woven");
+        var thrown = assertThrows(
+                IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.birth()));
         assertTrue(thrown.getMessage().contains("Strange"), thrown.getMessage());
     }
 

@@ -1,0 +1,417 @@
+package cedrat.persist;
+
+import cedrat.persist.boot.Barrier;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
+///
+/// - J3  Locks are held to the end of the top-level transaction, whatever becomes of a nested one. The victim of a
+///       deadlock is restored and unlocked at once, and ends when its scope is left.
+///
+/// **Threads:** any.
+final class Transactions {
+    private final Unwoven unwoven;
+    private final ThreadLocal<Context> contexts;
+    private final Locks locks;
+    /// Those that are open.
+    private final List<Persistent> stores;
+    private final AtomicLong births = new AtomicLong();
+    /// How often transactions have taken back what they had made persistent collections of.
+    private final AtomicLong takenBack = new AtomicLong();
+
+    Transactions(Unwoven unwoven, ThreadLocal<Context> contexts, Locks locks, List<Persistent> stores) {
+        this.unwoven = unwoven;
+        this.contexts = contexts;
+        this.locks = locks;
+        this.stores = stores;
+    }
+
+    /// How often transactions have taken back what they had made persistent collections of.
+    long takenBack() {
+        return takenBack.get();
+    }
+
+    // ---- begin
+
+    /// The age of a new top-level transaction.
+    long birth() {
+        return births.incrementAndGet();
+    }
+
+    /// @param birth the age of the transaction, if it is a top-level one
+    Transaction begin(long birth) {
+        unwoven.checkStores();
+        Context context = contexts.get();
+        if (context.innermost == null && context.branch != null) {
+            enterNested(context, context.branch);
+        }
+        Transaction outer = context.innermost;
+        if (outer == null) {
+            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
+            Barrier.opened();
+            return context.innermost;
+        }
+        if (outer.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        if (context.suspended != 0) {
+            throw new IllegalStateException("a class that is initialised, loaded or linked within a transaction "
+                    + "cannot begin one: initialise it before");
+        }
+        context.innermost = new Transaction(outer.top, outer);
+        return context.innermost;
+    }
+
+    /// A transaction begins on a thread that has a branch, or had one that was ended on another thread. Who was
+    /// not told that it was rolled back is told once: what would begin now may be meant to be part of it (J11.7).
+    /// As long as nobody knows how it ends, the thread is not done with it.
+    private static void enterNested(Context context, Transaction branch) {
+        if (branch.top.enterNested(context)) {
+            context.innermost = branch;
+        } else if (branch.top.hasOutcome()) {
+            context.branch = null;
+            branch.top.checkGivenUp();
+        }
+    }
+
+    boolean isInTransaction() {
+        return contexts.get().innermost != null;
+    }
+
+    /// @throws IllegalStateException if this thread may not use the transaction now
+    void check(Transaction transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        Context owner = transaction.top.context;
+        if (owner != context) {
+            throw new IllegalStateException(
+                    owner == null
+                            ? "the transaction is detached: attach it to this thread first"
+                            : "the transaction belongs to another thread: let it detach it, and attach it here");
+        }
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        transaction.top.checkGivenUp();
+        if (context.innermost != transaction) {
+            throw new IllegalStateException("a transaction that is nested in this one is open: end it first");
+        }
+    }
+
+    // ---- end
+
+    /// As [Transaction#commit()], or as [Transaction#rollback].
+    void end(Transaction transaction, Transaction.Action action) {
+        // Others go on meanwhile; what they commit is behind this in the log.
+        contexts.get().unrecorded(() -> {
+            finish(transaction, action).forEach(Persistent::awaitDurable);
+            return null;
+        });
+    }
+
+    /// As [Transaction#commit(PersistenceOptions.Durability)], and waits for nothing.
+    CommitToken commit(Transaction transaction) {
+        if (transaction.outer != null) {
+            check(transaction);
+            throw new IllegalStateException(
+                    "a nested transaction stores nothing: say to the outermost one when its " + "commit is to return");
+        }
+        return contexts.get().unrecorded(() -> new CommitToken(finish(transaction, Transaction.Action.COMMIT)));
+    }
+
+    /// @return the stores to wait for
+    private List<Persistent> finish(Transaction transaction, Transaction.Action action) {
+        check(transaction);
+        if (action == Transaction.Action.ROLLBACK) {
+            rollBack(transaction);
+            return List.of();
+        }
+        List<Persistent> awaited = List.of();
+        if (transaction.outer != null) {
+            transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
+        } else {
+            awaited = store(transaction);
+        }
+        leave(transaction, action);
+        return awaited;
+    }
+
+    /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
+    ///
+    /// @return the stores to wait for: that, or those whose objects may have been read
+    private List<Persistent> store(Transaction transaction) {
+        try {
+            Persistent changed = null;
+            Commit changes = null;
+            for (Persistent store : transaction.top.changed()) {
+                Commit found = store.changes(transaction);
+                if (found != null && changed != null) {
+                    found.abandon();
+                    changes.abandon();
+                    throw new PersistenceException("the transaction changes objects of two stores: change those of "
+                            + "one in a transaction, and those of the other in another");
+                }
+                if (found != null) {
+                    changed = store;
+                    changes = found;
+                }
+            }
+            if (changed != null) {
+                changed.commit(changes);
+                return List.of(changed);
+            }
+            return transaction.top.owner.holdsAny() ? stores : List.of();
+        } catch (DeadlockException e) {
+            doom(transaction);
+            throw e;
+        } catch (RuntimeException | Error e) {
+            rollBack(transaction);
+            throw e;
+        }
+    }
+
+    /// Restores what a transaction has changed, and ends it, whatever comes of that.
+    void rollBack(Transaction transaction) {
+        try {
+            restore(transaction);
+        } finally {
+            leave(transaction, Transaction.Action.ROLLBACK);
+        }
+    }
+
+    /// As that, of a transaction that is nested in a branch, or of a detached one, of which nobody is told.
+    void rollBackUnrecorded(Transaction transaction) {
+        contexts.get().unrecorded(() -> {
+            rollBack(transaction);
+            return null;
+        });
+    }
+
+    private void restore(Transaction transaction) {
+        try {
+            Faces.rollBack(transaction);
+        } finally {
+            try {
+                transaction.top.log.restore(transaction.logMark);
+            } finally {
+                transaction.top.made.truncate(transaction.madeMark);
+                takeBack(transaction.top, transaction.partMark);
+            }
+        }
+    }
+
+    /// What a transaction has made collections of since there were `mark` of it, and nothing is stored of, is none of
+    /// theirs any more. Others learn it when they get the collection's lock.
+    private void takeBack(TopLevel top, int mark) {
+        if (top.parts.size() > mark) {
+            top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
+        }
+    }
+
+    /// It has committed, or is restored: the thread goes on in the one around it, and what the top-level one has
+    /// locked is anyone's.
+    void leave(Transaction transaction, Transaction.Action action) {
+        if (transaction.hasEnded()) {
+            return;
+        }
+        transaction.ended(action);
+        boolean isDetached = transaction.top.context == null;
+        if (!isDetached) {
+            Context context = contexts.get();
+            context.innermost = transaction.outer;
+            if (transaction.outer != null && transaction.outer == context.branch) {
+                context.innermost = null;
+                leaveNested(context, transaction.outer);
+            }
+        } else {
+            transaction.top.endedOnNoThread();
+        }
+        if (transaction.outer == null) {
+            try {
+                Faces.end(transaction.top);
+            } finally {
+                if (transaction.top.parts.areAny()) {
+                    boolean isCommitted = action == Transaction.Action.COMMIT;
+                    transaction.top.parts.end(isCommitted, transaction.top.owner, takenBack.incrementAndGet());
+                }
+                locks.releaseAll(transaction.top.owner);
+                if (!isDetached) {
+                    transaction.top.leave();
+                }
+                Barrier.closed();
+            }
+        }
+    }
+
+    /// The thread is in no transaction any more that is nested in the branch.
+    private void leaveNested(Context context, Transaction branch) {
+        Runnable atRollback = branch.top.leaveNested();
+        if (branch.top.isToldOf()) {
+            context.branch = null;
+        }
+        if (atRollback != null) {
+            context.unrecorded(() -> {
+                try {
+                    rollBack(branch);
+                } finally {
+                    atRollback.run();
+                }
+                return null;
+            });
+        }
+    }
+
+    /// As [Transaction#close].
+    void close(Transaction transaction) {
+        if (transaction.hasEnded()) {
+            return;
+        }
+        Context context = contexts.get();
+        if (transaction.top.context != context) {
+            check(transaction);
+        }
+        if (transaction.top.isDoomed) {
+            leave(transaction, Transaction.Action.ROLLBACK);
+            return;
+        }
+        if (transaction.top.isGivenUp()) {
+            rollBackUnrecorded(transaction);
+            return;
+        }
+        end(transaction, transaction.defaultAction());
+    }
+
+    // ---- hand-over
+
+    /// As [Transaction#detach].
+    void detach(Transaction transaction) {
+        check(transaction);
+        if (transaction.outer != null) {
+            throw new IllegalStateException(
+                    "a nested transaction stays on its thread: end it, and detach the outermost");
+        }
+        contexts.get().innermost = null;
+        transaction.top.leave();
+    }
+
+    /// As [Transaction#attach].
+    void attach(Transaction transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        if (context.innermost != null) {
+            throw new IllegalStateException("this thread is in a transaction: end or detach it first");
+        }
+        synchronized (transaction.top) {
+            if (transaction.top.context != null) {
+                throw new IllegalStateException("the transaction is attached to a thread: let it detach it first");
+            }
+            transaction.top.enter(context);
+        }
+        context.innermost = transaction;
+    }
+
+    // ---- locks
+
+    /// The transaction of this thread waits for the lock of an object, as [RwLock] says.
+    void acquire(Object object, boolean toWrite) {
+        Objects.requireNonNull(object);
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
+        }
+        // A `hashCode` that a store calls, too, may ask for a lock.
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            lock(transaction, object, toWrite);
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    /// Does something in pages or heaps, as part of the transaction that this thread is in.
+    ///
+    /// @param locked what stands for them, to write or to read
+    <T> T onFaces(Engine engine, Object locked, boolean toWrite, Faces.Work<T> work) {
+        Context context = contexts.get();
+        Transaction transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException(
+                    "pages and heaps are read and changed in transactions, and this thread is in " + "none: begin one");
+        }
+        if (context.branch != null && transaction.top == context.branch.top) {
+            throw new PersistenceException(
+                    "pages and heaps take no part in a transaction over several stores: use them "
+                            + "in a transaction of their own");
+        }
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            engine.check();
+            lock(transaction, locked, toWrite);
+            Faces faces = Faces.of(transaction, engine);
+            transaction.top.changes(engine);
+            return faces.run(transaction, toWrite, work);
+        } catch (GraphStoreException e) {
+            if (e.isConflict()) {
+                doom(transaction);
+                throw new DeadlockException();
+            }
+            throw engine.refused(e);
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    boolean isWriter(Transaction transaction, Object object) {
+        return locks.isWriter(transaction.top.owner, object);
+    }
+
+    boolean isLocked(Object object) {
+        return locks.isLocked(object);
+    }
+
+    /// Waits for the lock of an object.
+    ///
+    /// @throws DeadlockException if the transaction was rolled back to end a deadlock
+    void lock(Transaction transaction, Object object, boolean toWrite) {
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        transaction.top.checkGivenUp();
+        if (!locks.acquire(transaction.top.owner, object, toWrite)) {
+            doom(transaction);
+            throw new DeadlockException();
+        }
+    }
+
+    /// Rolls a top-level transaction back to end a deadlock, but for its scope, which is left by an exception.
+    void doom(Transaction transaction) {
+        try {
+            Faces.end(transaction.top);
+        } finally {
+            try {
+                transaction.top.log.restore(0);
+            } finally {
+                transaction.top.made.truncate(0);
+                takeBack(transaction.top, 0);
+                transaction.top.isDoomed = true;
+                locks.releaseAll(transaction.top.owner);
+            }
+        }
+    }
+
+    /// Locks what a commit makes persistent.
+    ///
+    /// @return false if the transaction is the victim of a deadlock, and has to give up
+    boolean acquire(Transaction transaction, Object object) {
+        return locks.acquire(transaction.top.owner, object, true);
+    }
+}

@@ -1,0 +1,70 @@
+package cedrat.persist;
+
+import java.util.Set;
+import java.util.concurrent.ConcurrentSkipListSet;
+
+/// What has no barriers that should have some, and what is refused because of that.
+///
+/// **Threads:** any.
+final class Unwoven {
+    private static final int SHOWN_MAX = 5;
+
+    private final boolean locksReads;
+    /// What could not be woven, or null.
+    private volatile String failure;
+    /// What reads fields without barriers.
+    private final Set<String> unguarded = new ConcurrentSkipListSet<>();
+
+    /// @param locksReads whether reads are woven so that they can lock
+    Unwoven(boolean locksReads) {
+        this.locksReads = locksReads;
+    }
+
+    /// A class could not be woven: no transaction begins any more.
+    void fail(String what) {
+        failure = what;
+    }
+
+    /// Something reads fields without barriers: no store is opened.
+    void leaveUnguarded(String what) {
+        // One more than are shown tells that there are others.
+        if (unguarded.size() <= SHOWN_MAX) {
+            unguarded.add(what);
+        }
+    }
+
+    /// @throws IllegalStateException if a rollback would miss stores of a class (J12)
+    void checkStores() {
+        if (failure != null) {
+            throw new IllegalStateException("stores of a class would not be remembered: " + failure);
+        }
+    }
+
+    boolean guardsReads() {
+        return unguarded.isEmpty();
+    }
+
+    /// @throws IllegalStateException if something would see null where a reference is not loaded yet (J1)
+    void checkReads() {
+        if (failure != null) {
+            throw new IllegalStateException("references of a class would not be loaded: " + failure);
+        }
+        if (!unguarded.isEmpty()) {
+            String some = String.join(", ", unguarded.stream().limit(SHOWN_MAX).toList());
+            throw new IllegalStateException("references would not be loaded where these read them: " + some
+                    + (unguarded.size() > SHOWN_MAX ? ", and others" : "")
+                    + ". They were there before the agent: start Java with -javaagent, and name it before other "
+                    + "agents, or leave classes that touch no persistent object out by its argument exclude=…");
+        }
+    }
+
+    /// @throws IllegalStateException if reads are woven so that they lock nothing
+    void checkReadLocks() {
+        if (!locksReads) {
+            throw new IllegalStateException(
+                    "readLocks(true) needs barriers where objects are read, which the agent puts "
+                            + "there if it is asked to: start Java with -javaagent:persist.jar=reads=lock, behind a comma if the "
+                            + "agent has another argument");
+        }
+    }
+}
