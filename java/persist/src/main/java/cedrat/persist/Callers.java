@@ -35,6 +35,10 @@ final class Callers {
             "java.lang.reflect",
             "jdk.internal.reflect");
 
+    /// What woven code calls, down to this class.
+    private static final Set<Class<?>> BARRIERS =
+            Set.of(Barrier.class, Recorder.class, UnseenStores.class, Callers.class);
+
     private static final StackWalker STACK = StackWalker.getInstance(
             Set.of(Option.RETAIN_CLASS_REFERENCE, Option.SHOW_HIDDEN_FRAMES, Option.DROP_METHOD_INFO));
 
@@ -57,7 +61,7 @@ final class Callers {
     }
 
     private static Kind kind(Class<?> type) {
-        if (type == Callers.class || type == Recorder.class || type == Barrier.class) {
+        if (BARRIERS.contains(type)) {
             return Kind.TRANSPARENT;
         }
         ClassLoader loader = type.getClassLoader();

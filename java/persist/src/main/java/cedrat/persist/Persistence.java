@@ -295,7 +295,7 @@ public final class Persistence implements AutoCloseable {
     /// @throws IllegalStateException         if this thread is in no transaction
     /// @throws UnsupportedOperationException if the object is one that no rollback restores
     public static void touched(Object object) {
-        Recorder.get().touched(Objects.requireNonNull(object));
+        Recorder.get().unseen.touched(Objects.requireNonNull(object));
     }
 
     private interface Work {

@@ -1,21 +1,12 @@
 package cedrat.persist;
 
-import cedrat.persist.JavaBase.Treatment;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Handler;
 import cedrat.persist.boot.Identity;
 import cedrat.persist.boot.Persistable;
-import java.lang.foreign.MemorySegment;
-import java.lang.invoke.VarHandle;
 import java.lang.reflect.Array;
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
-import java.lang.reflect.Modifier;
-import java.nio.Buffer;
 import java.util.AbstractMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Properties;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Supplier;
 
@@ -33,7 +24,6 @@ final class Recorder implements Handler {
 
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
-    private final Treatments treatments = new Treatments();
     private final Callers callers = new Callers();
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
@@ -43,6 +33,7 @@ final class Recorder implements Handler {
     final Unwoven unwoven;
     final Transactions transactions;
     final BranchTransactions branches;
+    final UnseenStores unseen;
 
     /// @param locksReads whether reads are woven so that they can lock
     Recorder(Fields fields, boolean locksReads) {
@@ -50,6 +41,7 @@ final class Recorder implements Handler {
         unwoven = new Unwoven(locksReads);
         transactions = new Transactions(unwoven, contexts, locks, stores);
         branches = new BranchTransactions(transactions, contexts, locks);
+        unseen = new UnseenStores(this, contexts, fields, callers, stores);
     }
 
     /// Makes it that of the process.
@@ -180,7 +172,7 @@ final class Recorder implements Handler {
     }
 
     /// Loads what is pending of an object, so that its fields are what a rollback has to restore.
-    private void loadAll(Object base) {
+    void loadAll(Object base) {
         Persistent store = storeOf(base);
         if (store != null) {
             for (Slot.Field reference : fields.references(base.getClass())) {
@@ -204,7 +196,7 @@ final class Recorder implements Handler {
     /// A thread that is in no transaction is about to store to an object.
     ///
     /// @throws IllegalStateException if it is persistent (J2)
-    private void refuseIfPersistent(Context context, Object base) {
+    void refuseIfPersistent(Context context, Object base) {
         context.isUnrecorded = true;
         try {
             if (base instanceof Persistable) {
@@ -330,7 +322,7 @@ final class Recorder implements Handler {
 
     /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
     /// remembered.
-    private Transaction storing(Context context, Object base) {
+    Transaction storing(Context context, Object base) {
         if (context.isUnrecorded) {
             return null;
         }
@@ -355,7 +347,7 @@ final class Recorder implements Handler {
         return top.made.has(top.isDoomed ? 0 : transaction.madeMark, base) ? null : transaction;
     }
 
-    private void keep(Transaction transaction, Object base, Slot.Field slot) {
+    void keep(Transaction transaction, Object base, Slot.Field slot) {
         TopLevel top = transaction.top;
         if (top.log.has(transaction.logMark, base, slot, 0)) {
             return;
@@ -388,7 +380,7 @@ final class Recorder implements Handler {
 
     /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that
     /// it is a part of.
-    private void lockToChange(Transaction transaction, Object base) {
+    void lockToChange(Transaction transaction, Object base) {
         if (!(base instanceof Persistable || base instanceof Class)) {
             lockToChangePart(transaction, base);
             return;
@@ -630,7 +622,7 @@ final class Recorder implements Handler {
         }
     }
 
-    private void keepElements(Transaction transaction, Object array, int from, int length) {
+    void keepElements(Transaction transaction, Object array, int from, int length) {
         UndoLog log = transaction.top.log;
         if (!log.hasElements(transaction.logMark, array, from, length)) {
             lockToChange(transaction, array);
@@ -640,27 +632,11 @@ final class Recorder implements Handler {
         }
     }
 
+    // ---- stores that no barrier sees
+
     @Override
     public void beforeArgument(Object argument) {
-        if (argument == null) {
-            return;
-        }
-        if (argument.getClass().isArray()) {
-            beforeElements(argument, 0, Array.getLength(argument));
-            return;
-        }
-        Context context = contexts.get();
-        if (context.isUnrecorded || context.loading != 0) {
-            return;
-        }
-        context.isUnrecorded = true;
-        Treatment treatment;
-        try {
-            treatment = treatments.ofArgument(argument.getClass());
-        } finally {
-            context.isUnrecorded = false;
-        }
-        beforeUnseen(context, argument, treatment);
+        unseen.beforeArgument(argument);
     }
 
     @Override
@@ -668,281 +644,41 @@ final class Recorder implements Handler {
         if (argument != null && argument.getClass().isArray()) {
             beforeElements(argument, 0, Array.getLength(argument), true);
         } else {
-            beforeArgument(argument);
+            unseen.beforeArgument(argument);
         }
     }
 
     @Override
     public void beforeCall(Object receiver, String method) {
-        Context context = contexts.get();
-        if (receiver == null || context.isUnrecorded || context.loading != 0) {
-            return;
-        }
-        if (receiver instanceof ThreadLocal<?> local && method.startsWith("get(")) {
-            if (context.innermost != null) {
-                initialize(context, local);
-            }
-        } else {
-            beforeUnseen(context, receiver, treatment(context, receiver, method));
-        }
-    }
-
-    /// The first value of a thread local variable stays when the transaction that asks for it is rolled back.
-    /// As what a class initialiser makes, it belongs to none.
-    private static void initialize(Context context, ThreadLocal<?> local) {
-        context.suspended++;
-        try {
-            local.get();
-        } finally {
-            context.suspended--;
-        }
+        unseen.beforeCall(receiver, method);
     }
 
     @Override
     public void beforeInherited(Object receiver, String method, Object argument) {
-        Context context = contexts.get();
-        if (receiver != null && !context.isUnrecorded && context.loading == 0 && isOfJdk(context, receiver, method)) {
-            beforeArgument(argument);
-        }
-    }
-
-    private boolean isOfJdk(Context context, Object receiver, String method) {
-        context.isUnrecorded = true;
-        try {
-            return treatments.isOfJdk(receiver.getClass(), method);
-        } finally {
-            context.isUnrecorded = false;
-        }
-    }
-
-    private Treatment treatment(Context context, Object receiver, String method) {
-        context.isUnrecorded = true;
-        try {
-            return treatments.of(receiver.getClass(), method);
-        } finally {
-            context.isUnrecorded = false;
-        }
-    }
-
-    /// Code without barriers is about to change the object, if its treatment says so.
-    private void beforeUnseen(Context context, Object object, Treatment treatment) {
-        if (treatment == Treatment.SAVED) {
-            keepWhole(context, object);
-        } else if (treatment == Treatment.REFUSED) {
-            if (context.innermost != null && Parts.areKeptIfPersistent(object) && isPersistent(context, object)) {
-                keepWhole(context, object);
-            } else if (context.innermost != null) {
-                refuse(context, object);
-            } else if (!stores.isEmpty()) {
-                refuseIfPersistent(context, object);
-            }
-        }
-    }
-
-    /// Whether an object of the JDK is. Other threads do not change it then, but in transactions.
-    private boolean isPersistent(Context context, Object object) {
-        context.isUnrecorded = true;
-        try {
-            for (Persistent store : stores) {
-                if (store.owner(object) != null) {
-                    return true;
-                }
-            }
-            return false;
-        } finally {
-            context.isUnrecorded = false;
-        }
+        unseen.beforeInherited(receiver, method, argument);
     }
 
     @Override
     public void beforeStatic(String method) {
-        Context context = contexts.get();
-        if (context.innermost != null && !context.isUnrecorded && context.suspended == 0) {
-            throw new UnsupportedOperationException(
-                    "a rollback could not undo " + method + ": call it outside of transactions");
-        }
-    }
-
-    /// The program is about to change an object where no barrier is.
-    void touched(Object object) {
-        Context context = contexts.get();
-        if (context.innermost == null) {
-            throw new IllegalStateException(
-                    "what is changed behind the barriers' back is restored by a rollback: begin a transaction");
-        }
-        transactions.check(context.innermost);
-        if (object instanceof Persistable) {
-            beforeRead(object);
-            beforeFields(object);
-        } else {
-            beforeArgument(object);
-        }
+        unseen.beforeStatic(method);
     }
 
     @Override
     public void beforeHandle(Object handle, Object base) {
-        Context context = contexts.get();
-        boolean isUnsafe = handle != null && handle.getClass().getName().equals("sun.misc.Unsafe");
-        if (handle instanceof VarHandle one && isStatic(context, one)
-                || isUnsafe && (base == null || base instanceof Class)) {
-            if (storing(context, handle) != null) {
-                throw new UnsupportedOperationException("a rollback could not undo what is stored to a static field or "
-                        + "an address by " + handle.getClass().getName()
-                        + ": name the field, or store outside of transactions");
-            }
-        } else if (base instanceof Buffer
-                || base instanceof MemorySegment
-                || base != null && base.getClass().isArray()) {
-            beforeArgument(base);
-        } else if (base != null) {
-            beforeFields(base);
-        }
-    }
-
-    private static boolean isStatic(Context context, VarHandle handle) {
-        boolean wasUnrecorded = context.isUnrecorded;
-        context.isUnrecorded = true;
-        try {
-            return handle.coordinateTypes().isEmpty();
-        } finally {
-            context.isUnrecorded = wasUnrecorded;
-        }
-    }
-
-    private void refuse(Context context, Object object) {
-        // What they print is outside of memory.
-        boolean isConsole = object == System.out || object == System.err;
-        if (!isConsole && storing(context, object) != null && !isCalledByTheJdk(context)) {
-            Class<?> type = object.getClass();
-            Class<?> deciding = Treatments.deciding(type);
-            throw new UnsupportedOperationException("a rollback could not undo a change of " + type.getName()
-                    + ", because " + deciding.getName()
-                    + " has no write barriers: change it outside of transactions, or make the object in the one "
-                    + "that changes it");
-        }
-    }
-
-    /// The views of `Collections` call what they are views of.
-    private boolean isCalledByTheJdk(Context context) {
-        context.isUnrecorded = true;
-        try {
-            return callers.areOfTheJdk();
-        } finally {
-            context.isUnrecorded = false;
-        }
-    }
-
-    private void keepWhole(Context context, Object object) {
-        Transaction transaction = storing(context, object);
-        if (transaction == null) {
-            return;
-        }
-        if (Parts.areOutsideOfTheHeap(object)) {
-            refuse(context, object);
-        }
-        context.isUnrecorded = true;
-        try {
-            keepParts(transaction, object);
-        } finally {
-            context.isUnrecorded = false;
-        }
-    }
-
-    /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may
-    /// have other owners: an array that a buffer was made of, for one.
-    private void keepParts(Transaction transaction, Object object) {
-        TopLevel top = transaction.top;
-        if (object instanceof StringBuilder || object instanceof StringBuffer) {
-            if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
-                lockToChange(transaction, object);
-                top.log.add(object, Slot.TEXT, 0, 0, object.toString());
-            }
-            return;
-        }
-        if (object instanceof Properties properties) {
-            if (!top.log.has(transaction.logMark, object, Slot.PROPERTIES, 0)) {
-                lockToChange(transaction, object);
-                top.log.add(object, Slot.PROPERTIES, 0, 0, Map.copyOf(properties));
-            }
-            return;
-        }
-        if (object.getClass().isArray()) {
-            if (Array.getLength(object) > 0) {
-                keepElements(transaction, object, 0, Array.getLength(object));
-            }
-            return;
-        }
-        Slot.Fields slot = fields.slot(object.getClass());
-        if (top.log.has(transaction.logMark, object, slot, 0)) {
-            return;
-        }
-        lockToChange(transaction, object);
-        loadAll(object);
-        top.log.add(object, slot, 0, 0, slot.read(object));
-        for (Slot.Field reference : fields.references(object.getClass())) {
-            keepPart(transaction, object, reference.read(object));
-        }
-    }
-
-    private void keepPart(Transaction transaction, Object whole, Object part) {
-        if (!Parts.contain(treatments, whole, part)) {
-            return;
-        }
-        keepParts(transaction, part);
-        if (part instanceof Object[] elements) {
-            for (Object element : elements) {
-                keepPart(transaction, whole, element);
-            }
-        }
+        unseen.beforeHandle(handle, base);
     }
 
     @Override
     public void beforeInvoke(Object method, Object receiver, Object arguments) {
-        Context context = contexts.get();
-        if (!(method instanceof Method called) || context.isUnrecorded || context.loading != 0) {
-            return;
-        }
-        ReflectiveCall call;
-        context.isUnrecorded = true;
-        try {
-            call = new ReflectiveCall(called, arguments);
-        } finally {
-            context.isUnrecorded = false;
-        }
-        if (call.changesStatics()) {
-            beforeStatic(call.shownName());
-        }
-        if (call.changesReceiver()) {
-            beforeCall(receiver, call.method());
-        }
-        for (Object argument : call.changed()) {
-            beforeArgument(argument);
-        }
+        unseen.beforeInvoke(method, receiver, arguments);
     }
 
     @Override
     public void beforeReflection(Object field, Object receiver) {
-        Context context = contexts.get();
-        if (!(field instanceof Field reflected) || context.isUnrecorded) {
-            return;
-        }
-        boolean isStatic = Modifier.isStatic(reflected.getModifiers());
-        // Such a store will throw.
-        if (!isStatic && !reflected.getDeclaringClass().isInstance(receiver)) {
-            return;
-        }
-        Object home = isStatic ? reflected.getDeclaringClass() : receiver;
-        Transaction transaction = storing(context, home);
-        if (transaction == null) {
-            return;
-        }
-        context.isUnrecorded = true;
-        try {
-            keep(transaction, home, fields.slot(reflected));
-        } finally {
-            context.isUnrecorded = false;
-        }
+        unseen.beforeReflection(field, receiver);
     }
+
+    // ---- what belongs to no transaction, or needs no record
 
     @Override
     public void made(Object object) {
