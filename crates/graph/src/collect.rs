@@ -29,26 +29,28 @@ use crate::word::Identity;
 /// Objects that are known to be looked at next, at most; others are found in the marks again.
 const OPEN_MAX: usize = 1 << 16;
 
-/// Words of a page's marks: no page has more slots than this has bits.
-const MARK_WORDS: usize = 6;
-const _: () = assert!(MARK_WORDS * 64 >= cedrat_pages::BODY_LEN / 12, "a slot takes twelve bytes");
+/// Words of the marks of neighbours. A page has slots of any number, though not many at a time: so not all of a page are together.
+const MARK_WORDS: usize = 2;
 
-/// What is marked of one page, and what of that was looked at.
+/// Objects whose identities, as numbers, differ by less than this are neighbours, if they are of one multiple of it.
+const NEIGHBOURS: u64 = 64 * MARK_WORDS as u64;
+
+/// What is marked of neighbours, and what of that was looked at.
 #[derive(Clone, Copy, Debug, Default)]
-struct PageMarks {
+struct SomeMarks {
     marked: [u64; MARK_WORDS],
     looked_at: [u64; MARK_WORDS],
 }
 
-/// What is marked: 104 bytes, and the index's share, for each page that has something.
+/// What is marked: 40 bytes, and the index's share, for neighbours of which one is.
 #[derive(Debug, Default)]
 struct Marks {
-    pages: Vec<(u64, PageMarks)>,
-    /// Where in `pages` each is.
+    groups: Vec<(u64, SomeMarks)>,
+    /// Where in `groups` each is.
     index: HashMap<u64, usize>,
     /// Marked, and not looked at.
     open: Vec<Identity>,
-    /// Others that are open are found in the marks of so many pages, from this one on, in a circle.
+    /// Others that are open are found in the marks of so many groups, from this one on, in a circle.
     to_search: usize,
     search_at: usize,
     marked: u64,
@@ -63,32 +65,31 @@ enum Next {
     Nothing,
 }
 
-fn bit(identity: Identity) -> Option<(u64, usize, u64)> {
-    let (page, slot) = (identity.get() >> 16, (identity.get() & 0xffff) as usize);
-    (slot < MARK_WORDS * 64).then_some((page, slot / 64, 1 << (slot % 64)))
+fn bit(identity: Identity) -> (u64, usize, u64) {
+    let (group, number) = (identity.get() / NEIGHBOURS, identity.get() % NEIGHBOURS);
+    (group, number as usize / 64, 1 << (number % 64))
 }
 
 impl Marks {
     fn is_marked(&self, identity: Identity) -> bool {
-        bit(identity).is_some_and(|(page, word, bit)| {
-            self.index.get(&page).is_some_and(|&at| self.pages[at].1.marked[word] & bit != 0)
-        })
+        let (group, word, bit) = bit(identity);
+        self.index.get(&group).is_some_and(|&at| self.groups[at].1.marked[word] & bit != 0)
     }
 
-    fn page(&mut self, page: u64) -> &mut PageMarks {
-        let at = *self.index.entry(page).or_insert_with(|| {
-            self.pages.push((page, PageMarks::default()));
+    fn group(&mut self, group: u64) -> &mut SomeMarks {
+        let at = *self.index.entry(group).or_insert_with(|| {
+            self.groups.push((group, SomeMarks::default()));
             // A circle that is under way has become longer.
             self.to_search += usize::from(self.to_search > 0);
-            self.pages.len() - 1
+            self.groups.len() - 1
         });
-        &mut self.pages[at].1
+        &mut self.groups[at].1
     }
 
     /// Marks what has yet to be looked at.
     fn reach(&mut self, identity: Identity) {
-        let Some((page, word, bit)) = bit(identity) else { return }; // no object can be there
-        let marks = self.page(page);
+        let (group, word, bit) = bit(identity);
+        let marks = self.group(group);
         if marks.marked[word] & bit == 0 {
             marks.marked[word] |= bit;
             self.marked += 1;
@@ -100,14 +101,14 @@ impl Marks {
         if self.open.len() < OPEN_MAX {
             self.open.push(identity);
         } else {
-            self.to_search = self.pages.len();
+            self.to_search = self.groups.len();
         }
     }
 
     /// Marks what need not be looked at.
     fn keep(&mut self, identity: Identity) {
-        let Some((page, word, bit)) = bit(identity) else { return };
-        let marks = self.page(page);
+        let (group, word, bit) = bit(identity);
+        let marks = self.group(group);
         let is_new = marks.marked[word] & bit == 0;
         marks.marked[word] |= bit;
         marks.looked_at[word] |= bit;
@@ -125,8 +126,8 @@ impl Marks {
     /// The next that has to be looked at; it counts as looked at from now on.
     fn next(&mut self) -> Next {
         while let Some(identity) = self.open.pop() {
-            let (page, word, bit) = bit(identity).expect("it is marked");
-            let marks = self.page(page);
+            let (group, word, bit) = bit(identity);
+            let marks = self.group(group);
             if marks.looked_at[word] & bit == 0 {
                 marks.looked_at[word] |= bit;
                 return Next::LookAt(identity);
@@ -139,12 +140,12 @@ impl Marks {
         Next::Search
     }
 
-    /// Looks for what is open in the marks of some pages, few enough that nobody waits long for the marks meanwhile. A page is
-    /// come to again only after all others, or all searches together would take as long as there are pages, each time.
+    /// Looks for what is open in the marks of some groups, few enough that nobody waits long for the marks meanwhile. A group is
+    /// come to again only after all others, or all searches together would take as long as there are groups, each time.
     fn search(&mut self) {
-        const PAGES_AT_ONCE: usize = 1 << 12;
-        for _ in 0..self.to_search.min(PAGES_AT_ONCE) {
-            let (page, marks) = self.pages[self.search_at];
+        const GROUPS_AT_ONCE: usize = 1 << 13;
+        for _ in 0..self.to_search.min(GROUPS_AT_ONCE) {
+            let (group, marks) = self.groups[self.search_at];
             let open = |word: usize| marks.marked[word] & !marks.looked_at[word];
             let count: u32 = (0..MARK_WORDS).map(|word| open(word).count_ones()).sum();
             if self.open.len() + count as usize > OPEN_MAX {
@@ -153,20 +154,20 @@ impl Marks {
             for word in 0..MARK_WORDS {
                 let mut open = open(word);
                 while open != 0 {
-                    let slot = word as u64 * 64 + u64::from(open.trailing_zeros());
-                    self.open.extend(Identity::new(page << 16 | slot));
+                    let number = word as u64 * 64 + u64::from(open.trailing_zeros());
+                    self.open.extend(Identity::new(group * NEIGHBOURS + number));
                     open &= open - 1;
                 }
             }
-            self.search_at = (self.search_at + 1) % self.pages.len();
+            self.search_at = (self.search_at + 1) % self.groups.len();
             self.to_search -= 1;
         }
     }
 
     /// It could not be looked at.
     fn again(&mut self, identity: Identity) {
-        let Some((page, word, bit)) = bit(identity) else { return };
-        self.page(page).looked_at[word] &= !bit;
+        let (group, word, bit) = bit(identity);
+        self.group(group).looked_at[word] &= !bit;
         self.put_open(identity);
     }
 
@@ -401,8 +402,8 @@ impl Collection {
     /// What it has done so far.
     pub fn collected(&self) -> Collected {
         let marks = |running: &mut Running| {
-            let Marks { pages, index, open, marked, .. } = &running.marks;
-            let bytes = pages.capacity() * size_of::<(u64, PageMarks)>()
+            let Marks { groups, index, open, marked, .. } = &running.marks;
+            let bytes = groups.capacity() * size_of::<(u64, SomeMarks)>()
                 + index.capacity() * size_of::<(u64, usize)>()
                 + open.capacity() * size_of::<Identity>();
             (*marked, bytes as u64)

@@ -239,6 +239,58 @@ fn a_collection_that_begins_while_a_branch_ends_keeps_what_roots_lead_to() {
     }
 }
 
+/// E19.11: a page is emptied, and filled again at other places, while a reader has identities of what was there in his hands, and
+/// another thread fills it too.
+#[test]
+fn a_page_that_is_filled_again_shows_nobody_a_stranger() {
+    const LEN: usize = 3704;
+    explore(48, SCHEDULES, || {
+        let graph = graph(60_000);
+        // Of a page whose last places these are.
+        let mut old: Vec<Identity> = (0..18).map(|value| add_named(&graph, &["name"], LEN, value)[0]).collect();
+        collect(&graph, 100);
+        old.extend((18..30).map(|value| add_named(&graph, &["name"], LEN, value)[0]));
+        let committers: Vec<_> = (0..2_u8)
+            .map(|own| {
+                let graph = graph.clone();
+                let names = [["name"], ["other"]];
+                thread::spawn(move || {
+                    (0..4)
+                        .map(|turn| add_named(&graph, &names[usize::from(own)], LEN, 30 + 4 * own + turn)[0])
+                        .collect()
+                })
+            })
+            .collect();
+        let reader = {
+            let (graph, old) = (graph.clone(), old.clone());
+            thread::spawn(move || {
+                for (value, &id) in old.iter().enumerate() {
+                    if let Ok(object) = graph.object(id) {
+                        assert_eq!(usize::from(self::value(&object.data)), value, "E19.11: a stranger");
+                    }
+                }
+            })
+        };
+        let collector = {
+            let graph = graph.clone();
+            thread::spawn(move || (0..2).for_each(|_| collect(&graph, 2)))
+        };
+        flush(&graph);
+        let new: Vec<Vec<Identity>> = committers.into_iter().map(|thread| thread.join().unwrap()).collect();
+        reader.join().unwrap();
+        collector.join().unwrap();
+        let mut all: Vec<Identity> = old.into_iter().chain(new.into_iter().flatten()).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "E19.11");
+        assert_eq!(value(&graph.object(named(&graph, "name").unwrap()).unwrap().data), 33);
+        assert_eq!(value(&graph.object(named(&graph, "other").unwrap()).unwrap().data), 37);
+        collect(&graph, 100);
+        graph.check().unwrap().expect_sound();
+    });
+}
+
 #[test]
 fn branches_of_small_objects_beside_all_else() {
     branches_beside_commits_reads_and_a_collection(16, 3000, 44);

@@ -125,7 +125,7 @@ pub(crate) struct State {
     hand: usize,
     pub(crate) used_bytes: u64,
     pub(crate) touched: HashMap<TxnId, Vec<Touched>, BuildHasherDefault<PlaceHasher>>,
-    /// Records whose end may be committed.
+    /// Records whose end may be committed, or whose insertion was taken back.
     died: Vec<RecordId>,
     /// Records whose insertion is not committed, though their pages have them; and whose they are.
     unborn: HashSet<RecordId, BuildHasherDefault<PlaceHasher>>,
@@ -510,7 +510,7 @@ impl Cache {
         true
     }
 
-    /// Records whose end may be committed since this was asked last.
+    /// Records whose end may be committed since this was asked last, or whose insertion was taken back.
     pub(crate) fn take_died(&self) -> Vec<RecordId> {
         std::mem::take(&mut self.state.lock().died)
     }
@@ -566,8 +566,13 @@ impl Unflushed for Cache {
     }
 
     fn withdrawn(&self, at: RecordId) {
+        let mut state = self.state.lock();
         // Still unborn: the page shows it until the insertion was taken back, and its place is not given away again.
-        self.state.lock().remove(at);
+        state.remove(at);
+        // Its room is. Of a branch of an earlier opening it may be another collection's.
+        if state.unborn.contains(&at) {
+            state.died.push(at);
+        }
     }
 
     fn ended(&self, txn: TxnId, committed: Option<Lsn>) {

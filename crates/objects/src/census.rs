@@ -91,8 +91,8 @@ impl Objects {
         Ok(ids)
     }
 
-    /// Has insertions go to one of the collection's pages, if there is room. They find by themselves what was removed since the
-    /// collection was opened; not what was removed before, nor what a rollback has left.
+    /// Has insertions go to one of the collection's pages, if there is room. They find by themselves what was removed, or rolled
+    /// back, since the collection was opened; not always what others have left at the very moment, nor what was removed before.
     ///
     /// # Errors
     /// Damage, with file and offset.

@@ -18,7 +18,7 @@ use cedrat_txn::{
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{Cache, PlaceHasher};
-use crate::record::{Header, LINK, Link, ObjectPage, said};
+use crate::record::{Header, LINK, LINK_LEN, Link, ObjectPage, said};
 
 /// Root of a collection of objects.
 pub(crate) const ROOT: LayoutKind = LayoutKind(23);
@@ -115,8 +115,32 @@ impl Operation for Purge {
     }
 }
 
+/// Has vacant slots of a page go whose places nobody gets any more (E19.11), so that their bytes are others'. Redo-only: what the
+/// page is then does not depend on what becomes of the transaction that found it so.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ForgetSlots {
+    /// The last one.
+    pub(crate) gone: u16,
+}
+
+impl Operation for ForgetSlots {
+    const NAME: &'static str = "cedrat.objects.forget_slots.v1";
+
+    fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        match Versioned::of(page)?.may_forget(self.gone)? {
+            true => Ok(Undo::none()),
+            false => Err(Refused::new("one of the slots that are to go has a record")),
+        }
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        VersionedMut::of(page)?.forget(self.gone)
+    }
+}
+
 pub(crate) fn register(registry: Registry) -> Registry {
-    registry.operation::<Purge>().layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root" }))
+    let registry = registry.operation::<Purge>().operation::<ForgetSlots>();
+    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root" }))
 }
 
 /// Slots of a page that were not given away since the collection was opened.
@@ -125,32 +149,73 @@ struct Slots {
     /// Those that were vacant then, the lowest number last.
     vacant: Vec<Slot>,
     /// The lowest that was not there then, or not given away yet.
-    next: Slot,
+    next: u16,
     /// Room that was promised to records that are not there yet, in bytes.
     promised: usize,
+    /// Somebody is having some of them go; nobody is given one of those.
+    is_forgetting: bool,
+}
+
+/// What a page has for a record.
+enum Room {
+    Slot(Slot),
+    /// Room, once slots up to this one have gone.
+    Behind(u16),
+    None,
 }
 
 impl Slots {
     fn of(versioned: &Versioned<'_>) -> Result<Slots, Damaged> {
-        let mut vacant = Vec::new();
-        for slot in (1..versioned.slots()).rev().map(Slot) {
-            if versioned.get(slot)?.is_none() {
-                vacant.push(slot);
+        let (mut vacant, mut is_empty) = (Vec::new(), true);
+        for slot in versioned.numbers().rev().filter(|&slot| slot != LINK) {
+            match versioned.get(slot)? {
+                None => vacant.push(slot),
+                Some(_) => is_empty = false,
             }
         }
-        Ok(Slots { vacant, next: Slot(versioned.slots().max(1)), promised: 0 })
+        // A page without records begins again, with all places that it can have.
+        let (vacant, next) = if is_empty { (Vec::new(), 1) } else { (vacant, versioned.slots()) };
+        Ok(Slots { vacant, next, promised: 0, is_forgetting: false })
     }
 
     fn peek(&self) -> Slot {
-        self.vacant.last().copied().unwrap_or(self.next)
+        self.vacant.last().copied().unwrap_or(Slot(self.next))
     }
 
     fn take(&mut self) {
         if self.vacant.pop().is_none() {
-            self.next = Slot(self.next.0 + 1);
+            self.next += 1; // no page has a slot with the highest number
         } else if self.vacant.is_empty() {
             self.vacant = Vec::new(); // its memory
         }
+    }
+
+    /// Slots that are to go, where a record of this length has room then: the last of them. They were given away, or are not
+    /// given away any more, and lie in front of the first that has a record. `is_full`: it has none before.
+    fn may_go(&self, versioned: &Versioned<'_>, len: usize, is_full: bool) -> Result<Option<u16>, Damaged> {
+        /// For less there is no record in the log. So much goes before the page is full: who is promised several of its places
+        /// keeps all of them from going, and would find it full after the first.
+        const WORTH_LEN: usize = BODY_LEN / 8;
+        if self.promised > 0 || self.is_forgetting {
+            return Ok(None); // one of them may be about to have a record
+        }
+        if self.next == u16::MAX {
+            return Ok(None); // there are no more to come
+        }
+        if !is_full && usize::from(versioned.slots() - versioned.gone()) * Versioned::SLOT_LEN < WORTH_LEN {
+            return Ok(None); // as a rule
+        }
+        let Some(free) = versioned.room(LINK)?.and_then(|room| room.checked_sub(LINK_LEN)) else { return Ok(None) };
+        let first = versioned.first_record()?;
+        let gone = first.map_or(self.next, |first| first.0) - 1;
+        let (going, coming) = match first {
+            Some(_) => (gone - versioned.gone(), (self.next + 1).saturating_sub(versioned.slots())),
+            None => (versioned.numbers().count() as u16 - 1, 1),
+        };
+        let going_len = usize::from(going) * Versioned::SLOT_LEN;
+        let has_room = free + going_len >= usize::from(coming) * Versioned::SLOT_LEN + len;
+        let is_worth_it = going_len >= WORTH_LEN || is_full && first.is_none();
+        Ok((has_room && is_worth_it).then_some(gone))
     }
 }
 
@@ -215,9 +280,16 @@ impl Places {
                 continue;
             };
             self.purge_dead(txn, cache, page)?;
-            let Some(slot) = self.take_slot(txn, page, len)? else {
-                self.is_full(page);
-                continue;
+            let slot = match self.take_slot(txn, page, len)? {
+                Room::Slot(slot) => slot,
+                Room::Behind(gone) => {
+                    self.forget_slots(txn, page, gone)?;
+                    continue;
+                }
+                Room::None => {
+                    self.is_full(page);
+                    continue;
+                }
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
             if txn.has_whole(self.root, LockMode::Exclusive) {
@@ -289,11 +361,16 @@ impl Places {
                 }
             }
             // Of a page that nothing was given away of there is nothing to remember: sweeps come to all of them.
-            let slot = match known.slots.get(&page) {
-                Some(slots) => slots.peek(),
-                None => Slots::of(&objects.versioned)?.peek(),
+            let unknown;
+            let slots = match known.slots.get(&page) {
+                Some(slots) => slots,
+                None => {
+                    unknown = Slots::of(&objects.versioned)?;
+                    &unknown
+                }
             };
-            let has_room = objects.versioned.room(slot)?.is_some_and(|room| room >= ROOM_LEN);
+            let has_room = objects.versioned.room(slots.peek())?.is_some_and(|room| room >= ROOM_LEN)
+                || slots.may_go(&objects.versioned, ROOM_LEN, true)?.is_some();
             if has_room || !dead.is_empty() {
                 known.roomy.entry(page).or_default().extend(dead);
             }
@@ -308,24 +385,40 @@ impl Places {
         known.current.take_if(|current| *current == page);
     }
 
-    /// A slot of this page, if it has room for so many bytes.
-    fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Option<Slot>> {
+    /// A slot of this page, if it has room for so many bytes; or which slots are to go for that, by whoever is told so.
+    fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Room> {
         let view = txn.read_latched(page)?;
         let mut known = self.known.lock();
-        let mut take = || -> Result<Option<Slot>, Damaged> {
+        let mut take = || -> Result<Room, Damaged> {
             let versioned = Versioned::of(&view)?;
             let slots = known.slots_of(page, &versioned)?;
             let slot = slots.peek();
             // Slots are given away in their order, so the room at this one is what those before it leave in the directory.
-            if versioned.room(slot)?.is_none_or(|room| room < slots.promised + len) {
-                return Ok(None);
+            let is_full = versioned.room(slot)?.is_none_or(|room| room < slots.promised + len);
+            if let Some(gone) = slots.may_go(&versioned, len, is_full)? {
+                slots.vacant.retain(|vacant| vacant.0 > gone);
+                slots.is_forgetting = true;
+                return Ok(Room::Behind(gone));
+            }
+            if is_full {
+                return Ok(Room::None);
             }
             slots.take();
             slots.promised += len;
             known.current.get_or_insert(page);
-            Ok(Some(slot))
+            Ok(Room::Slot(slot))
         };
         take().map_err(|damaged| said(txn.store(), damaged))
+    }
+
+    /// Has slots go whose places nobody gets any more.
+    fn forget_slots(&self, txn: &mut Txn, page: PageId, gone: u16) -> Result<()> {
+        let done = txn.update_latched(RecordId::page(page), &ForgetSlots { gone });
+        let mut known = self.known.lock();
+        known.slots.get_mut(&page).expect("it was taken from").is_forgetting = false;
+        // Others may have found it full meanwhile.
+        known.roomy.entry(page).or_default();
+        done
     }
 
     /// Purges the records of this page whose end was committed (E19.10).

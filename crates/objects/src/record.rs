@@ -243,7 +243,7 @@ impl<'p> ObjectPage<'p> {
 
     /// Slots of records.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
-        (1..self.versioned.slots()).map(Slot)
+        self.versioned.numbers().filter(|&slot| slot != LINK)
     }
 }
 

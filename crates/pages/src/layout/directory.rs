@@ -9,7 +9,10 @@
 //! records may be moved together without anyone outside the page noticing (Lemon §4.2). Slots are as long as the layout
 //! says: four bytes for place and length, more if it keeps something beside them.
 //!
-//! The layout word: slots in the directory, end of the heap, bytes of gaps in the heap, two bytes each; two spare.
+//! The layout word: slots in the directory, end of the heap, bytes of gaps in the heap, slots that have gone, two bytes each.
+//!
+//! Slots 1 to *n* have *gone* where a layout gives up vacant slots in front, to have their bytes again without ever giving their
+//! numbers to others: behind slot 0 the directory has slot *n* + 1 then.
 
 use crate::page::{BODY_LEN, Damaged, LayoutKind, PageId, Slot};
 use crate::view::{PageMut, PageRef};
@@ -23,14 +26,21 @@ pub(super) struct Style {
     pub(super) kind: LayoutKind,
     /// Bytes of a slot: two for the place, two for the length, the rest is the layout's and outlives the record.
     pub(super) slot_len: usize,
+    /// Whether slots may have gone.
+    pub(super) forgets: bool,
 }
+
+/// No slot has this number or a higher one.
+const SLOTS_MAX: usize = u16::MAX as usize;
 
 /// A directory, and what is around it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Directory {
     style: Style,
     /// Slots, vacant ones included.
-    pub(super) count: usize,
+    count: usize,
+    /// Slots from 1 to this one have gone.
+    pub(super) gone: usize,
     heap_end: usize,
     /// Bytes in the heap that belong to no record.
     gaps: usize,
@@ -55,8 +65,12 @@ impl Directory {
         super::expect_kind(page, style.kind)?;
         let word = page.layout_word();
         let number = |index: u32| usize::from((word >> (index * 16)) as u16);
-        let directory = Directory { style, count: number(0), heap_end: number(1), gaps: number(2) };
+        let directory = Directory { style, count: number(0), heap_end: number(1), gaps: number(2), gone: number(3) };
+        // What has gone has gone from behind slot 0.
+        let may_have_gone = directory.gone == 0 || style.forgets && directory.count > 0;
         let fits = directory.count * style.slot_len <= BODY_LEN
+            && may_have_gone
+            && directory.slots() <= SLOTS_MAX
             && directory.heap_end <= directory.start()
             && directory.gaps <= directory.heap_end;
         if fits {
@@ -68,12 +82,39 @@ impl Directory {
 
     pub(super) fn format(page: &mut PageMut<'_>, style: Style) -> Directory {
         page.format(style.kind);
-        Directory { style, count: 0, heap_end: 0, gaps: 0 }
+        Directory { style, count: 0, heap_end: 0, gaps: 0, gone: 0 }
     }
 
     fn save(&self, page: &mut PageMut<'_>) {
         let number = |number: usize, index: u32| (number as u64) << (index * 16);
-        page.set_layout_word(number(self.count, 0) | number(self.heap_end, 1) | number(self.gaps, 2));
+        page.set_layout_word(
+            number(self.count, 0) | number(self.heap_end, 1) | number(self.gaps, 2) | number(self.gone, 3),
+        );
+    }
+
+    /// One more than the highest number of a slot.
+    pub(super) fn slots(&self) -> usize {
+        self.gone + self.count
+    }
+
+    /// The slots that there are, by number.
+    pub(super) fn numbers(&self) -> impl DoubleEndedIterator<Item = Slot> + use<> {
+        let behind = (self.gone + 1..self.slots()).map(|slot| Slot(slot as u16));
+        (self.count > 0).then_some(Slot(0)).into_iter().chain(behind)
+    }
+
+    /// The how manieth of the directory a slot is, or will be; None if it has gone, or can never be.
+    fn index(&self, slot: Slot) -> Option<usize> {
+        match usize::from(slot.0) {
+            0 => Some(0),
+            SLOTS_MAX.. => None,
+            slot => slot.checked_sub(self.gone).filter(|&index| index > 0),
+        }
+    }
+
+    /// As [`index`](Directory::index), of a slot that is there.
+    fn present(&self, slot: Slot) -> Option<usize> {
+        self.index(slot).filter(|&index| index < self.count)
     }
 
     /// Where the directory begins, in the body.
@@ -81,23 +122,19 @@ impl Directory {
         BODY_LEN - self.count * self.style.slot_len
     }
 
-    fn slot_at(&self, slot: usize) -> usize {
-        BODY_LEN - (slot + 1) * self.style.slot_len
+    fn slot_at(&self, index: usize) -> usize {
+        BODY_LEN - (index + 1) * self.style.slot_len
     }
 
     /// Where the layout's own part of a slot lies; None if there is no such slot.
     pub(super) fn extra_at(&self, slot: Slot) -> Option<usize> {
-        let slot = usize::from(slot.0);
-        (slot < self.count).then(|| self.slot_at(slot) + 4)
+        self.present(slot).map(|index| self.slot_at(index) + 4)
     }
 
     /// Where the record of a slot lies; None if the slot is vacant or not there.
     fn find(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<Extent>, Damaged> {
-        let slot = usize::from(slot.0);
-        if slot >= self.count {
-            return Ok(None);
-        }
-        let at = self.slot_at(slot);
+        let Some(index) = self.present(slot) else { return Ok(None) };
+        let at = self.slot_at(index);
         let (start, len) = (page.u16_at(at)?, page.u16_at(at + 2)?);
         if start == VACANT {
             return Ok(None);
@@ -119,12 +156,13 @@ impl Directory {
 
     /// The vacant slot with the lowest number, if need be one that is not there yet; None if there can be no more.
     pub(super) fn vacant(&self, page: &PageRef<'_>) -> Result<Option<Slot>, Damaged> {
-        for slot in 0..self.count {
-            if page.u16_at(self.slot_at(slot))? == VACANT {
-                return Ok(Some(Slot(slot as u16)));
+        for (index, slot) in self.numbers().enumerate() {
+            if page.u16_at(self.slot_at(index))? == VACANT {
+                return Ok(Some(slot));
             }
         }
-        Ok((self.free() >= self.style.slot_len).then_some(Slot(self.count as u16)))
+        let next = self.slots();
+        Ok((self.free() >= self.style.slot_len && next < SLOTS_MAX).then_some(Slot(next as u16)))
     }
 
     /// Bytes that belong neither to a record nor to the directory.
@@ -136,14 +174,16 @@ impl Directory {
     /// not even an empty one.
     pub(super) fn room(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<usize>, Damaged> {
         let present = self.find(page, slot)?.map_or(0, |extent| extent.len);
-        let growth = (usize::from(slot.0) + 1).saturating_sub(self.count) * self.style.slot_len;
+        let Some(index) = self.index(slot) else { return Ok(None) };
+        let growth = (index + 1).saturating_sub(self.count) * self.style.slot_len;
         Ok((self.free() + present).checked_sub(growth))
     }
 
     /// Puts a record into a vacant slot. Slots in between that are not there yet become vacant ones.
     pub(super) fn insert(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         self.check_insert(&page.page_ref(), slot, record.len())?;
-        let count = self.count.max(usize::from(slot.0) + 1);
+        let index = self.index(slot).expect("there is room for it");
+        let count = self.count.max(index + 1);
         let directory_start = BODY_LEN - count * self.style.slot_len;
         if self.heap_end + record.len() > directory_start {
             self.compact(page)?;
@@ -155,7 +195,7 @@ impl Directory {
             }
             self.count = count;
         }
-        self.place(page, slot, record)?;
+        self.place(page, index, record)?;
         self.save(page);
         Ok(())
     }
@@ -172,26 +212,26 @@ impl Directory {
 
     /// Replaces the record of a slot by one of any length.
     pub(super) fn update(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
-        let old = self.check_update(&page.page_ref(), slot, record.len())?;
+        let (index, old) = self.check_update(&page.page_ref(), slot, record.len())?;
         if !record.is_empty() && record.len() <= old.len {
             page.put(old.start, record)?;
-            page.put_u16(self.slot_at(usize::from(slot.0)) + 2, record.len() as u16)?;
+            page.put_u16(self.slot_at(index) + 2, record.len() as u16)?;
             self.release(page.id(), Extent { start: old.start + record.len(), len: old.len - record.len() })?;
         } else {
-            page.put_u16(self.slot_at(usize::from(slot.0)), VACANT)?;
+            page.put_u16(self.slot_at(index), VACANT)?;
             self.release(page.id(), old)?;
             if self.heap_end + record.len() > self.start() {
                 self.compact(page)?;
             }
-            self.place(page, slot, record)?;
+            self.place(page, index, record)?;
         }
         self.save(page);
         Ok(())
     }
 
-    /// Where the record lies that is to be replaced by one of `len` bytes.
-    fn check_update(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<Extent, Damaged> {
-        let Some(old) = self.find(page, slot)? else {
+    /// Where the record lies that is to be replaced by one of `len` bytes, and its slot's index.
+    fn check_update(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<(usize, Extent), Damaged> {
+        let Some(old) = self.present(slot).zip(self.find(page, slot)?) else {
             return Err(self.damaged_slot(page.id(), slot, "the record to be replaced is not there"));
         };
         if self.room(page, slot)?.is_none_or(|room| room < len) {
@@ -215,11 +255,11 @@ impl Directory {
 
     /// Takes the record out of its slot. `trims`: vacant slots at the end of the directory go too.
     pub(super) fn delete(&mut self, page: &mut PageMut<'_>, slot: Slot, trims: bool) -> Result<(), Damaged> {
-        let Some(old) = self.find(&page.page_ref(), slot)? else {
+        let Some((index, old)) = self.present(slot).zip(self.find(&page.page_ref(), slot)?) else {
             return Err(self.damaged_slot(page.id(), slot, "the record to be deleted is not there"));
         };
         self.release(page.id(), old)?;
-        let at = self.slot_at(usize::from(slot.0));
+        let at = self.slot_at(index);
         page.put_u16(at, VACANT)?;
         page.put_u16(at + 2, 0)?;
         while trims && self.count > 0 && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
@@ -232,11 +272,50 @@ impl Directory {
     /// Takes the record out of its slot, and the directory back to `slots` slots as far as those behind are vacant.
     pub(super) fn withdraw(&mut self, page: &mut PageMut<'_>, slot: Slot, slots: u16) -> Result<(), Damaged> {
         self.delete(page, slot, false)?;
-        while self.count > usize::from(slots) && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
+        // Slot 0 stays where others have gone.
+        let least = usize::from(slots).max(usize::from(self.gone > 0) + self.gone);
+        while self.slots() > least && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
             self.count -= 1;
         }
         self.save(page);
         Ok(())
+    }
+
+    /// Has slots from 1 to `gone` go, which are vacant. If all are, so do those behind, and `gone` may be any number.
+    pub(super) fn forget(&mut self, page: &mut PageMut<'_>, gone: u16) -> Result<(), Damaged> {
+        if !self.may_forget(&page.page_ref(), gone)? {
+            return Err(Damaged::in_layout_word(page.id(), "slots are to go of which one has a record"));
+        }
+        let gone = usize::from(gone);
+        // Of those that there are behind slot 0.
+        let going = match self.first_record(&page.page_ref())? {
+            Some(_) => gone - self.gone,
+            None => self.count - 1,
+        };
+        let start = self.start();
+        page.copy_within(start..self.slot_at(going), start + going * self.style.slot_len)?;
+        self.count -= going;
+        self.gone = gone;
+        self.compact(page)
+    }
+
+    /// Whether [`forget`](Directory::forget) may be called.
+    pub(super) fn may_forget(&self, page: &PageRef<'_>, gone: u16) -> Result<bool, Damaged> {
+        if !self.style.forgets || self.count == 0 || usize::from(gone) >= SLOTS_MAX {
+            return Ok(false);
+        }
+        let first = self.first_record(page)?;
+        Ok(first.is_none_or(|first| self.gone <= usize::from(gone) && gone < first.0))
+    }
+
+    /// The first slot behind slot 0 that has a record.
+    pub(super) fn first_record(&self, page: &PageRef<'_>) -> Result<Option<Slot>, Damaged> {
+        for slot in self.numbers().skip(1) {
+            if self.find(page, slot)?.is_some() {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
     }
 
     /// Moves all records together, in the order in which they lie, so that the free bytes are one piece.
@@ -247,7 +326,7 @@ impl Directory {
         for (slot, extent) in records {
             if extent.len > 0 && extent.start != end {
                 page.copy_within(extent.start..extent.end(), end)?;
-                page.put_u16(self.slot_at(usize::from(slot.0)), end as u16)?;
+                page.put_u16(self.slot_at(self.present(slot).expect("it has a record")), end as u16)?;
             }
             end += extent.len;
         }
@@ -265,7 +344,7 @@ impl Directory {
     /// Every record's place, after that check.
     fn extents(&self, page: &PageRef<'_>) -> Result<Vec<(Slot, Extent)>, Damaged> {
         let mut records = Vec::with_capacity(self.count);
-        for slot in (0..self.count as u16).map(Slot) {
+        for slot in self.numbers() {
             if let Some(extent) = self.find(page, slot)? {
                 records.push((slot, extent));
             }
@@ -285,8 +364,8 @@ impl Directory {
     }
 
     /// Appends a record to the heap, where the caller made room.
-    fn place(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
-        let at = self.slot_at(usize::from(slot.0));
+    fn place(&mut self, page: &mut PageMut<'_>, index: usize, record: &[u8]) -> Result<(), Damaged> {
+        let at = self.slot_at(index);
         if self.heap_end + record.len() > self.start() {
             return Err(Damaged::in_layout_word(page.id(), "the gaps between records are miscounted"));
         }
@@ -314,7 +393,7 @@ impl Directory {
     }
 
     fn damaged_slot(&self, page: PageId, slot: Slot, what: &'static str) -> Damaged {
-        let at = BODY_LEN.saturating_sub((usize::from(slot.0) + 1) * self.style.slot_len);
+        let at = self.index(slot).map_or(0, |index| BODY_LEN.saturating_sub((index + 1) * self.style.slot_len));
         Damaged::in_body(page, at, what)
     }
 }

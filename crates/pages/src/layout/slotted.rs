@@ -6,7 +6,7 @@ use super::directory::{Directory, Style};
 use crate::page::{BODY_LEN, Damaged, LayoutKind, Slot};
 use crate::view::{PageMut, PageRef};
 
-const STYLE: Style = Style { kind: LayoutKind::SLOTTED, slot_len: 4 };
+const STYLE: Style = Style { kind: LayoutKind::SLOTTED, slot_len: 4, forgets: false };
 
 /// Reads a slotted page.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl<'v> Slotted<'v> {
 
     /// Slots in the page, vacant ones included: every record's number is smaller.
     pub fn slots(&self) -> u16 {
-        self.directory.count as u16
+        self.directory.slots() as u16
     }
 
     /// A record; None if the slot is vacant or not there.

@@ -18,6 +18,8 @@ enum Step {
     Put(u16, usize, Vec<u8>),
     Delete(u16),
     Compact,
+    /// Of versioned pages alone.
+    Forget(u16),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -28,8 +30,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => record.clone().prop_map(Step::InsertVacant),
         3 => (slot.clone(), record).prop_map(|(slot, record)| Step::Update(slot, record)),
         1 => (slot.clone(), 0..50usize, vec(any::<u8>(), 0..30)).prop_map(|(s, o, b)| Step::Put(s, o, b)),
-        3 => slot.prop_map(Step::Delete),
+        3 => slot.clone().prop_map(Step::Delete),
         1 => Just(Step::Compact),
+        2 => slot.prop_map(Step::Forget),
     ]
 }
 
@@ -38,13 +41,14 @@ struct Modelled {
     page: PageBuf,
     records: BTreeMap<u16, Vec<u8>>,
     versions: BTreeMap<u16, Lsn>,
+    gone: u16,
 }
 
 impl Modelled {
     fn new(format: impl FnOnce(&mut crate::PageMut<'_>)) -> Modelled {
         let mut page = PageBuf::new(PageId::new(1));
         page.change(Lsn::new(1), format);
-        Modelled { page, records: BTreeMap::new(), versions: BTreeMap::new() }
+        Modelled { page, records: BTreeMap::new(), versions: BTreeMap::new(), gone: 0 }
     }
 
     /// Whether the step must succeed, by the model and by what the page says about its room.
@@ -61,6 +65,11 @@ impl Modelled {
             }
             Step::Delete(slot) => self.records.contains_key(slot),
             Step::Compact => true,
+            Step::Forget(gone) => match self.records.range(1..).next() {
+                // There may be no slot at all, in which case nothing has ever been put anywhere.
+                None => !self.versions.is_empty(),
+                Some((&first, _)) => self.gone <= *gone && *gone < first,
+            },
             Step::InsertVacant(_) => unreachable!("made an insert before"),
         }
     }
@@ -80,6 +89,12 @@ impl Modelled {
                 self.versions.insert(slot, version);
             }
             Step::Compact => {}
+            Step::Forget(gone) => {
+                let is_empty = self.records.range(1..).next().is_none();
+                self.versions.retain(|&slot, _| slot == 0 || slot > gone && !is_empty);
+                self.versions.entry(0).or_insert(Lsn::ZERO); // there is a slot 0, and stays
+                self.gone = gone;
+            }
             Step::InsertVacant(_) => unreachable!("made an insert before"),
         }
     }
@@ -102,7 +117,7 @@ proptest! {
             SlottedMut::format(page);
         });
         let mut redone = model.page.clone();
-        for (number, step) in steps.into_iter().enumerate() {
+        for (number, step) in steps.into_iter().filter(|step| !matches!(step, Step::Forget(_))).enumerate() {
             let lsn = Lsn::new(number as u64 + 2);
             let (takes, step) = {
                 let page = model.page.page_ref();
@@ -119,7 +134,7 @@ proptest! {
                     Step::Put(slot, offset, bytes) => slotted.put(Slot(*slot), *offset, bytes),
                     Step::Delete(slot) => slotted.delete(Slot(*slot)),
                     Step::Compact => slotted.compact(),
-                    Step::InsertVacant(_) => unreachable!(),
+                    Step::InsertVacant(_) | Step::Forget(_) => unreachable!(),
                 }
             };
             let done = model.page.change(lsn, redo);
@@ -143,7 +158,7 @@ proptest! {
         }
     }
 
-    /// E19.1.
+    /// E19.1; and slots that go are no others' any more.
     #[test]
     fn versions_outlive_their_records(steps in vec(step(), 1..120)) {
         let mut model = Modelled::new(|page| {
@@ -155,7 +170,11 @@ proptest! {
                 let page = model.page.page_ref();
                 let versioned = Versioned::of(&page).unwrap();
                 let Some(step) = resolved(step, versioned.vacant().unwrap()) else { continue };
-                (model.takes(&step, |slot| versioned.room(Slot(slot)).unwrap()), step)
+                let takes = model.takes(&step, |slot| versioned.room(Slot(slot)).unwrap());
+                if let Step::Forget(gone) = &step {
+                    prop_assert_eq!(versioned.may_forget(*gone).unwrap(), takes);
+                }
+                (takes, step)
             };
             if !takes {
                 continue;
@@ -168,6 +187,7 @@ proptest! {
                     Step::Put(slot, offset, bytes) => versioned.put(Slot(*slot), lsn, *offset, bytes),
                     Step::Delete(slot) => versioned.delete(Slot(*slot), lsn),
                     Step::Compact => versioned.compact(),
+                    Step::Forget(gone) => versioned.forget(*gone),
                     Step::InsertVacant(_) => unreachable!(),
                 }
             }).unwrap();
@@ -175,6 +195,9 @@ proptest! {
             let page = model.page.page_ref();
             let versioned = Versioned::of(&page).unwrap();
             versioned.check().unwrap();
+            prop_assert_eq!(versioned.gone(), model.gone);
+            prop_assert!((1..=model.gone).all(|slot| versioned.room(Slot(slot)).unwrap().is_none()));
+            prop_assert!(versioned.numbers().all(|slot| slot.0 == 0 || model.gone < slot.0 && slot.0 < versioned.slots()));
             for slot in 0..45 {
                 let version = model.versions.get(&slot).copied().unwrap_or(Lsn::ZERO);
                 prop_assert_eq!(versioned.version(Slot(slot)).unwrap(), version);
@@ -188,7 +211,9 @@ proptest! {
     #[test]
     fn garbage_is_answered_with_damage_at_worst(
         kind in 0..6u16,
-        word in prop_oneof![any::<u64>(), (0..2000u64, 0..5000u64, 0..5000u64).prop_map(|(a, b, c)| a | b << 16 | c << 32)],
+        word in prop_oneof![any::<u64>(),
+            (0..400u64, 0..5000u64, 0..5000u64, prop_oneof![0..3u64, 65_000..65_536u64])
+                .prop_map(|(a, b, c, d)| a | b << 16 | c << 32 | d << 48)],
         noise in vec(any::<u8>(), PAGE_LEN),
         slots in vec(any::<u16>(), 8),
         record in vec(any::<u8>(), 0..5000),
@@ -220,7 +245,8 @@ proptest! {
                 }
                 if let Ok(mut versioned) = VersionedMut::of(page) {
                     let _ = (versioned.insert(slot, Lsn::MAX, &record), versioned.update(slot, Lsn::ZERO, &record));
-                    let _ = (versioned.compact(), versioned.delete(slot, Lsn::MAX));
+                    let _ = (versioned.compact(), versioned.delete(slot, Lsn::MAX), versioned.withdraw(slot, 0));
+                    let _ = (versioned.forget(slot.0), versioned.forget(u16::MAX - slot.0));
                 }
                 if let Ok(mut raw) = RawMut::of(page) {
                     let _ = raw.put(usize::from(slot.0) * 7, &record);
@@ -251,6 +277,34 @@ fn the_longest_record_fits_and_one_byte_more_does_not() {
         VersionedMut::format(page).insert(Slot(0), Lsn::new(9), &[7; Versioned::RECORD_LEN_MAX])
     })
     .unwrap();
+}
+
+/// Numbers of slots come to an end, and are never used twice on the way there.
+#[test]
+fn the_last_slots_of_a_page_are_its_last() {
+    let mut page = PageBuf::new(PageId::new(1));
+    let mut change = |work: &dyn Fn(&mut VersionedMut<'_, '_>) -> Result<(), Damaged>| {
+        page.change(Lsn::new(1), |page| work(&mut VersionedMut::of(page)?))
+    };
+    assert!(change(&|page| page.forget(1)).is_err(), "of another layout");
+    let mut page = PageBuf::new(PageId::new(1));
+    page.change(Lsn::new(1), |page| VersionedMut::format(page).insert(Slot(0), Lsn::new(1), b"stays")).unwrap();
+    let mut change = |work: &dyn Fn(&mut VersionedMut<'_, '_>) -> Result<(), Damaged>| {
+        page.change(Lsn::new(1), |page| work(&mut VersionedMut::of(page)?))
+    };
+    change(&|page| page.forget(u16::MAX - 3)).unwrap();
+    change(&|page| page.insert(Slot(u16::MAX - 1), Lsn::new(2), b"last")).unwrap();
+    assert!(change(&|page| page.insert(Slot(u16::MAX), Lsn::new(2), b"none")).is_err());
+    assert!(change(&|page| page.insert(Slot(u16::MAX - 3), Lsn::new(2), b"gone")).is_err());
+    assert!(change(&|page| page.forget(u16::MAX - 1)).is_err(), "it has a record");
+    change(&|page| page.forget(u16::MAX - 2)).unwrap();
+    change(&|page| page.delete(Slot(u16::MAX - 1), Lsn::new(3))).unwrap();
+    change(&|page| page.forget(u16::MAX - 1)).unwrap();
+    let seen = page.page_ref();
+    let versioned = Versioned::of(&seen).unwrap();
+    assert_eq!((versioned.vacant().unwrap(), versioned.slots()), (None, u16::MAX));
+    assert_eq!(versioned.get(Slot(0)).unwrap(), Some(&b"stays"[..]));
+    assert_eq!(versioned.version(Slot(u16::MAX - 1)).unwrap(), Lsn::ZERO);
 }
 
 #[test]

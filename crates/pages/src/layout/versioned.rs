@@ -3,8 +3,9 @@
 //! The version is the LSN of the last update of the *record*, which may be newer or older than the page's own: an object
 //! that is updated in a cache and flushed later is redone by comparing record versions (E19.2).
 //!
-//! How its bytes lie is said in `directory.rs`; a slot is twelve bytes, and its version outlives the record (E19.1):
-//! slots never go, else a late redo could bring back a record that was freed.
+//! How its bytes lie is said in `directory.rs`; a slot is twelve bytes, and its version outlives the record (E19.1). Slots
+//! from 1 to some other go where [`VersionedMut::forget`] is asked for that. From then on the page's LSN says of them what
+//! their versions have said: it is newer than any change of a record that they had (E19.3), so no late redo brings one back.
 
 use cedrat_wal::Lsn;
 
@@ -12,7 +13,7 @@ use super::directory::{Directory, Style};
 use crate::page::{BODY_LEN, Damaged, LayoutKind, Slot};
 use crate::view::{PageMut, PageRef};
 
-const STYLE: Style = Style { kind: LayoutKind::VERSIONED, slot_len: 12 };
+const STYLE: Style = Style { kind: LayoutKind::VERSIONED, slot_len: 12, forgets: true };
 
 /// Reads a page of versioned records.
 #[derive(Debug)]
@@ -25,6 +26,9 @@ impl<'v> Versioned<'v> {
     /// The longest record that an empty page takes.
     pub const RECORD_LEN_MAX: usize = BODY_LEN - STYLE.slot_len;
 
+    /// What a slot takes, vacant or not, in bytes.
+    pub const SLOT_LEN: usize = STYLE.slot_len;
+
     /// Reads `page`.
     ///
     /// # Errors
@@ -33,9 +37,35 @@ impl<'v> Versioned<'v> {
         Ok(Versioned { directory: Directory::of(page, STYLE)?, page })
     }
 
-    /// Slots in the page, vacant ones included.
+    /// One more than the highest number of a slot, be that vacant or not.
     pub fn slots(&self) -> u16 {
-        self.directory.count as u16
+        self.directory.slots() as u16
+    }
+
+    /// The slots in the page, vacant ones included, by number: those that have gone are not among them.
+    pub fn numbers(&self) -> impl DoubleEndedIterator<Item = Slot> + use<> {
+        self.directory.numbers()
+    }
+
+    /// Slots from 1 to this one have gone.
+    pub fn gone(&self) -> u16 {
+        self.directory.gone as u16
+    }
+
+    /// The first slot behind slot 0 that has a record.
+    ///
+    /// # Errors
+    /// A slot leads nowhere.
+    pub fn first_record(&self) -> Result<Option<Slot>, Damaged> {
+        self.directory.first_record(self.page)
+    }
+
+    /// Whether [`VersionedMut::forget`] takes this.
+    ///
+    /// # Errors
+    /// A slot leads nowhere.
+    pub fn may_forget(&self, gone: u16) -> Result<bool, Damaged> {
+        self.directory.may_forget(self.page, gone)
     }
 
     /// A record; None if the slot is vacant or not there.
@@ -47,7 +77,7 @@ impl<'v> Versioned<'v> {
     }
 
     /// The version of a slot: of its record, or of the last thing that was done to it if it is vacant (E19.1).
-    /// [`Lsn::ZERO`] for a slot that was never used, or that an undo has given back.
+    /// [`Lsn::ZERO`] for a slot that was never used, that an undo has given back, or that has gone.
     ///
     /// # Errors
     /// The page makes no sense.
@@ -60,7 +90,7 @@ impl<'v> Versioned<'v> {
 
     /// All records with their versions, by number.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Slot, Lsn, &'v [u8]), Damaged>> + '_ {
-        (0..self.slots()).map(Slot).filter_map(|slot| {
+        self.numbers().filter_map(|slot| {
             let record = self.get(slot).transpose()?;
             Some(record.and_then(|record| Ok((slot, self.version(slot)?, record))))
         })
@@ -157,6 +187,18 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
     /// There is none.
     pub fn withdraw(&mut self, slot: Slot, slots: u16) -> Result<(), Damaged> {
         self.directory.withdraw(self.page, slot, slots)
+    }
+
+    /// Has the slots from 1 to `gone` go, which are vacant: their bytes are others', and nothing is put there any more. If all
+    /// slots behind slot 0 are vacant, all of them go, and the next to come is the one behind `gone`, which may be less than
+    /// before, too.
+    ///
+    /// Of slots that have gone only the page's LSN says which changes they had: it is never to be older than this change.
+    ///
+    /// # Errors
+    /// One of those slots has a record, or there is no slot 0.
+    pub fn forget(&mut self, gone: u16) -> Result<(), Damaged> {
+        self.directory.forget(self.page, gone)
     }
 
     /// Moves the records together. Numbers, contents and versions stay.

@@ -1,0 +1,100 @@
+//! Graphs in which as much is added as nobody reaches any more: they stay as large as they are, while they are open.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))] // threads: threads_beside.rs
+
+mod common;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cedrat_graph::{Changes, Identity, Mode, Reference, Stage};
+use common::{Place, is_absent, place_with};
+
+/// A hundred objects come, and a hundred have gone, again and again; collections take them, at some time.
+struct Generations {
+    place: Place,
+    len: usize,
+    /// How many generations roots reach.
+    kept: usize,
+    live: VecDeque<Vec<Identity>>,
+    /// All that there were, with what they had in them.
+    given: BTreeMap<Identity, u64>,
+    turn: u64,
+}
+
+impl Generations {
+    fn data(&self, turn: u64) -> Vec<u8> {
+        vec![turn as u8; self.len]
+    }
+
+    fn next(&mut self) {
+        let (mut changes, data) = (Changes::new(), self.data(self.turn));
+        let mut next = Reference::NULL;
+        for _ in 0..100 {
+            next = changes.add(1, &data, &[next]);
+        }
+        changes.set_root(&format!("generation {}", self.turn % self.kept as u64), next);
+        let ids = self.place.graph.commit(&changes, Mode::Async).unwrap().identities;
+        for &id in &ids {
+            assert!(self.given.insert(id, self.turn).is_none(), "E19.11: {id} was given away twice");
+        }
+        self.live.push_back(ids);
+        if self.live.len() > self.kept {
+            self.live.pop_front();
+        }
+        self.turn += 1;
+    }
+
+    fn collect(&self) {
+        let mut collection = self.place.graph.collect([]).unwrap();
+        while collection.step(50).unwrap() != Stage::Done {
+            if collection.stage() == Stage::Marked {
+                collection.seal([]).unwrap();
+            }
+        }
+    }
+
+    /// Whoever has an old identity in his hands finds what it was, or nothing.
+    fn check(&self) {
+        let live: Vec<Identity> = self.live.iter().flatten().copied().collect();
+        for (&id, &turn) in &self.given {
+            match self.place.graph.object(id) {
+                Ok(object) => assert!(object.data == self.data(turn), "{id} leads to a stranger"),
+                Err(error) => assert!(is_absent(&error) && !live.contains(&id), "{id}: {error}"),
+            }
+        }
+        self.place.check();
+    }
+}
+
+/// J034, E19.11: the page file of a graph that is open for long has as many pages after 300 generations as after 100, and
+/// what is removed while nothing comes leaves room for what comes then.
+#[test]
+fn a_graph_that_does_not_grow_takes_no_more_pages() {
+    // Bytes of an object, generations that stay, and how much larger than what stays the file may be.
+    for (len, kept, most) in [(16, 3, 3), (80, 3, 3), (1000, 3, 3), (3704, 2, 3), (6000, 1, 4)] {
+        let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
+        let mut generations = Generations {
+            place: place_with(of_store),
+            len,
+            kept,
+            live: VecDeque::new(),
+            given: BTreeMap::new(),
+            turn: 0,
+        };
+        let mut pages = Vec::new();
+        for turn in 1..=300 {
+            generations.next();
+            if turn % 2 == 0 {
+                generations.collect();
+            }
+            if turn % 50 == 0 {
+                generations.place.graph.store().checkpoint().unwrap();
+                pages.push(generations.place.graph.store().check().unwrap().pages_allocated);
+            }
+        }
+        generations.check();
+        let stay = (kept * 100 * (len + 40)) as u64 / 4000 + 10;
+        assert!(pages[5] <= pages[1] + 2, "{len}: {pages:?}");
+        assert!(pages[5] <= most * stay, "{len}: {pages:?} for {stay}");
+    }
+}

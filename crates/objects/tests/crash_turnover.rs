@@ -1,0 +1,159 @@
+//! A collection of objects that come and go, under crashes: pages that are emptied and filled again, whose slots go.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs
+
+use std::collections::BTreeMap;
+
+use cedrat_check as check;
+use cedrat_check::{Outcome, Rng, Run, Scenario};
+use cedrat_objects::{ObjectId, Objects};
+use cedrat_txn::{Commit, Options, Registry, Store};
+
+const NAME: &str = "waiting room";
+
+/// How many objects stay, but for moments.
+const STAY: usize = 4;
+
+/// Objects by their numbers: the lowest is the oldest.
+type State = BTreeMap<u64, Vec<u8>>;
+
+#[derive(Clone, Debug)]
+struct WaitingRoom {
+    steps: u64,
+    pool_bytes: u64,
+}
+
+struct Attendant<'a> {
+    run: &'a Run<WaitingRoom>,
+    objects: Objects,
+    waiting: BTreeMap<u64, ObjectId>,
+    next_number: u64,
+    chance: Rng,
+}
+
+impl Attendant<'_> {
+    fn bytes(&mut self) -> Vec<u8> {
+        let len = *self.chance.pick(&[20, 900, 2500, 3700, 3700]);
+        [&self.next_number.to_le_bytes()[..], &vec![self.chance.below(256) as u8; len]].concat()
+    }
+
+    /// Some come, and the oldest go.
+    fn transaction(&mut self) -> Outcome {
+        let mut txn = self.run.store().begin();
+        let mut waiting = self.waiting.clone();
+        let (mut came, mut went) = (Vec::new(), Vec::new());
+        for _ in 0..1 + self.chance.below(3) {
+            let bytes = self.bytes();
+            waiting.insert(self.next_number, self.objects.insert(&mut txn, &bytes)?);
+            came.push((self.next_number, bytes));
+            self.next_number += 1;
+            if waiting.len() > STAY {
+                // Now and then the one that has come last but one.
+                let number = if self.chance.one_in(4) { waiting.keys().rev().nth(1) } else { waiting.keys().next() };
+                let number = *number.expect("some are there");
+                self.objects.remove(&mut txn, waiting.remove(&number).expect("it is there"))?;
+                went.push(number);
+            }
+        }
+        if self.chance.one_in(4) {
+            return Ok(txn.rollback()?);
+        }
+        let effect = move |state: &mut State| {
+            state.extend(came.clone());
+            went.iter().for_each(|number| drop(state.remove(number)));
+        };
+        let ticket = self.run.commit(txn, Commit::Async, effect)?;
+        self.waiting = waiting;
+        if self.chance.one_in(2) {
+            self.run.acknowledge(&ticket)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Outcome {
+        match self.chance.below(14) {
+            0 => Ok(self.objects.flush_all(self.run.store())?),
+            1 => Ok(self.run.store().checkpoint()?),
+            2 => self.objects.sweep(self.run.store()).map(drop).map_err(Into::into),
+            _ => self.transaction(),
+        }
+    }
+}
+
+impl WaitingRoom {
+    fn open(&self, store: &Store) -> Outcome<Objects> {
+        Ok(Objects::open_or_create(store, NAME, cedrat_objects::Options::default())?)
+    }
+}
+
+fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId, Vec<u8>)>> {
+    let mut txn = store.begin();
+    let mut all = BTreeMap::new();
+    for id in objects.ids(&mut txn)? {
+        let bytes = objects.read(&mut txn, id, <[u8]>::to_vec)?;
+        let number = u64::from_le_bytes(*bytes.first_chunk().ok_or("an object without a number")?);
+        if all.insert(number, (id, bytes)).is_some() {
+            return Err(format!("object {number} is there twice").into());
+        }
+    }
+    Ok(all)
+}
+
+impl Scenario for WaitingRoom {
+    type State = State;
+    type Roots = ();
+
+    fn options(&self) -> Options {
+        Options { pool_bytes: self.pool_bytes, ..Options::simulated() }
+    }
+
+    fn registry(&self) -> Registry {
+        Registry::new().with(cedrat_structures::register).with(cedrat_objects::register)
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome {
+        let objects = self.open(store)?;
+        // A page has few places left when it is found again.
+        for turn in 0..40 {
+            let id = store.transact(|txn| objects.insert(txn, &[0; 3700]))?;
+            if turn != 20 {
+                store.transact(|txn| objects.remove(txn, id))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, run: &Run<WaitingRoom>, (): &()) -> Outcome {
+        let objects = self.open(run.store())?;
+        let waiting: BTreeMap<u64, ObjectId> =
+            read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
+        let next_number = waiting.keys().last().map_or(0, |number| number + 1);
+        let mut attendant = Attendant { run, objects, waiting, next_number, chance: run.rng(0) };
+        (0..self.steps).try_for_each(|_| attendant.step())?;
+        let pages = attendant.objects.pages(run.store())?.len();
+        if self.steps >= 100 && pages > 2 * STAY + 4 {
+            return Err(format!("{pages} pages for {STAY} objects").into());
+        }
+        Ok(())
+    }
+
+    fn read(&self, store: &Store, (): &()) -> Outcome<State> {
+        let all = read_all(store, &self.open(store)?)?;
+        Ok(all.into_iter().map(|(number, (_, bytes))| (number, bytes)).collect())
+    }
+
+    fn check(&self, store: &Store, (): &()) -> Outcome {
+        let checked = self.open(store)?.check(&store.begin())?;
+        if checked.is_sound() { Ok(()) } else { Err(checked.problems.join("; ").into()) }
+    }
+}
+
+/// E19.1, E19.3, E19.11: changes of what has gone are not redone where others are by now.
+#[test]
+fn what_comes_and_goes_survives_every_crash() {
+    for (name, pool_bytes, seed) in [("objects-turnover", 1 << 20, 1), ("objects-turnover-eviction", 8 * 4096, 2)] {
+        let scenario = WaitingRoom { steps: 120, pool_bytes };
+        let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);
+        crashes.seed(check::seed(seed)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+    }
+}
