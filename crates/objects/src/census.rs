@@ -6,11 +6,11 @@ use cedrat_pages::{LayoutKind, PageId};
 use cedrat_structures::{Catalogue, Checked, StructureError};
 use cedrat_sync::atomic::Ordering;
 use cedrat_txn::locks::LockMode;
-use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn};
+use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn, VersionedDelete};
 
 use crate::collection::{ObjectId, Objects, Shared};
 use crate::place::{Identification, pages};
-use crate::record::{Header, ObjectPage, said};
+use crate::record::{Header, LINK, ObjectPage, said};
 
 /// Every record of a collection, as it is now.
 pub(crate) struct Census {
@@ -154,6 +154,8 @@ impl Objects {
                 return Err(Error::Misuse("a transaction without isolation changes the collection; end it before"));
             }
             for page in pages {
+                // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
+                txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
                 txn.free(page)?;
             }
             Identification::bury(txn, *root)?;

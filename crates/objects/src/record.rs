@@ -40,8 +40,8 @@ const CAPACITY_STEP: usize = 8;
 /// The object of this page begins nowhere: slot 0 holds the page's link.
 pub(crate) const LINK: Slot = Slot(0);
 
-/// Bytes of a link: the next page, and the root of the collection.
-pub(crate) const LINK_LEN: usize = 8 + 8;
+/// Bytes of a link: the next page, the mark, and the root of the collection.
+pub(crate) const LINK_LEN: usize = 8 + 8 + 8;
 
 // An empty page takes its link and the longest record.
 const _: () = assert!(LINK_LEN + 12 + HEADER_LEN + OBJECT_LEN_MAX <= Versioned::RECORD_LEN_MAX);
@@ -186,18 +186,20 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Between the two: no versioned record of anybody else begins as a link does and has this.
+    const MARK: u64 = u64::MAX;
+
     pub(crate) fn bytes(self) -> [u8; LINK_LEN] {
-        let mut bytes = [0; LINK_LEN];
-        bytes[..8].copy_from_slice(&self.next.map_or(0, PageId::get).to_le_bytes());
-        bytes[8..].copy_from_slice(&self.root.get().to_le_bytes());
-        bytes
+        let words = [self.next.map_or(0, PageId::get), Link::MARK, self.root.get()].map(u64::to_le_bytes);
+        words.as_flattened().try_into().expect("three words")
     }
 
     fn of(bytes: &[u8]) -> Option<Link> {
-        let (next, root) = <&[u8; LINK_LEN]>::try_from(bytes).ok()?.split_at(8);
-        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        let (next, root) = (number(next), number(root));
-        Some(Link { next: (next != 0).then(|| PageId::new(next)), root: PageId::new(root) })
+        let words = <&[u8; LINK_LEN]>::try_from(bytes).ok()?.as_chunks().0;
+        let &[next, mark, root] = <&[[u8; 8]; 3]>::try_from(words).ok()?;
+        let [next, mark, root] = [next, mark, root].map(u64::from_le_bytes);
+        let link = Link { next: (next != 0).then(|| PageId::new(next)), root: PageId::new(root) };
+        (mark == Link::MARK).then_some(link)
     }
 }
 
@@ -297,5 +299,6 @@ mod tests {
             assert_eq!(Link::of(&link.bytes()), Some(link));
         }
         assert_eq!(Link::of(&[0; 8]), None);
+        assert_eq!(Link::of(&[0; LINK_LEN]), None, "without the mark");
     }
 }
