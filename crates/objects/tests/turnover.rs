@@ -4,7 +4,7 @@
 mod common;
 
 use cedrat_objects::UndoPolicy;
-use cedrat_txn::{Commit, Result, Txn};
+use cedrat_txn::{Commit, Error, Result, Txn};
 use common::{number, place};
 
 /// E19.11: a collection in which as much is removed as inserted stays as it is, for as long as the store is open; and who still
@@ -75,6 +75,56 @@ fn a_place_that_was_chosen_does_not_go() {
     let pages = place.objects.pages(&place.store).unwrap().len();
     assert!(pages < 8, "{pages} pages");
     place.check();
+}
+
+/// E19.10, E19.11: what a branch of an earlier opening has inserted, removed and changed is as the branch ends, however often its
+/// page is emptied and filled beside it; and nobody gets its places before.
+#[test]
+fn a_page_is_filled_again_around_what_is_in_doubt() {
+    use UndoPolicy::{CommittedOnly, Inverses};
+    for (undo, is_committed) in [(CommittedOnly, false), (CommittedOnly, true), (Inverses, false), (Inverses, true)] {
+        let mut place = place(undo);
+        let [goes, changes, other] = [(); 3].map(|()| place.insert(&[1; 900]));
+        let mut txn = place.begin();
+        let comes = place.objects.insert(&mut txn, &[2; 900]).unwrap();
+        place.objects.remove(&mut txn, goes).unwrap();
+        place.objects.put(&mut txn, changes, &[3; 900]).unwrap();
+        let mut taken_back = comes;
+        let refused = txn.nested_transaction(|txn| {
+            taken_back = place.objects.insert(txn, &[4; 20])?;
+            Err::<(), _>(Error::Misuse("by the application"))
+        });
+        assert!(refused.is_err() && taken_back != comes);
+        drop(txn.prepare(b"branch").unwrap());
+        place = place.crashed();
+        let mut given = std::collections::BTreeSet::from([goes, changes, other, comes, taken_back]);
+        let mut turn_over = |place: &Place| {
+            for _ in 0..300 {
+                let id = place.insert(&[5; 900]);
+                assert!(given.insert(id), "{id} was given away twice");
+                place.transact(|txn| place.objects.remove(txn, id));
+            }
+            place.check();
+        };
+        place.transact(|txn| place.objects.remove(txn, other));
+        turn_over(&place);
+        let branch = place.store.prepared(b"branch").unwrap();
+        if is_committed {
+            branch.commit(Commit::Sync).unwrap()
+        } else {
+            branch.rollback().unwrap()
+        };
+        turn_over(&place);
+        let crashed = place.crashed();
+        for place in [&place, &crashed] {
+            let wanted = if is_committed { [None, Some(3), Some(2)] } else { [Some(1), Some(1), None] };
+            for (id, wanted) in [goes, changes, comes].into_iter().zip(wanted) {
+                assert_eq!(place.get(id), wanted.map(|byte| vec![byte; 900]), "{id}, {undo:?}, {is_committed}");
+            }
+            place.check();
+        }
+        assert!(crashed.objects.pages(&crashed.store).unwrap().len() <= 3);
+    }
 }
 
 /// E19.11: when a page has had all the places that it can have, others follow.
