@@ -125,6 +125,8 @@ impl Scenario for WaitingRoom {
 
     fn run(&self, run: &Run<WaitingRoom>, (): &()) -> Outcome {
         let objects = self.open(run.store())?;
+        // Room that openings before have left nobody finds without being told of it.
+        objects.pages(run.store())?.into_iter().try_for_each(|page| objects.offer_room(run.store(), page))?;
         let waiting: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
         let next_number = waiting.keys().last().map_or(0, |number| number + 1);

@@ -5,7 +5,7 @@ mod common;
 
 use cedrat_objects::UndoPolicy;
 use cedrat_txn::{Commit, Error, Result, Txn};
-use common::{number, place};
+use common::{Place, number, place};
 
 /// E19.11: a collection in which as much is removed as inserted stays as it is, for as long as the store is open; and who still
 /// has an old identity in his hands finds nothing by it.
@@ -109,11 +109,10 @@ fn a_page_is_filled_again_around_what_is_in_doubt() {
         place.transact(|txn| place.objects.remove(txn, other));
         turn_over(&place);
         let branch = place.store.prepared(b"branch").unwrap();
-        if is_committed {
-            branch.commit(Commit::Sync).unwrap()
-        } else {
-            branch.rollback().unwrap()
-        };
+        match is_committed {
+            true => drop(branch.commit(Commit::Sync).unwrap()),
+            false => branch.rollback().unwrap(),
+        }
         turn_over(&place);
         let crashed = place.crashed();
         for place in [&place, &crashed] {
