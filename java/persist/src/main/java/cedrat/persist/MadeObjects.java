@@ -88,8 +88,22 @@ final class MadeObjects {
         size++;
     }
 
-    /// Forgets those that were made since there were `mark`.
+    /// Forgets those that were made since there were `mark`, which is rolled back.
     void truncate(int mark) {
+        try {
+            // What shows a part of a collection was made before what runs over that part.
+            for (int entry = mark; entry < size; entry++) {
+                Object object = objects[entry] instanceof Weak weak ? weak.get() : objects[entry];
+                if (object != null) {
+                    Cursors.outdate(object);
+                }
+            }
+        } finally {
+            forget(mark);
+        }
+    }
+
+    private void forget(int mark) {
         while (size > mark) {
             size--;
             if (newest != null) {

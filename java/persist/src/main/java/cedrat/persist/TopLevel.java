@@ -83,6 +83,16 @@ final class TopLevel {
         return changed;
     }
 
+    /// Puts back what was overwritten since there were so many old values, and forgets what was made since there were
+    /// so many objects.
+    void restore(int logMark, int madeMark) {
+        try {
+            log.restore(logMark);
+        } finally {
+            made.truncate(madeMark);
+        }
+    }
+
     /// It is on a thread.
     void enter(Context context) {
         suspendedBefore = context.suspended;

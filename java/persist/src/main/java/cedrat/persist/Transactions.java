@@ -196,9 +196,8 @@ final class Transactions {
             Faces.rollBack(transaction);
         } finally {
             try {
-                transaction.top.log.restore(transaction.logMark);
+                transaction.top.restore(transaction.logMark, transaction.madeMark);
             } finally {
-                transaction.top.made.truncate(transaction.madeMark);
                 takeBack(transaction.top, transaction.partMark);
             }
         }
@@ -398,9 +397,8 @@ final class Transactions {
             Faces.end(transaction.top);
         } finally {
             try {
-                transaction.top.log.restore(0);
+                transaction.top.restore(0, 0);
             } finally {
-                transaction.top.made.truncate(0);
                 takeBack(transaction.top, 0);
                 transaction.top.isDoomed = true;
                 locks.releaseAll(transaction.top.owner);

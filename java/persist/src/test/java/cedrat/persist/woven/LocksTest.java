@@ -11,6 +11,8 @@ import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
+import java.util.ConcurrentModificationException;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Callable;
@@ -313,6 +315,44 @@ class LocksTest {
             assertEquals(1, result);
         }
         return result;
+    }
+
+    /// J5.2: a victim is rolled back before its scope is left.
+    @Test
+    void whatAVictimRunsOverGoesNoFurther() throws Exception {
+        Account first = new Account();
+        Account second = new Account();
+        List<Integer> list = new ArrayList<>(List.of(1, 2));
+        CountDownLatch hasFirst = new CountDownLatch(1);
+        CountDownLatch mayGoOn = new CountDownLatch(1);
+        Future<?> older = Elsewhere.submit(threads, () -> {
+            Transaction.run(transaction -> {
+                first.balance++;
+                hasFirst.countDown();
+                mayGoOn.await();
+                second.balance++;
+            });
+            return null;
+        });
+        hasFirst.await();
+        Iterator<Integer> iterator = asVictim(first, second, list, mayGoOn);
+        older.get();
+        list.add(4);
+        assertThrows(ConcurrentModificationException.class, iterator::next);
+    }
+
+    private static Iterator<Integer> asVictim(
+            Account first, Account second, List<Integer> list, CountDownLatch olderMayGoOn) {
+        try (var transaction = Transaction.begin()) {
+            second.balance++;
+            list.add(3);
+            Iterator<Integer> made = list.iterator();
+            made.next();
+            olderMayGoOn.countDown();
+            assertThrows(DeadlockException.class, () -> first.balance++);
+            assertFalse(transaction.isOpen());
+            return made;
+        }
     }
 
     /// Transfers in both directions, on many threads, platform and virtual, some rolled back.

@@ -1,0 +1,136 @@
+package cedrat.persist;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.List;
+
+/// What runs over a collection of the JDK, or shows a part of it, and compares how often that was changed with what
+/// it has seen: iterators, spliterators, and some views.
+///
+/// - J5.2 A rollback puts back how often a collection was changed, and later changes bring it to what it was in
+///        between. Who was made then would take the collection for the one that it has seen, and unlink a node of a
+///        list, say, that is not in the list any more. So what was made within what is rolled back, and has seen
+///        what is not there any more, gets a count that no collection has.
+///
+/// **Threads:** any.
+final class Cursors {
+    /// Collections begin at 0, and few are changed 2^32 times.
+    private static final int NEVER = -1;
+
+    private static final String OF_COLLECTION = "modCount";
+    private static final Cursors NONE = new Cursors(null, null, null);
+
+    private static final ClassValue<Cursors> OF_CLASSES = new ClassValue<>() {
+        @Override
+        protected Cursors computeValue(Class<?> type) {
+            return find(type);
+        }
+    };
+
+    /// Where what it has seen is, or null: objects of the class are no such thing.
+    private final Field seen;
+    /// The fields that lead to the collection.
+    private final List<Field> way;
+    /// Where the collection's own is.
+    private final Field count;
+
+    private Cursors(Field seen, List<Field> way, Field count) {
+        this.seen = seen;
+        this.way = way;
+        this.count = count;
+    }
+
+    /// What led to an object is rolled back, and what it may run over restored.
+    static void outdate(Object made) {
+        Class<?> type = made.getClass();
+        if (type.getClassLoader() == null && !type.isArray()) {
+            OF_CLASSES.get(type).compare(made);
+        }
+    }
+
+    /// Whether objects of a class are such.
+    static boolean are(Class<?> type) {
+        return OF_CLASSES.get(type).seen != null;
+    }
+
+    private void compare(Object made) {
+        if (seen == null) {
+            return;
+        }
+        Object collection = made;
+        for (Field field : way) {
+            collection = Memory.getReference(collection, Memory.offset(field));
+            if (collection == null) {
+                return;
+            }
+        }
+        if (count(made, seen) != count(collection, count)) {
+            Memory.putBits(made, Memory.offset(seen), 'I', NEVER);
+        }
+    }
+
+    private static long count(Object base, Field field) {
+        return Memory.getBits(base, Memory.offset(field), 'I');
+    }
+
+    private static Cursors find(Class<?> type) {
+        if (!type.getPackageName().equals("java.util")) {
+            return NONE;
+        }
+        Field seen = field(type, "expectedModCount");
+        if (seen == null) {
+            // A view that counts its elements once.
+            seen = field(type, "sizeModCount");
+        }
+        Field root = field(type, "root");
+        if (seen == null && root != null && field(root.getType(), OF_COLLECTION) != null) {
+            // A part of a list, which is a list.
+            seen = field(type, OF_COLLECTION);
+        }
+        return seen == null ? NONE : ofCollection(type, seen);
+    }
+
+    private static Cursors ofCollection(Class<?> type, Field seen) {
+        for (Field field : references(type)) {
+            Field count = field(field.getType(), OF_COLLECTION);
+            if (count != null) {
+                return new Cursors(seen, List.of(field), count);
+            }
+        }
+        // Views of a part of a map lead to that part, and it to the map.
+        for (Field outer : references(type)) {
+            for (Field field : references(outer.getType())) {
+                Field count = field(field.getType(), OF_COLLECTION);
+                if (outer.isSynthetic() && count != null) {
+                    return new Cursors(seen, List.of(outer, field), count);
+                }
+            }
+        }
+        return NONE;
+    }
+
+    private static List<Field> references(Class<?> type) {
+        List<Field> found = new ArrayList<>();
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (!Modifier.isStatic(field.getModifiers()) && !field.getType().isPrimitive()) {
+                    found.add(field);
+                }
+            }
+        }
+        return found;
+    }
+
+    /// A field of a class or of one that it extends, or null.
+    private static Field field(Class<?> type, String name) {
+        for (Class<?> declaring = type; declaring != null; declaring = declaring.getSuperclass()) {
+            for (Field field : declaring.getDeclaredFields()) {
+                if (field.getName().equals(name)) {
+                    return field;
+                }
+            }
+        }
+        return null;
+    }
+}
