@@ -532,7 +532,7 @@ class CollectionChangesTest extends StoreFixture {
     void whatABranchComesToLeavesItsPartsKnown(Netted netted) throws XAException {
         store.mark("collection", netted.made);
         XAResource resource = store.xaResource();
-        BranchTest.Id branch = new BranchTest.Id(7, new byte[] {1}, new byte[0]);
+        TestXid branch = new TestXid(7, new byte[] {1}, new byte[0]);
         resource.start(branch, XAResource.TMNOFLAGS);
         Transaction.run(() -> netted.nothing.accept(netted.made));
         resource.end(branch, XAResource.TMSUCCESS);

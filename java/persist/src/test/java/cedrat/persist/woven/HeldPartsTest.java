@@ -37,7 +37,7 @@ class HeldPartsTest extends StoreFixture {
     /// After so many calls a method was compiled.
     private static final int CALLS = 100_000;
 
-    private static final BranchTest.Id BRANCH = new BranchTest.Id(7, new byte[] {9}, new byte[] {1});
+    private static final TestXid BRANCH = new TestXid(7, new byte[] {9}, new byte[] {1});
 
     // ---- while a method of the collection runs
 

@@ -163,7 +163,7 @@ class RandomCollectionsTest {
         private void branch() throws XAException {
             byte[] number =
                     ByteBuffer.allocate(Integer.BYTES).putInt(++branches).array();
-            BranchTest.Id id = new BranchTest.Id(7, number, new byte[] {1});
+            TestXid id = new TestXid(7, number, new byte[] {1});
             XAResource resource = store.xaResource();
             List<Step> done = new ArrayList<>();
             resource.start(id, XAResource.TMNOFLAGS);
