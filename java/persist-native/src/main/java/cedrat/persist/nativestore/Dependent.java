@@ -16,7 +16,8 @@ import java.util.concurrent.locks.ReentrantLock;
 ///
 /// It is sound because
 ///
-/// 1. a call with it, and its end, are calls of the store, which its closing waits for;
+/// 1. a call with it, the first one for memory of its arena among them, and its end, are calls of the store, which
+///    its closing waits for;
 /// 2. they hold its lock, under which it is freed, once; from then on its arena refuses it.
 ///
 /// **Threads:** one at a time, and another one that closes the store.
@@ -30,7 +31,7 @@ final class Dependent {
 
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
 
-    /// Of what is passed with it.
+    /// Of what is passed with it. Used within [#call].
     final Arena arena = Arena.ofShared();
     final MemorySegment handle;
     private final CallGate gate;

@@ -108,13 +108,16 @@ final class NativeFaces implements GraphStore.Faces {
     /// For a record.
     private final MemorySegment record;
 
-    private NativeFaces(Functions functions, NativeGraphStore store, Dependent transaction) {
+    private NativeFaces(Functions functions, NativeGraphStore store, Dependent transaction) throws GraphStoreException {
         this.functions = functions;
         this.store = store;
         this.transaction = transaction;
         handle = transaction.handle;
-        result = transaction.arena.allocate(JAVA_LONG);
-        record = transaction.arena.allocate(RECORD_BYTES_MAX);
+        // By a call: whoever closes the store frees the transaction while no call has it.
+        MemorySegment memory = transaction.call(
+                () -> transaction.arena.allocate(JAVA_LONG.byteSize() + RECORD_BYTES_MAX, JAVA_LONG.byteAlignment()));
+        result = memory.asSlice(0, JAVA_LONG);
+        record = memory.asSlice(JAVA_LONG.byteSize(), RECORD_BYTES_MAX);
     }
 
     private static MethodHandle function(MemoryLayout... arguments) {

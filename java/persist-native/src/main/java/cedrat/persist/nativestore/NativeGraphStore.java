@@ -266,10 +266,11 @@ final class NativeGraphStore implements GraphStore {
     private final MemorySegment graphAddress;
     private final Buffers buffers = new Buffers();
     /// Transactions over pages and heaps, and collections, that have not ended.
-    private final Set<Dependent> dependents = ConcurrentHashMap.newKeySet();
+    private final Set<Dependent> dependents;
 
-    private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph) {
+    private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
         this.functions = functions;
+        this.dependents = dependents;
         this.store = store.reinterpret(arena, null);
         this.graph = graph.reinterpret(arena, null);
         graphAddress = MemorySegment.ofAddress(graph.address());
@@ -283,6 +284,14 @@ final class NativeGraphStore implements GraphStore {
     ///
     /// @param pageBytesMax how many bytes of its pages stay in memory
     static NativeGraphStore open(Path directory, long pageBytesMax) throws GraphStoreException {
+        return open(directory, pageBytesMax, ConcurrentHashMap.newKeySet());
+    }
+
+    /// As that.
+    ///
+    /// @param dependents an empty set for any threads, for what is to be freed before the store closes
+    static NativeGraphStore open(Path directory, long pageBytesMax, Set<Dependent> dependents)
+            throws GraphStoreException {
         Functions functions;
         try {
             functions = new Functions(Libcedrat.load());
@@ -308,7 +317,7 @@ final class NativeGraphStore implements GraphStore {
                 int ignored = (int) CLOSE.invokeExact(functions.close, store);
                 throw failure("the store in " + directory + " has no graph of objects", functions, status, told);
             }
-            return new NativeGraphStore(functions, store, to.get(ADDRESS, 0));
+            return new NativeGraphStore(functions, store, to.get(ADDRESS, 0), dependents);
         } catch (Throwable problem) {
             throw rethrown(problem);
         }

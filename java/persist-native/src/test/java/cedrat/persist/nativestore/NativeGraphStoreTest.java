@@ -1,6 +1,7 @@
 package cedrat.persist.nativestore;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -14,13 +15,18 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.AbstractSet;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -272,6 +278,56 @@ class NativeGraphStoreTest {
             // It is closed in truth.
             NativeGraphStore.open(directory, PAGE_BYTES).close();
         }
+    }
+
+    /// Holds what is begun until a thread that closes the store has freed it.
+    private static final class FreedAtOnce extends AbstractSet<Dependent> {
+        private final Set<Dependent> held = ConcurrentHashMap.newKeySet();
+        private final CountDownLatch isFreed = new CountDownLatch(1);
+        private Thread closing;
+        private NativeGraphStore store;
+
+        @Override
+        public boolean add(Dependent begun) {
+            held.add(begun);
+            closing = Thread.ofPlatform().start(() -> assertDoesNotThrow(store::close));
+            assertDoesNotThrow(() -> isFreed.await());
+            return true;
+        }
+
+        @Override
+        public void forEach(Consumer<? super Dependent> action) {
+            held.forEach(action);
+            isFreed.countDown();
+        }
+
+        @Override
+        public boolean remove(Object freed) {
+            return held.remove(freed);
+        }
+
+        @Override
+        public Iterator<Dependent> iterator() {
+            return held.iterator();
+        }
+
+        @Override
+        public int size() {
+            return held.size();
+        }
+    }
+
+    /// Who closes comes when the library has begun a transaction, which has no memory yet.
+    @Test
+    void whoClosesMayComeWhileATransactionBegins() throws Exception {
+        FreedAtOnce dependents = new FreedAtOnce();
+        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, dependents);
+        dependents.store = store;
+        GraphStoreException closed = assertThrows(GraphStoreException.class, store::begin);
+        assertTrue(closed.getMessage().contains("the store is closed: open it again"), closed.getMessage());
+        dependents.closing.join();
+        assertEquals(List.of(), List.copyOf(dependents));
+        NativeGraphStore.open(folder, PAGE_BYTES).close();
     }
 
     private static void insert(NativeGraphStore store, long records) throws GraphStoreException {
