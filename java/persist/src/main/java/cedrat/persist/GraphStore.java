@@ -56,7 +56,13 @@ public interface GraphStore extends AutoCloseable {
     byte[] read(long identity) throws GraphStoreException;
 
     /// The bytes of several objects, in the order of their identities.
-    byte[][] readMany(long[] identities) throws GraphStoreException;
+    default byte[][] readMany(long[] identities) throws GraphStoreException {
+        byte[][] objects = new byte[identities.length][];
+        for (int i = 0; i < identities.length; i++) {
+            objects[i] = read(identities[i]);
+        }
+        return objects;
+    }
 
     /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
     /// place in the log, and will be durable soon.
@@ -77,23 +83,34 @@ public interface GraphStore extends AutoCloseable {
     /// Prepares what a buffer says as a branch of a transaction that spans several stores. When this
     /// returns, all of it can be committed and rolled back, whatever happens; until then everybody reads
     /// what was there before, and commits that change the same are refused. When it throws, nothing has
-    /// happened, unless the store has stopped.
+    /// happened, unless the store has stopped. A store that takes no part in such transactions refuses, here and
+    /// below.
     ///
     /// @param branch its name, 1 to 140 bytes
     /// @return the identities of the new objects, in their order
-    long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException;
+    default long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
+        throw withoutBranches();
+    }
 
     /// Commits a branch that is prepared. It is durable when this returns.
-    void commitPrepared(byte[] branch) throws GraphStoreException;
+    default void commitPrepared(byte[] branch) throws GraphStoreException {
+        throw withoutBranches();
+    }
 
     /// Rolls a branch back that is prepared. That is durable when this returns.
-    void rollbackPrepared(byte[] branch) throws GraphStoreException;
+    default void rollbackPrepared(byte[] branch) throws GraphStoreException {
+        throw withoutBranches();
+    }
 
     /// The names of all branches that are prepared and have not ended, also of earlier openings.
-    List<byte[]> inDoubt() throws GraphStoreException;
+    default List<byte[]> inDoubt() throws GraphStoreException {
+        return List.of();
+    }
 
     /// What a branch in doubt changes.
-    Changed changedBy(byte[] branch) throws GraphStoreException;
+    default Changed changedBy(byte[] branch) throws GraphStoreException {
+        throw withoutBranches();
+    }
 
     /// Waits until all commits up to one are durable.
     ///
@@ -104,10 +121,13 @@ public interface GraphStore extends AutoCloseable {
     boolean isDurable(long lsn) throws GraphStoreException;
 
     /// Begins to remove objects that neither a root nor one of `alive` reaches; one collection runs at a time.
-    /// What is reached now stays, and so does what is made or read from now on.
+    /// What is reached now stays, and so does what is made or read from now on. A store that removes nothing
+    /// refuses.
     ///
     /// @param alive identities of objects that the program holds without a root's help
-    Collection collect(long[] alive) throws GraphStoreException;
+    default Collection collect(long[] alive) throws GraphStoreException {
+        throw new GraphStoreException("it removes no objects: open one that does", null, false);
+    }
 
     /// How far a collection is.
     enum Stage {
@@ -214,6 +234,11 @@ public interface GraphStore extends AutoCloseable {
     /// @param bytes the size that it is made with
     default long heap(String name, long bytes) throws GraphStoreException {
         throw objectsOnly();
+    }
+
+    private static GraphStoreException withoutBranches() {
+        return new GraphStoreException(
+                "it takes no part in transactions over several stores: open one that does", null, false);
     }
 
     private static GraphStoreException objectsOnly() {

@@ -361,15 +361,6 @@ public final class MemoryGraph {
         }
 
         @Override
-        public byte[][] readMany(long[] identities) throws GraphStoreException {
-            byte[][] all = new byte[identities.length][];
-            for (int i = 0; i < all.length; i++) {
-                all[i] = read(identities[i]);
-            }
-            return all;
-        }
-
-        @Override
         public Committed commit(byte[] buffer, int length) throws GraphStoreException {
             synchronized (MemoryGraph.this) {
                 enter();

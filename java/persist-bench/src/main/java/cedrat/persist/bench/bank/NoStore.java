@@ -32,12 +32,7 @@ final class NoStore implements GraphStore {
 
     @Override
     public byte[] read(long identity) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
-    public byte[][] readMany(long[] identities) throws GraphStoreException {
-        throw nothing();
+        throw new GraphStoreException("nothing was kept", null, false);
     }
 
     @Override
@@ -65,39 +60,5 @@ final class NoStore implements GraphStore {
     }
 
     @Override
-    public long[] prepare(byte[] buffer, int length, byte[] branch) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
-    public void commitPrepared(byte[] branch) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
-    public void rollbackPrepared(byte[] branch) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
-    public List<byte[]> inDoubt() {
-        return List.of();
-    }
-
-    @Override
-    public Changed changedBy(byte[] branch) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
-    public Collection collect(long[] alive) throws GraphStoreException {
-        throw nothing();
-    }
-
-    @Override
     public void close() {}
-
-    private static GraphStoreException nothing() {
-        return new GraphStoreException("nothing was kept", null, false);
-    }
 }
