@@ -237,10 +237,9 @@ impl<'w> Work<'w> {
     /// Changes objects with the commit record, where each stays in one piece.
     fn commit_with(&mut self, of_old: &[OfOld<'_, '_>]) -> Result<Option<Ticket>> {
         let ids = of_old.iter().map(|(identity, _)| identity.place());
-        let bytes_max = of_old.iter().map(|(_, entry)| entry.bytes_len()).sum();
         let new = &self.identities;
         let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
-        match self.shared.objects.commit_with(self.txn, ids, bytes_max, Commit::Async, edit) {
+        match self.shared.objects.commit_with(self.txn, ids, Commit::Async, edit) {
             // Nothing has happened: who makes the changes one by one can say which of them it is about.
             Err(error) if !is_of_all(&error) && !matches!(error, Error::Misuse(_)) => Ok(None),
             other => other,

@@ -52,15 +52,6 @@ impl Entry<'_> {
     pub(crate) fn is_of_old(&self) -> bool {
         self.old().is_some()
     }
-
-    /// How many bytes it gives.
-    pub(crate) fn bytes_len(&self) -> usize {
-        match self.what {
-            What::New { object } | What::Put { object, .. } => object.len(),
-            What::Patch { bytes, .. } => bytes.len(),
-            What::Root { name, .. } => name.len(),
-        }
-    }
 }
 
 /// All changes of one commit.

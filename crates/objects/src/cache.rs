@@ -24,7 +24,7 @@ use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack,
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::changing::{Back, Changing};
-use crate::delta::{Patch, RecordDelta};
+use crate::delta::RecordDelta;
 use crate::error::ObjectError;
 use crate::kept::{Flushable, Image, Kept, Was};
 
@@ -135,17 +135,10 @@ pub(crate) struct State {
     pub(crate) before: Vec<u8>,
     /// How it is taken back, and what that takes.
     pub(crate) was: Option<(Was, u64)>,
-    /// Of the commit that is being made: lines, and what becomes of the records in them.
-    pub(crate) decided: Vec<(usize, Patch)>,
     pub(crate) statistics: Statistics,
 }
 
 impl State {
-    /// Whether this transaction has changed objects that wait for its end.
-    pub(crate) fn has_touched(&self, txn: TxnId) -> bool {
-        self.touched.contains_key(&txn)
-    }
-
     fn line(&self, at: RecordId) -> Option<usize> {
         match self.lines.get(self.recent) {
             Some(Some(kept)) if kept.at() == at => Some(self.recent),

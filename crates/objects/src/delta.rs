@@ -351,6 +351,14 @@ impl Patch {
         Some(Patch::Resize(Resize { len, at, bytes: to[range.start..end].into() }))
     }
 
+    /// How many bytes it puts.
+    pub(crate) fn put_len(&self) -> usize {
+        match self {
+            Patch::PutBytes(put) => put.bytes.len(),
+            Patch::Resize(resize) => resize.bytes.len(),
+        }
+    }
+
     /// Changes the record that the object lies in.
     pub(crate) fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
         match self {

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use cedrat_sync::Arc;
 use cedrat_txn::locks::LockMode;
-use cedrat_txn::{Commit, CommitChanges, Refused, Result, SmallBytes, Txn};
+use cedrat_txn::{Commit, Refused, Result, SmallBytes, Txn};
 use cedrat_wal::Ticket;
 
 use crate::collection::{ObjectId, Objects, Shared, UndoPolicy, check_len};
-use crate::committing::Committing;
-use crate::delta::{Alive, PATCH_HEAD_LEN_MAX, PutBytes, difference};
+use crate::committing::{Committing, Plan};
+use crate::delta::{Alive, PutBytes, difference};
 use crate::record::{self, Header, object};
 
 /// What [`Objects::edit`] makes of an object.
@@ -96,12 +96,11 @@ impl Objects {
     /// their identities, none twice. The commit record has the changes, and no other record (E19.15). The transaction has ended
     /// then, as by [`Txn::commit`].
     ///
-    /// `bytes_max`: so many bytes `edit` gives them in all, at most. `edit` may be called again, and under the cache's latch: it
-    /// asks nothing of the store.
+    /// `edit` is called before that, once for each, with no latch held. Room in the log is asked for what has to be logged alone.
     ///
     /// `None`, and nothing has happened, and the transaction goes on: `edit` says so; or it is one of the cases where changes are
-    /// made one by one, such as objects that are too many for the cache, outgrow their places or have moved; or an
-    /// [undo](UndoPolicy) by something else.
+    /// made one by one, such as objects that are too many for the cache, outgrow their places or have moved, changes that no record
+    /// of the log could hold, or objects that the transaction has changed before; or an [undo](UndoPolicy) by something else.
     ///
     /// # Errors
     /// As [`edit_locked`](Objects::edit_locked); nothing has happened then. [`cedrat_txn::Error::Stopped`]: only reopening the
@@ -109,32 +108,54 @@ impl Objects {
     pub fn commit_with(
         &self,
         txn: &mut Txn,
-        ids: impl ExactSizeIterator<Item = ObjectId> + Clone,
-        bytes_max: usize,
+        ids: impl IntoIterator<Item = ObjectId>,
         mode: Commit,
-        mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+        edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
     ) -> Result<Option<Ticket>> {
-        if self.policy(txn)? != UndoPolicy::CommittedOnly {
+        let Shared { cache, keeper, .. } = &*self.shared;
+        // What it has changed before is of the same moment, which comes when it has ended.
+        if self.policy(txn)? != UndoPolicy::CommittedOnly || cache.has_touched(txn.id()) {
             return Ok(None);
         }
-        let Shared { cache, keeper, .. } = &*self.shared;
-        let len_max = CommitChanges::len_bound(ids.len(), ids.len() * PATCH_HEAD_LEN_MAX + bytes_max);
-        let mut missing = Vec::new();
+        let Some(mut plan) = self.plan(txn, ids, edit)? else { return Ok(None) };
+        let (len_max, mut missing) = (plan.len_max(), Vec::new());
         for _ in 0..2 {
-            let change = |txn: &Txn, changes: &mut CommitChanges<'_>| {
-                cache.commit(txn.id(), ids.clone(), &mut edit, changes, &mut missing)
-            };
-            let ticket = txn.commit_with_changes(keeper, len_max, mode, change, Committing::logged)?;
+            let (planned, others) = (&mut plan, &mut missing);
+            let ticket = txn.commit_with_changes(
+                keeper,
+                len_max,
+                mode,
+                move |txn, changes| {
+                    planned.say(changes)?;
+                    Ok(cache.commit(txn.id(), planned, others))
+                },
+                Committing::logged,
+            )?;
             if ticket.is_some() || missing.is_empty() {
                 return Ok(ticket);
             }
             for at in missing.drain(..) {
-                if self.record(txn, at)?.is_none() {
-                    return Ok(None);
-                }
+                self.record(txn, at)?;
             }
         }
         Ok(None) // there is no room for all of them at once
+    }
+
+    fn plan(
+        &self,
+        txn: &Txn,
+        ids: impl IntoIterator<Item = ObjectId>,
+        mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+    ) -> Result<Option<Plan>> {
+        let len_max = txn.store().log().body_len_max();
+        let mut plan = Plan::default();
+        for (number, at) in ids.into_iter().enumerate() {
+            let Some(found) = self.record(txn, at)? else { return Ok(None) };
+            if !plan.add(at, &found, |object| edit(number, object))? || plan.len_max() > len_max {
+                return Ok(None);
+            }
+        }
+        Ok(Some(plan))
     }
 }
 

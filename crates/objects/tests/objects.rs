@@ -3,7 +3,7 @@
 
 mod common;
 
-use cedrat_objects::{Edit, ObjectError, ObjectId, Objects, Options, UndoPolicy};
+use cedrat_objects::{ObjectError, ObjectId, Objects, Options, UndoPolicy};
 use cedrat_pages::Slot;
 use cedrat_pages::layout::Versioned;
 use cedrat_structures::StructureError;
@@ -178,90 +178,6 @@ fn what_is_committed_is_read_without_a_lock() {
     let others = self::place(UndoPolicy::Inverses);
     let id = others.insert(b"");
     assert!(matches!(others.objects.read_committed(&others.store, id, |_| ()), Err(Error::Misuse(_))));
-}
-
-/// E19.15, E19.13: one record, one moment, for all objects that change, whether they were in the cache or not, and for new ones.
-#[test]
-fn a_commit_record_has_the_changes() {
-    let place = place(UndoPolicy::CommittedOnly);
-    let (objects, store) = (&place.objects, &place.store);
-    let ids: Vec<_> = [&b"one"[..], b"two", b"three", &[4; 100]].iter().map(|bytes| place.insert(bytes)).collect();
-    ids.iter().for_each(|&id| drop(place.get(id)));
-    let mut txn = store.begin();
-    let born = objects.insert(&mut txn, b"born").unwrap();
-    ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
-    objects.evict(store, ids[1]).unwrap();
-    let newest = store.log().current_lsn();
-    let edits = [
-        Edit::Range { at: 1, bytes: b"NE"[..].into() },
-        Edit::Whole(b"number two".to_vec()),
-        Edit::Nothing,
-        Edit::Whole(vec![4; 10]),
-    ];
-    let edit = |number: usize, _: &[u8]| Some(edits[number].clone());
-    let ticket = objects.commit_with(&mut txn, ids.iter().copied(), 30, Commit::Async, edit).unwrap().unwrap();
-    assert_eq!((ticket.lsn(), store.log().current_lsn()), (newest.next(), newest.next()), "there is no other record");
-    let expected = [&b"oNE"[..], b"number two", b"three", &[4; 10], b"born"];
-    let all: Vec<_> = ids.iter().copied().chain([born]).collect();
-    for (&id, &bytes) in all.iter().zip(&expected) {
-        assert_eq!(objects.read_committed(store, id, <[u8]>::to_vec).unwrap().0, bytes);
-    }
-    // Its locks are others' now.
-    place.transact(|txn| objects.put(txn, ids[2], b"3"));
-    ticket.wait().unwrap();
-    objects.flush(store, ids[3]).unwrap();
-    let reopened = place.crashed();
-    for place in [&place, &reopened] {
-        for (&id, &bytes) in all.iter().zip(&expected) {
-            assert_eq!(place.get(id), Some(if id == ids[2] { &b"3"[..] } else { bytes }.to_vec()));
-        }
-        place.check();
-    }
-}
-
-/// What is not for a commit record leaves the transaction as it was.
-#[test]
-fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
-    let place = place_with(Options { cache_bytes: 3_000, ..Options::default() }, cedrat_txn::Options::simulated());
-    let (objects, store) = (&place.objects, &place.store);
-    let (id, moved) = (place.insert(b"one"), place.insert(b"moves"));
-    place.transact(|txn| objects.put(txn, moved, &[1; 500]));
-    let many: Vec<_> = (0..30).map(|number| place.insert(&[number; 100])).collect();
-    let mut txn = store.begin();
-    let newest = store.log().current_lsn();
-    let mut commit = |ids: &[ObjectId], edit: Option<Edit>| {
-        ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
-        objects.commit_with(&mut txn, ids.iter().copied(), 3_000, Commit::Async, |_, _| edit.clone())
-    };
-    let longer = Edit::Whole(vec![2; 700]);
-    let put = Edit::Range { at: 0, bytes: b"1"[..].into() };
-    for (ids, edit) in
-        [(&[id][..], None), (&[id], Some(longer)), (&[moved], Some(put.clone())), (&many, Some(put.clone()))]
-    {
-        assert!(commit(ids, edit).unwrap().is_none());
-    }
-    let outside = Edit::Range { at: 2, bytes: b"12"[..].into() };
-    assert!(matches!(commit(&[id], Some(outside)), Err(Error::Refused(_))));
-    assert_eq!(
-        (objects.read(&mut txn, id, <[u8]>::to_vec).unwrap(), store.log().current_lsn()),
-        (b"one".to_vec(), newest)
-    );
-    // One that the transaction has changed before has a change that is not committed.
-    objects.put(&mut txn, id, b"two").unwrap();
-    assert!(
-        objects.commit_with(&mut txn, [id].into_iter(), 1, Commit::Async, |_, _| Some(put.clone())).unwrap().is_none()
-    );
-    // Another one would be seen before that.
-    objects.lock_for_change(&mut txn, many[0]).unwrap();
-    let another = [many[0]].into_iter();
-    assert!(objects.commit_with(&mut txn, another, 1, Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
-    txn.commit(Commit::Sync).unwrap();
-    assert_eq!((place.get(id), place.get(moved)), (Some(b"two".to_vec()), Some(vec![1; 500])));
-    let others = self::place(UndoPolicy::Inverses);
-    let id = others.insert(b"one");
-    let mut txn = others.begin();
-    let inverses = others.objects.commit_with(&mut txn, [id].into_iter(), 1, Commit::Async, |_, _| Some(put.clone()));
-    assert!(inverses.unwrap().is_none());
 }
 
 /// A delta that breaks off half-way has changed nothing, in the cache, in the page and after a crash; and what it had before

@@ -1,0 +1,205 @@
+//! Changes of objects that the commit record itself has.
+#![cfg(not(cedrat_shuttle))] // threads: threads.rs of cedrat-graph
+
+mod common;
+
+use cedrat_objects::{Edit, ObjectId, Options, UndoPolicy};
+use cedrat_txn::{Commit, Error, Txn, TxnOptions};
+use cedrat_wal::{ByteLen, Log, Reservation};
+use common::{place, place_with};
+
+/// E19.15, E19.13: one record, one moment, for all objects that change, whether they were in the cache or not, and for new ones.
+#[test]
+fn a_commit_record_has_the_changes() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let ids: Vec<_> = [&b"one"[..], b"two", b"three", &[4; 100]].iter().map(|bytes| place.insert(bytes)).collect();
+    ids.iter().for_each(|&id| drop(place.get(id)));
+    let mut txn = store.begin();
+    let born = objects.insert(&mut txn, b"born").unwrap();
+    ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
+    objects.evict(store, ids[1]).unwrap();
+    let newest = store.log().current_lsn();
+    let edits = [
+        Edit::Range { at: 1, bytes: b"NE"[..].into() },
+        Edit::Whole(b"number two".to_vec()),
+        Edit::Nothing,
+        Edit::Whole(vec![4; 10]),
+    ];
+    let edit = |number: usize, _: &[u8]| Some(edits[number].clone());
+    let ticket = objects.commit_with(&mut txn, ids.iter().copied(), Commit::Async, edit).unwrap().unwrap();
+    assert_eq!((ticket.lsn(), store.log().current_lsn()), (newest.next(), newest.next()), "there is no other record");
+    let expected = [&b"oNE"[..], b"number two", b"three", &[4; 10], b"born"];
+    let all: Vec<_> = ids.iter().copied().chain([born]).collect();
+    for (&id, &bytes) in all.iter().zip(&expected) {
+        assert_eq!(objects.read_committed(store, id, <[u8]>::to_vec).unwrap().0, bytes);
+    }
+    // Its locks are others' now.
+    place.transact(|txn| objects.put(txn, ids[2], b"3"));
+    ticket.wait().unwrap();
+    objects.flush(store, ids[3]).unwrap();
+    let reopened = place.crashed();
+    for place in [&place, &reopened] {
+        for (&id, &bytes) in all.iter().zip(&expected) {
+            assert_eq!(place.get(id), Some(if id == ids[2] { &b"3"[..] } else { bytes }.to_vec()));
+        }
+        place.check();
+    }
+}
+
+/// What is not for a commit record leaves the transaction as it was.
+#[test]
+fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
+    let place = place_with(Options { cache_bytes: 3_000, ..Options::default() }, cedrat_txn::Options::simulated());
+    let (objects, store) = (&place.objects, &place.store);
+    let (id, moved) = (place.insert(b"one"), place.insert(b"moves"));
+    place.transact(|txn| objects.put(txn, moved, &[1; 500]));
+    let many: Vec<_> = (0..30).map(|number| place.insert(&[number; 100])).collect();
+    let mut txn = store.begin();
+    let newest = store.log().current_lsn();
+    let mut commit = |ids: &[ObjectId], edit: Option<Edit>| {
+        ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
+        objects.commit_with(&mut txn, ids.iter().copied(), Commit::Async, |_, _| edit.clone())
+    };
+    let longer = Edit::Whole(vec![2; 700]);
+    let put = Edit::Range { at: 0, bytes: b"1"[..].into() };
+    for (ids, edit) in
+        [(&[id][..], None), (&[id], Some(longer)), (&[moved], Some(put.clone())), (&many, Some(put.clone()))]
+    {
+        assert!(commit(ids, edit).unwrap().is_none());
+    }
+    let outside = Edit::Range { at: 2, bytes: b"12"[..].into() };
+    assert!(matches!(commit(&[id], Some(outside)), Err(Error::Refused(_))));
+    assert_eq!(
+        (objects.read(&mut txn, id, <[u8]>::to_vec).unwrap(), store.log().current_lsn()),
+        (b"one".to_vec(), newest)
+    );
+    // One that the transaction has changed before has a change that is not committed.
+    objects.put(&mut txn, id, b"two").unwrap();
+    assert!(
+        objects.commit_with(&mut txn, [id].into_iter(), Commit::Async, |_, _| Some(put.clone())).unwrap().is_none()
+    );
+    // Another one would be seen before that.
+    objects.lock_for_change(&mut txn, many[0]).unwrap();
+    let another = [many[0]].into_iter();
+    assert!(objects.commit_with(&mut txn, another, Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!((place.get(id), place.get(moved)), (Some(b"two".to_vec()), Some(vec![1; 500])));
+    let others = self::place(UndoPolicy::Inverses);
+    let id = others.insert(b"one");
+    let mut txn = others.begin();
+    let inverses = others.objects.commit_with(&mut txn, [id].into_iter(), Commit::Async, |_, _| Some(put.clone()));
+    assert!(inverses.unwrap().is_none());
+}
+
+/// Takes all room in the log but for so many bytes, or a few more.
+fn all_but(log: &Log, left: u64) -> Vec<Reservation> {
+    let mut taken = Vec::new();
+    let mut bytes = 1 << 30;
+    while bytes > 8 {
+        match log.reserve(ByteLen(bytes), ByteLen(0)) {
+            Ok(room) => taken.push(room),
+            Err(_) => bytes /= 2,
+        }
+    }
+    let mut given_back = 0;
+    while given_back < left {
+        given_back += taken.pop().unwrap().forward().0;
+    }
+    drop(log.reserve(ByteLen(left), ByteLen(0)).unwrap());
+    taken
+}
+
+/// E16.3: who has little to log asks for little, and nobody has to go for what is the same as before.
+#[test]
+fn a_commit_asks_for_room_for_what_it_logs() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let ids: Vec<_> = (0..8).map(|number| place.insert(&[number; 3000])).collect();
+    let held = place.insert(b"held");
+    let mut idle = store.begin();
+    objects.put(&mut idle, held, b"hold").unwrap();
+    let mut txn = store.begin();
+    ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
+    let taken = all_but(store.log(), 6_000);
+    let edit = |_: usize, object: &[u8]| {
+        let mut object = object.to_vec();
+        object[1500] = 99;
+        Some(Edit::Whole(object))
+    };
+    let committed = objects.commit_with(&mut txn, ids.iter().copied(), Commit::Async, edit);
+    drop(taken);
+    committed.unwrap().expect("there is room for eight bytes").wait().unwrap();
+    objects.put(&mut idle, held, b"told").unwrap();
+    idle.commit(Commit::Sync).unwrap();
+    let reopened = place.crashed();
+    for place in [&place, &reopened] {
+        assert_eq!(place.get(held), Some(b"told".to_vec()));
+        assert_eq!(ids.iter().filter(|&&id| place.get(id).unwrap()[1500] == 99).count(), ids.len());
+    }
+}
+
+/// What becomes of objects is found out with no latch held: this would wait for it for ever. What leaves the cache meanwhile comes
+/// back.
+#[test]
+fn others_use_the_cache_while_a_commit_looks_at_its_objects() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let ids: Vec<_> = (0..3).map(|number| place.insert(&[number; 100])).collect();
+    let mut txn = store.begin();
+    ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
+    let edit = |number: usize, _: &[u8]| {
+        ids[..number].iter().for_each(|&id| objects.evict(store, id).unwrap());
+        assert_eq!(objects.statistics().records, 1);
+        Some(Edit::Range { at: number, bytes: b"new"[..].into() })
+    };
+    objects.commit_with(&mut txn, ids.iter().copied(), Commit::Sync, edit).unwrap().unwrap();
+    let reopened = place.crashed();
+    for place in [&place, &reopened] {
+        for (number, &id) in ids.iter().enumerate() {
+            let mut expected = [number as u8; 100];
+            expected[number..][..3].copy_from_slice(b"new");
+            assert_eq!(place.get(id), Some(expected.to_vec()));
+        }
+    }
+}
+
+/// When somebody who does without locks changes the object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Changes {
+    Before,
+    Meanwhile,
+    MeanwhileAndCommits,
+}
+
+/// What was found out about an object counts only while that is as it was.
+#[test]
+fn who_does_without_locks_is_noticed_by_a_commit() {
+    for when in [Changes::Before, Changes::Meanwhile, Changes::MeanwhileAndCommits] {
+        let place = place(UndoPolicy::CommittedOnly);
+        let (objects, store) = (&place.objects, &place.store);
+        let id = place.insert(b"one two");
+        let mut others = Some(store.begin_with(TxnOptions::default().without_isolation()));
+        let change = |others: &mut Option<Txn>| objects.put(others.as_mut().unwrap(), id, b"3 2 1 0").unwrap();
+        let mut txn = store.begin();
+        objects.lock_for_change(&mut txn, id).unwrap();
+        if when == Changes::Before {
+            change(&mut others);
+        }
+        let edit = |_: usize, _: &[u8]| {
+            if when != Changes::Before {
+                change(&mut others);
+            }
+            if when == Changes::MeanwhileAndCommits {
+                others.take().unwrap().commit(Commit::Async).unwrap();
+            }
+            Some(Edit::Range { at: 4, bytes: b"TWO"[..].into() })
+        };
+        assert!(objects.commit_with(&mut txn, [id], Commit::Async, edit).unwrap().is_none(), "{when:?}");
+        txn.commit(Commit::Sync).unwrap();
+        if let Some(others) = others {
+            others.commit(Commit::Sync).unwrap();
+        }
+        assert_eq!((place.get(id), place.crashed().get(id)), (Some(b"3 2 1 0".to_vec()), Some(b"3 2 1 0".to_vec())));
+    }
+}
