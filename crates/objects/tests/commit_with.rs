@@ -76,19 +76,17 @@ fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
     );
     // One that the transaction has changed before has a change that is not committed.
     objects.put(&mut txn, id, b"two").unwrap();
-    assert!(
-        objects.commit_with(&mut txn, [id].into_iter(), Commit::Async, |_, _| Some(put.clone())).unwrap().is_none()
-    );
+    assert!(objects.commit_with(&mut txn, [id], Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
     // Another one would be seen before that.
     objects.lock_for_change(&mut txn, many[0]).unwrap();
-    let another = [many[0]].into_iter();
+    let another = [many[0]];
     assert!(objects.commit_with(&mut txn, another, Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
     txn.commit(Commit::Sync).unwrap();
     assert_eq!((place.get(id), place.get(moved)), (Some(b"two".to_vec()), Some(vec![1; 500])));
     let others = self::place(UndoPolicy::Inverses);
     let id = others.insert(b"one");
     let mut txn = others.begin();
-    let inverses = others.objects.commit_with(&mut txn, [id].into_iter(), Commit::Async, |_, _| Some(put.clone()));
+    let inverses = others.objects.commit_with(&mut txn, [id], Commit::Async, |_, _| Some(put.clone()));
     assert!(inverses.unwrap().is_none());
 }
 

@@ -1,12 +1,16 @@
 //! An opening that refuses has written nothing (R2), and files that do not fit together are refused.
 
 mod common;
+mod kept;
 
-use cedrat_media::{Media, OpenMode, SimDisk};
-use cedrat_pages::{PAGE_FILE, PAGE_LEN, PoolError};
+use cedrat_media::{Loss, Media, OpenMode, SimDisk};
+use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Error, Options};
+use cedrat_txn::{Commit, Delta, Error, Operation, Options, Refused, Registry, Store, Undo};
+use cedrat_wal::{LogError, Lsn};
 use common::*;
+use kept::{Back, Mix, Shelf, page_of_records};
+use serde::{Deserialize, Serialize};
 
 /// A store with a few pages, some of them only in the log; not closed.
 fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
@@ -97,4 +101,60 @@ fn a_crash_at_any_moment_leaves_files_that_fit_together() {
         drop(store);
         open(image).unwrap_or_else(|error| panic!("{name}, again: {error}"));
     });
+}
+
+/// Has the name of a delta, and is an operation.
+#[derive(Debug, Serialize, Deserialize)]
+struct NoDelta {
+    by: u64,
+}
+
+impl Operation for NoDelta {
+    const NAME: &'static str = Mix::NAME;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, _: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        Ok(())
+    }
+}
+
+/// E19.15, E19.5: what counts only if its transaction commits is redone by the version of its record. The place of the record is
+/// named, and nothing was written (R2).
+#[test]
+fn what_counts_only_if_committed_is_a_delta() {
+    for in_commit_record in [true, false] {
+        let disk = Arc::new(SimDisk::new());
+        let open = |disk: &Arc<SimDisk>, registry: Registry| {
+            let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+            Store::open(media, options(), registry)
+        };
+        let store = open(&disk, registry().with(kept::register)).unwrap();
+        let page = store.transact(|txn| page_of_records(txn, 1)).unwrap();
+        let shelf = Shelf::new(0);
+        let keeper = store.keep_log_for(shelf.clone());
+        let mut txn = store.begin();
+        let ticket = if in_commit_record {
+            shelf.commit(&mut txn, &keeper, &[(at(page, 0), 1)]).unwrap().unwrap()
+        } else {
+            shelf.change(&mut txn, &keeper, at(page, 0), 1, Back::NotCounting).unwrap();
+            txn.commit(Commit::Async).unwrap()
+        };
+        ticket.wait().unwrap();
+        let crashed = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything));
+        let before = crashed.image().hash();
+        match open(&crashed, registry().operation::<NoDelta>()).map(|_| ()) {
+            Err(Error::Log(LogError::Damaged { file, offset, what })) => {
+                assert!(file.starts_with("log/") && offset > 0, "{file}, byte {offset}");
+                let record = if in_commit_record { ticket.lsn() } else { Lsn::new(ticket.lsn().get() - 1) };
+                assert!(what.starts_with(&format!("record {record} makes no sense")), "{what}");
+                assert!(what.contains("by \"test.mix\"") && what.contains(&at(page, 0).to_string()), "{what}");
+            }
+            other => panic!("a change by what is no delta, and the store says {other:?}"),
+        }
+        assert_eq!(crashed.image().hash(), before, "R2");
+        open(&crashed, registry().with(kept::register)).unwrap();
+    }
 }

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
 
 use cedrat_heap::FoundHeaps;
-use cedrat_wal::{Found, Kind, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
+use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
@@ -99,18 +99,19 @@ pub(crate) fn analyse(
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
         analysis.records += 1;
-        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
+        let senseless = |what: &str| senseless(found, &record, what);
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
         is_registered(&body, known)?;
+        are_deltas(&body, known).map_err(|what| senseless(&what))?;
         analysis.uncounted.note(&record, &body);
-        preparing.note(&record, &body)?;
+        preparing.note(&record, &body).map_err(senseless)?;
         for redo in body.redos() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
             }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
             if Some(redo.operation) == set_space {
-                let behind =
-                    space_end(&redo).ok_or_else(|| Error::bad_record(record.lsn, "it makes no sense of space"))?;
+                let behind = space_end(&redo).ok_or_else(|| senseless("it makes no sense of space"))?;
                 analysis.pages_end = analysis.pages_end.max(behind);
             }
         }
@@ -125,7 +126,7 @@ pub(crate) fn analyse(
         analysis.winners += u64::from(record.head.kind == Kind::COMMIT);
         analysis.rolled_back += u64::from(record.head.kind == Kind::ROLLBACK_END);
         if id != TxnId::NONE {
-            running.record(&record)?;
+            running.record(&record).map_err(senseless)?;
         }
         if analysis.records % TELL_EVERY == 0 {
             let (done, of) = scan.progress();
@@ -159,8 +160,9 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
-        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
-        preparing.note(&record, &body)?;
+        let senseless = |what: &str| senseless(found, &record, what);
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
+        preparing.note(&record, &body).map_err(senseless)?;
     }
     let mut in_doubt = Vec::new();
     for (txn, (bytes, since)) in preparing.0 {
@@ -178,16 +180,14 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
 pub(crate) struct Preparing(HashMap<TxnId, (Vec<u8>, Option<Lsn>)>);
 
 impl Preparing {
-    fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) -> Result<()> {
+    /// The error says what is wrong with the record.
+    fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) -> Result<(), &'static str> {
         let id = record.head.txn;
         match *body {
             Body::Prepare { begins, goes_on, part } => {
                 let (bytes, since) = self.0.entry(id).or_default();
                 if begins != bytes.is_empty() || since.is_some() {
-                    return Err(Error::bad_record(
-                        record.lsn,
-                        "it is not the next part of what its transaction prepares",
-                    ));
+                    return Err("it is not the next part of what its transaction prepares");
                 }
                 bytes.extend_from_slice(part);
                 *since = (!goes_on).then_some(record.lsn);
@@ -230,8 +230,9 @@ struct Running {
 }
 
 impl Running {
+    /// The error says what is wrong with the record.
     #[inline]
-    fn record(&mut self, record: &RecordRef<'_>) -> Result<()> {
+    fn record(&mut self, record: &RecordRef<'_>) -> Result<(), &'static str> {
         let id = record.head.txn;
         if self.current.is_none_or(|loser| loser.id != id) {
             // Asking costs a hash even where nobody else runs, and after single commits nobody does.
@@ -249,7 +250,7 @@ impl Running {
         let first = record.lsn;
         let loser = self.current.get_or_insert(Loser { id, partition, first, last_lsn: first, last: offset });
         if loser.partition != partition {
-            return Err(Error::bad_record(record.lsn, "its transaction lies in another partition (E8.1)"));
+            return Err("its transaction lies in another partition (E8.1)");
         }
         loser.last = offset;
         loser.last_lsn = record.lsn;
@@ -277,6 +278,29 @@ impl Parts {
             }
         }
         Ok(heaps.replay(lsn, last)?)
+    }
+}
+
+/// A record that makes no sense: in which file, and where.
+#[cold]
+fn senseless(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
+    let (file, offset) = found.place(record.position);
+    LogError::Damaged { file, offset, what: format!("record {} makes no sense: {what}", record.lsn) }.into()
+}
+
+/// What counts only if its transaction commits is redone by the version of its record, so by a delta (E19.2, E19.15): anything else
+/// there would be redone by the LSN of the page. The error says what is wrong with the record.
+fn are_deltas(body: &Body<'_>, known: &Numbers) -> Result<(), String> {
+    if !matches!(body, Body::Commit { .. } | Body::Update { committed_only: true, .. }) {
+        return Ok(());
+    }
+    let is_delta = |number| known.operation(number).is_some_and(|table| table.by_version);
+    match body.redos().find(|redo| !is_delta(redo.operation)) {
+        None => Ok(()),
+        Some(redo) => {
+            let name = known.name(redo.operation).unwrap_or_default();
+            Err(format!("it changes the record at {} by \"{name}\", which is no delta", redo.at))
+        }
     }
 }
 
