@@ -186,7 +186,9 @@ final class Branch {
         }
         if (transactions.isOnThisThread()) {
             throw protocol("this thread is in another branch, of this or of another store of objects, and may be in "
-                    + "one: end or suspend that first, by delistResource for example");
+                    + "one: end or suspend that first. Two stores of objects take part in one global transaction one "
+                    + "after the other: enlistResource of the one, changes of its objects, delistResource with "
+                    + "TMSUCCESS, then the other");
         }
     }
 

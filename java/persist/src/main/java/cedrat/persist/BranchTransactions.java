@@ -152,8 +152,9 @@ final class BranchTransactions {
             Commit changes = store == only ? null : store.changes(transaction);
             if (changes != null) {
                 changes.abandon();
-                throw new PersistenceException("the branch of one store has changed objects of another one: end the "
-                        + "one, by delistResource for example, before the other takes part and is changed");
+                throw new PersistenceException("the branch of one store has changed objects of another one, and is "
+                        + "rolled back: delistResource the one, with TMSUCCESS, then enlistResource the other, and only "
+                        + "then change its objects");
             }
         }
         return only;

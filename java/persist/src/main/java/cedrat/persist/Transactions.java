@@ -153,7 +153,8 @@ final class Transactions {
                     found.abandon();
                     changes.abandon();
                     throw new PersistenceException("the transaction changes objects of two stores: change those of "
-                            + "one in a transaction, and those of the other in another");
+                            + "one in a transaction, and those of the other in another; or let both stores take part "
+                            + "in a global transaction, one after the other (xaResource)");
                 }
                 if (found != null) {
                     changed = store;

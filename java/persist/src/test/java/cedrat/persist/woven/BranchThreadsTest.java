@@ -372,7 +372,7 @@ class BranchThreadsTest extends BranchFixture {
             XAException refused =
                     assertThrows(XAException.class, () -> second.xaResource().start(OTHER, XAResource.TMNOFLAGS));
             assertEquals(XAException.XAER_PROTO, refused.errorCode);
-            assertTrue(refused.getMessage().contains("delistResource"), refused.getMessage());
+            assertTrue(refused.getMessage().contains("delistResource with TMSUCCESS"), refused.getMessage());
             Transaction.run(() -> account("here").balance -= 30);
             resource.end(ONE, XAResource.TMSUCCESS);
             second.xaResource().start(OTHER, XAResource.TMNOFLAGS);
@@ -384,6 +384,40 @@ class BranchThreadsTest extends BranchFixture {
             second.xaResource().commit(OTHER, false);
             assertEquals(70, account("here").balance);
             assertEquals(35, there.balance);
+        }
+    }
+
+    /// What both have changed in the branch of one is taken back in both, and whoever did it is told how to do it.
+    @Test
+    void twoStoresAreNotChangedInTheBranchOfOne() throws Exception {
+        try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
+            second.mark("account", new Account(5));
+            Account there = second.lookup("account");
+            for (boolean inOnePhase : new boolean[] {false, true}) {
+                resource.start(ONE, XAResource.TMNOFLAGS);
+                Transaction.run(() -> account("here").balance -= 30);
+                Transaction.run(() -> there.balance += 30);
+                resource.end(ONE, XAResource.TMSUCCESS);
+                XAException refused = assertThrows(XAException.class, () -> {
+                    if (inOnePhase) {
+                        resource.commit(ONE, true);
+                    } else {
+                        resource.prepare(ONE);
+                    }
+                });
+                assertEquals(XAException.XA_RBROLLBACK, refused.errorCode);
+                assertTrue(refused.getCause().getMessage().contains("delistResource"), "" + refused.getCause());
+                assertEquals(100, account("here").balance);
+                assertEquals(5, there.balance);
+            }
+            PersistenceException alone = assertThrows(
+                    PersistenceException.class,
+                    () -> Transaction.run(() -> {
+                        account("here").balance -= 30;
+                        there.balance += 30;
+                    }));
+            assertTrue(alone.getMessage().contains("xaResource"), alone.getMessage());
+            assertEquals(105, account("here").balance + there.balance);
         }
     }
 }
