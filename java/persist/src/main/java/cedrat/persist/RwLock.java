@@ -5,7 +5,8 @@ package cedrat.persist;
 /// A lock belongs to the top-level transaction of the calling thread and is held to its end, whatever becomes
 /// of a nested one in which it was acquired. Readers share an object, a writer is alone with it; who reads
 /// may write later, when the other readers are gone. A store takes the write lock by itself; a read takes
-/// none, but of persistent objects by [PersistenceOptions#readLocks].
+/// none, but of persistent objects by [PersistenceOptions#readLocks]. Of what a persistent collection consists of, an
+/// entry of a map for example, the collection is locked.
 ///
 /// **Threads:** any. **Again:** acquiring what is held does nothing.
 public final class RwLock {
@@ -14,7 +15,8 @@ public final class RwLock {
     /// Waits until no other transaction may write the object.
     ///
     /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
-    /// @throws IllegalStateException if this thread is in no transaction
+    /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
+    ///     collection that was let go of
     public static void acquireRead(Object object) {
         Recorder.get().transactions.acquire(object, false);
     }
@@ -22,7 +24,8 @@ public final class RwLock {
     /// Waits until no other transaction may read or write the object.
     ///
     /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
-    /// @throws IllegalStateException if this thread is in no transaction
+    /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
+    ///     collection that was let go of
     public static void acquireWrite(Object object) {
         Recorder.get().transactions.acquire(object, true);
     }

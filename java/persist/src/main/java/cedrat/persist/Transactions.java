@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import cedrat.persist.boot.Barrier;
+import cedrat.persist.boot.Persistable;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
@@ -330,10 +331,29 @@ final class Transactions {
         boolean wasUnrecorded = context.isUnrecorded;
         context.isUnrecorded = true;
         try {
-            lock(transaction, object, toWrite);
+            Object locked = whole(object);
+            lock(transaction, locked, toWrite);
+            // Who had the lock may have made it a part of a collection (J3).
+            Object whole = whole(object);
+            if (whole != locked) {
+                lock(transaction, whole, toWrite);
+            }
         } finally {
             context.isUnrecorded = wasUnrecorded;
         }
+    }
+
+    /// What is locked for an object: the persistent collection that it is a part of, or itself.
+    private Object whole(Object object) {
+        if (!(object instanceof Persistable || object instanceof Class)) {
+            for (Persistent store : stores) {
+                Object owner = store.livingOwner(object);
+                if (owner != null) {
+                    return owner;
+                }
+            }
+        }
+        return object;
     }
 
     /// Does something in pages or heaps, as part of the transaction that this thread is in.

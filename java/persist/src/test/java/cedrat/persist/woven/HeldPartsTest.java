@@ -1,9 +1,12 @@
 package cedrat.persist.woven;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.Elsewhere;
+import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
@@ -21,6 +24,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.Vector;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -109,6 +113,33 @@ class HeldPartsTest extends StoreFixture {
 
     static Stream<Supplier<Map<String, Object>>> maps() {
         return Stream.of(HashMap::new, LinkedHashMap::new, TreeMap::new, Hashtable::new);
+    }
+
+    /// J3: as a store to the part would.
+    @ParameterizedTest
+    @MethodSource("maps")
+    void whoLocksAPartLocksTheCollection(Supplier<Map<String, Object>> maker) throws Exception {
+        store.mark("map", maker.get());
+        Map<String, Object> map = store.lookup("map");
+        Transaction.run(() -> map.put("key", 1));
+        Map.Entry<String, Object> entry = map.entrySet().iterator().next();
+        for (boolean toWrite : new boolean[] {false, true}) {
+            FutureTask<Object> other = new FutureTask<>(() -> Transaction.call(() -> map.put("other", toWrite)));
+            Thread thread = Thread.ofPlatform().daemon().unstarted(other);
+            Transaction.run(() -> {
+                if (toWrite) {
+                    RwLock.acquireWrite(entry);
+                } else {
+                    RwLock.acquireRead(entry);
+                }
+                Elsewhere.start(thread);
+                while (!other.isDone() && LockSupport.getBlocker(thread) == null) {
+                    Thread.onSpinWait();
+                }
+                assertFalse(other.isDone(), "it should wait");
+            });
+            other.get();
+        }
     }
 
     /// In a method of its own, whose frame does not keep the map.
