@@ -27,6 +27,7 @@ final class Engine implements Persistent {
     final Schema schema;
     final IdentityTable table = new IdentityTable();
     final ConcurrentHashMap<String, Root> roots = new ConcurrentHashMap<>();
+    final AbsentNames absentNames = new AbsentNames();
     /// One of each name, for they are what is locked.
     final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();

@@ -137,6 +137,9 @@ public final class Persistence implements AutoCloseable {
         if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
             throw new IllegalArgumentException("a name has at most " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
         }
+        if (engine.locksReads() && engine.roots.get(name) == null) {
+            recorder.lockNamesToChange(engine.absentNames.of(name));
+        }
         Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
         recorder.beforeRoot(root);
         boolean wasMarked = root.isMarked();
@@ -177,10 +180,16 @@ public final class Persistence implements AutoCloseable {
         });
     }
 
-    /// Of a name that leads nowhere too, which it may do when another transaction has ended.
+    /// Of a name that leads nowhere too: it may lead somewhere when another transaction has ended.
     private Root lockedRoot(String name) {
-        Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
-        recorder.lockNamesToRead(root);
+        Root root = engine.roots.get(name);
+        if (root == null) {
+            recorder.lockNamesToRead(engine.absentNames.of(name));
+            root = engine.roots.get(name);
+        }
+        if (root != null) {
+            recorder.lockNamesToRead(root);
+        }
         return root;
     }
 

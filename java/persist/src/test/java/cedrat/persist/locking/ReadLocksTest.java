@@ -13,6 +13,7 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
 import java.lang.ref.WeakReference;
+import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -343,5 +344,45 @@ class ReadLocksTest extends Threads {
             transaction.commit();
         }
         marking.get();
+    }
+
+    /// Others come and go.
+    @Test
+    void whoHasFoundNothingLetsWaitWhoMakesIt() throws Exception {
+        Future<Object> marking;
+        try (var transaction = Transaction.begin()) {
+            assertEquals(null, store.<World>lookup("more"));
+            assertTrue(elsewhere(() -> store.mark("another", new World())));
+            marking = startAndWait(() -> store.mark("more", new World()));
+            assertEquals(null, store.<World>lookup("more"));
+            transaction.commit();
+        }
+        marking.get();
+        Future<Object> looking;
+        try (var transaction = Transaction.begin()) {
+            store.mark("last", new World());
+            looking = startAndWait(() -> Transaction.call(() -> store.lookup("last")));
+            store.unmark("last");
+            transaction.commit();
+        }
+        assertEquals(null, looking.get());
+    }
+
+    @Test
+    void namesThatAreNotThereTakeNoRoom() throws ReflectiveOperationException {
+        Object engine = field(store, "engine");
+        int count = ((Map<?, ?>) field(engine, "roots")).size();
+        for (int i = 0; i < 1_000; i++) {
+            String name = "absent " + i;
+            assertEquals(null, store.<World>lookup(name));
+            Transaction.run(() -> assertEquals(null, store.<World>lookup(name)));
+        }
+        assertEquals(count, ((Map<?, ?>) field(engine, "roots")).size());
+    }
+
+    private static Object field(Object object, String name) throws ReflectiveOperationException {
+        Field field = object.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(object);
     }
 }
