@@ -199,9 +199,11 @@ final class Commit extends ObjectWriter {
     /// @throws RuntimeException if it is not prepared
     boolean prepare(byte[] branch) {
         boolean isPrepared = false;
+        boolean isAsked = false;
         try {
             write();
             if (buffer.size() != 0) {
+                isAsked = true;
                 prepared = engine.graph.prepare(buffer.bytes(), buffer.size(), branch);
                 check(prepared.length);
                 isPrepared = true;
@@ -211,10 +213,29 @@ final class Commit extends ObjectWriter {
             return isPrepared;
         } catch (GraphStoreException e) {
             throw engine.refused(e);
+        } catch (RuntimeException | Error e) {
+            if (isAsked) {
+                rollBackIfPrepared(branch, e);
+            }
+            throw e;
         } finally {
             if (!isPrepared) {
                 rolledBack();
             }
+        }
+    }
+
+    /// An error hides whether the store has prepared the branch, which is said to be rolled back.
+    private void rollBackIfPrepared(byte[] branch, Throwable why) {
+        try {
+            for (byte[] name : engine.graph.inDoubt()) {
+                if (Arrays.equals(name, branch)) {
+                    engine.graph.rollbackPrepared(branch);
+                }
+            }
+        } catch (GraphStoreException | RuntimeException | Error e) {
+            why.addSuppressed(e);
+            throw engine.stop(why);
         }
     }
 

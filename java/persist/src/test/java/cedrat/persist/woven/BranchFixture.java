@@ -45,6 +45,8 @@ abstract class BranchFixture {
     final Clock clock = new Clock();
     /// By names of methods of [GraphStore].
     final Map<String, Throwable> failures = new ConcurrentHashMap<>();
+    /// By the same names, what hides the answer.
+    final Map<String, Throwable> lost = new ConcurrentHashMap<>();
     /// What is done before a method of [GraphStore] is called.
     final Map<String, Step> before = new ConcurrentHashMap<>();
     Persistence store;
@@ -70,7 +72,7 @@ abstract class BranchFixture {
         open();
     }
 
-    /// Opens the store anew, as one whose methods throw what is put into [#failures].
+    /// Opens the store anew, as one whose methods throw what is put into [#failures] and [#lost].
     void openFailing() {
         store.close();
         store = Persistence.open(failing(graph.open()), clock.options());
@@ -81,7 +83,7 @@ abstract class BranchFixture {
         return store.<Map<String, Account>>lookup("accounts").get(name);
     }
 
-    /// A store whose methods throw what is put into [#failures].
+    /// A store whose methods throw what is put into [#failures] and [#lost].
     private GraphStore failing(GraphStore within) {
         InvocationHandler handler = (_, method, arguments) -> {
             Throwable failure = failures.get(method.getName());
@@ -89,11 +91,17 @@ abstract class BranchFixture {
                 throw failure;
             }
             before.getOrDefault(method.getName(), () -> {}).run();
+            Object answer;
             try {
-                return method.invoke(within, arguments);
+                answer = method.invoke(within, arguments);
             } catch (InvocationTargetException e) {
                 throw e.getCause();
             }
+            Throwable hidden = lost.get(method.getName());
+            if (hidden != null) {
+                throw hidden;
+            }
+            return answer;
         };
         return (GraphStore) Proxy.newProxyInstance(
                 BranchFixture.class.getClassLoader(), new Class<?>[] {GraphStore.class}, handler);

@@ -1,0 +1,43 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cedrat.persist.PersistenceException;
+import cedrat.persist.Transaction;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.XAResource;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/// J11.8: the store below has prepared a branch, and an error hides that from who has asked for it.
+class LostAnswersTest extends BranchFixture {
+    @BeforeEach
+    void prepare() throws XAException {
+        openFailing();
+        transfer(ONE);
+        lost.put("prepare", new OutOfMemoryError("as a test wants it"));
+    }
+
+    @Test
+    void whatIsSaidToBeRolledBackIsNotInDoubt() throws XAException {
+        fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
+        assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+        Transaction.run(() -> account("here").balance++);
+        reopen();
+        assertEquals(101, account("here").balance);
+        assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+    }
+
+    /// Then nobody can say that it was rolled back.
+    @Test
+    void whatMayBeInDoubtIsNotSaidToBeRolledBack() throws XAException {
+        lost.put("inDoubt", new OutOfMemoryError("as a test wants it"));
+        fails(XAException.XAER_RMFAIL, () -> resource.prepare(ONE));
+        assertThrows(PersistenceException.class, () -> account("here"));
+        reopen();
+        assertEquals(1, resource.recover(XAResource.TMSTARTRSCAN).length);
+        resource.commit(ONE, false);
+        assertEquals(70, account("here").balance);
+    }
+}
