@@ -476,9 +476,9 @@ final class Schema {
 
     /// A name that was told and that no field has is a mistake, and no removal.
     private void checkName(Member member, Class<?> declaring, List<String> problems) {
-        String told = options.fieldName(declaring.getName(), member.name());
-        if (!told.equals(member.name())) {
-            String problem = declaring.getName() + " has no field " + told
+        String renamed = options.fieldName(declaring.getName(), member.name());
+        if (!renamed.equals(member.name())) {
+            String problem = declaring.getName() + " has no field " + renamed
                     + ", which PersistenceOptions.renameField says that " + member.name() + " is now";
             if (!problems.contains(problem)) {
                 problems.add(problem);

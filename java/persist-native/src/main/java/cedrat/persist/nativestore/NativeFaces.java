@@ -299,14 +299,14 @@ final class NativeFaces implements GraphStore.Faces {
         if (status == OK) {
             return;
         }
-        String told;
+        String reason;
         try {
             MemorySegment text = (MemorySegment) ERROR.invokeExact(functions.error, handle);
-            told = text.reinterpret(MESSAGE_BYTES).getString(0);
+            reason = text.reinterpret(MESSAGE_BYTES).getString(0);
         } catch (Throwable problem) {
             throw new AssertionError("asking for a message throws nothing", problem);
         }
-        String message = what + ": " + store.name(status) + ": " + told;
+        String message = what + ": " + store.name(status) + ": " + reason;
         throw status == ABORTED ? GraphStoreException.conflict(message) : NativeGraphStore.failure(message, status);
     }
 }

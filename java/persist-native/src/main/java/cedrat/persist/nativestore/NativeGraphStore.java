@@ -312,10 +312,10 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment name = call.allocateFrom(NAME);
             status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, MemorySegment.NULL, to);
             if (status != OK) {
-                String told = told(functions.message, functions, store);
+                String reason = lastMessage(functions.message, functions, store);
                 // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
                 int ignored = (int) CLOSE.invokeExact(functions.close, store);
-                throw failure("the store in " + directory + " has no graph of objects", functions, status, told);
+                throw failure("the store in " + directory + " has no graph of objects", functions, status, reason);
             }
             return new NativeGraphStore(functions, store, to.get(ADDRESS, 0), dependents);
         } catch (Throwable problem) {
@@ -737,7 +737,7 @@ final class NativeGraphStore implements GraphStore {
 
     void checkStore(int status, String what) throws GraphStoreException {
         if (status != OK) {
-            throw failure(what, functions, status, told(functions.message, functions, store));
+            throw failure(what, functions, status, lastMessage(functions.message, functions, store));
         }
     }
 
@@ -907,12 +907,12 @@ final class NativeGraphStore implements GraphStore {
 
     private void check(int status, String what) throws GraphStoreException {
         if (status != OK) {
-            throw failure(what, functions, status, told(functions.graphMessage, functions, graph));
+            throw failure(what, functions, status, lastMessage(functions.graphMessage, functions, graph));
         }
     }
 
-    private static GraphStoreException failure(String what, Functions functions, int status, String told) {
-        return failure(what + ": " + name(functions, status) + ": " + told, status);
+    private static GraphStoreException failure(String what, Functions functions, int status, String reason) {
+        return failure(what + ": " + name(functions, status) + ": " + reason, status);
     }
 
     static GraphStoreException failure(String message, int status) {
@@ -922,7 +922,7 @@ final class NativeGraphStore implements GraphStore {
         };
     }
 
-    private static String told(MemorySegment function, Functions functions, MemorySegment handle) {
+    private static String lastMessage(MemorySegment function, Functions functions, MemorySegment handle) {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment text = call.allocate(MESSAGE_BYTES);
             int status = (int) MESSAGE.invokeExact(function, handle, text, (long) MESSAGE_BYTES);

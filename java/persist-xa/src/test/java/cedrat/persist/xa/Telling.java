@@ -19,7 +19,7 @@ final class Telling extends Stopping {
         T call() throws XAException;
     }
 
-    private static <T> T told(Call<T> call) throws XAException {
+    private static <T> T translated(Call<T> call) throws XAException {
         try {
             return call.call();
         } catch (XAException e) {
@@ -38,12 +38,12 @@ final class Telling extends Stopping {
 
     @Override
     public int prepare(Xid xid) throws XAException {
-        return told(() -> super.prepare(xid));
+        return translated(() -> super.prepare(xid));
     }
 
     @Override
     public void commit(Xid xid, boolean onePhase) throws XAException {
-        told(() -> {
+        translated(() -> {
             super.commit(xid, onePhase);
             return null;
         });
@@ -51,7 +51,7 @@ final class Telling extends Stopping {
 
     @Override
     public void rollback(Xid xid) throws XAException {
-        told(() -> {
+        translated(() -> {
             super.rollback(xid);
             return null;
         });
@@ -59,7 +59,7 @@ final class Telling extends Stopping {
 
     @Override
     public void end(Xid xid, int flags) throws XAException {
-        told(() -> {
+        translated(() -> {
             super.end(xid, flags);
             return null;
         });

@@ -79,8 +79,8 @@ class BranchRecoveryTest extends BranchFixture {
         List<Executable> refused =
                 List.of(() -> Transaction.run(() -> here.balance = 7), () -> store.<Account>lookup("alone"));
         for (Executable call : refused) {
-            String told = assertThrows(InDoubtException.class, call).getMessage();
-            assertTrue(told.contains("the branch 7 is in doubt"), told);
+            String message = assertThrows(InDoubtException.class, call).getMessage();
+            assertTrue(message.contains("the branch 7 is in doubt"), message);
         }
         failures.clear();
         assertEquals(100, here.balance);

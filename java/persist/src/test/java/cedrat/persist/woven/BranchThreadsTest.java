@@ -165,7 +165,7 @@ class BranchThreadsTest extends BranchFixture {
         for (Step giveUp : waysToGiveUp()) {
             for (Step goOn : waysToGoOn) {
                 resource.start(ONE, XAResource.TMNOFLAGS);
-                PersistenceException told = assertThrows(
+                PersistenceException thrown = assertThrows(
                         PersistenceException.class,
                         () -> Transaction.<Exception>run(() -> Transaction.<Exception>run(() -> {
                             here.balance -= 30;
@@ -175,7 +175,7 @@ class BranchThreadsTest extends BranchFixture {
                                     fails(XAException.XA_RBROLLBACK, () -> resource.end(ONE, XAResource.TMSUCCESS)));
                             goOn.run();
                         })));
-                assertTrue(told.getMessage().contains("rolled back meanwhile"), told.getMessage());
+                assertTrue(thrown.getMessage().contains("rolled back meanwhile"), thrown.getMessage());
                 assertIsGone();
                 Transaction.run(() -> there.balance++);
             }
@@ -289,7 +289,7 @@ class BranchThreadsTest extends BranchFixture {
             Transaction.run(() -> here.balance -= 30);
             resource.end(ONE, XAResource.TMSUCCESS);
         });
-        AtomicReference<Throwable> told = new AtomicReference<>();
+        AtomicReference<Throwable> thrown = new AtomicReference<>();
         Thread second = Thread.ofPlatform().start(() -> {
             try {
                 resource.start(ONE, XAResource.TMJOIN);
@@ -299,7 +299,7 @@ class BranchThreadsTest extends BranchFixture {
                     here.balance -= 30;
                 });
             } catch (PersistenceException e) {
-                told.set(e);
+                thrown.set(e);
                 Transaction.run(() -> here.balance++);
             } catch (Exception e) {
                 throw new AssertionError(e);
@@ -309,7 +309,7 @@ class BranchThreadsTest extends BranchFixture {
         onAnotherThread(() -> resource.rollback(ONE));
         isGivenUp.countDown();
         second.join();
-        assertTrue(told.get() instanceof PersistenceException);
+        assertTrue(thrown.get() instanceof PersistenceException);
         assertEquals(101, here.balance);
         assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5));
         Transaction.run(() -> here.balance++);

@@ -406,13 +406,14 @@ class PersistenceTest extends StoreFixture {
         Node node = new Node(1, null);
         store.mark("node", node);
         graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
-        PersistenceException told = assertThrows(
+        PersistenceException thrown = assertThrows(
                 PersistenceException.class,
                 () -> Transaction.run(() -> {
                     node.value = 5;
                 }));
         assertTrue(
-                told.getMessage().contains("does not know what of the last commits is on the disk"), told::getMessage);
+                thrown.getMessage().contains("does not know what of the last commits is on the disk"),
+                thrown::getMessage);
         assertThrows(PersistenceException.class, () -> store.lookup("node"));
         assertThrows(
                 PersistenceException.class,

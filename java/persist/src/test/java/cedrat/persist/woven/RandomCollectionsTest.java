@@ -54,7 +54,7 @@ class RandomCollectionsTest {
         private final MemoryGraph graph = new MemoryGraph();
         private final List<Kind> kinds = new ArrayList<>();
         private final List<Object> copies = new ArrayList<>();
-        private final List<String> told = new ArrayList<>();
+        private final List<String> history = new ArrayList<>();
         private Persistence store;
         private int branches;
 
@@ -76,7 +76,7 @@ class RandomCollectionsTest {
             try {
                 store.mark("collections", made);
                 for (int i = 0; i < TRANSACTIONS; i++) {
-                    told.add("transaction " + i);
+                    history.add("transaction " + i);
                     transact();
                     check(store, "in memory");
                     checkStored();
@@ -104,15 +104,15 @@ class RandomCollectionsTest {
         private void rest() {
             switch (random.nextInt(8)) {
                 case 0 -> {
-                    told.add("opened anew");
+                    history.add("opened anew");
                     store.close();
                     open();
                 }
                 case 1 -> {
-                    told.add("collected");
+                    history.add("collected");
                     store.collect();
                 }
-                default -> told.add("at once");
+                default -> history.add("at once");
             }
         }
 
@@ -122,7 +122,7 @@ class RandomCollectionsTest {
             switch (random.nextInt(8)) {
                 case 0 -> {
                     List<Step> steps = steps(0);
-                    told.add("is rolled back");
+                    history.add("is rolled back");
                     attempt(steps, true);
                 }
                 case 1 -> branch();
@@ -133,7 +133,7 @@ class RandomCollectionsTest {
                         Transaction.run(() -> persistent(steps));
                         copied(steps);
                     } catch (PersistenceException e) {
-                        told.add("refused");
+                        history.add("refused");
                     } finally {
                         graph.refuseCommits(false);
                     }
@@ -171,7 +171,7 @@ class RandomCollectionsTest {
             for (int i = 0; i < transactions; i++) {
                 List<Step> steps = steps(0);
                 boolean rollsBack = random.nextInt(3) == 0;
-                told.add("in a branch, rolls back " + rollsBack);
+                history.add("in a branch, rolls back " + rollsBack);
                 attempt(steps, rollsBack);
                 if (!rollsBack) {
                     done.addAll(steps);
@@ -181,7 +181,7 @@ class RandomCollectionsTest {
             boolean commits = random.nextBoolean();
             boolean hasEnded = false;
             int phases = 1 + random.nextInt(3);
-            told.add("branch in " + phases + " phases, commits " + commits);
+            history.add("branch in " + phases + " phases, commits " + commits);
             if (phases > 1) {
                 hasEnded = resource.prepare(id) == XAResource.XA_RDONLY;
             }
@@ -210,12 +210,12 @@ class RandomCollectionsTest {
                 int collection = random.nextInt(kinds.size());
                 if (level < NESTED_MAX && random.nextInt(6) == 0) {
                     boolean rollsBack = random.nextBoolean();
-                    told.add("nested, rolls back " + rollsBack);
+                    history.add("nested, rolls back " + rollsBack);
                     steps.add(new Step.Nested(rollsBack, steps(level + 1)));
-                    told.add("nested ends");
+                    history.add("nested ends");
                 } else {
                     Step.Operation operation = new Step.Operation(collection, random.nextLong());
-                    told.add(kinds.get(collection) + " " + operation.number);
+                    history.add(kinds.get(collection) + " " + operation.number);
                     steps.add(operation);
                 }
             }
@@ -263,7 +263,7 @@ class RandomCollectionsTest {
                 Kind kind = kinds.get(i);
                 List<String> expected = RandomOperations.show(kind, copies.get(i));
                 List<String> found = RandomOperations.show(kind, collections(opened)[i]);
-                String last = String.join(", ", told.subList(Math.max(0, told.size() - 30), told.size()));
+                String last = String.join(", ", history.subList(Math.max(0, history.size() - 30), history.size()));
                 assertEquals(expected, found, () -> kind + " " + where + " after " + last);
             }
         }
