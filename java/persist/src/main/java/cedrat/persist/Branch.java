@@ -417,7 +417,7 @@ final class Branch {
                     prepared.rolledBack();
                     restore();
                 } else {
-                    engine.doubts.end(id);
+                    engine.inDoubt.end(id);
                 }
             }
             case GIVEN_UP -> {

@@ -20,7 +20,7 @@ final class Branches {
     Branches(Engine engine) {
         this.engine = engine;
         nanos = engine.options.nanos;
-        engine.doubts.branches().forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
+        engine.inDoubt.branches().forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
     }
 
     /// Begins one on this thread.

@@ -32,7 +32,7 @@ final class CellChange implements Runnable {
         /// What its fields had when the transaction began, or null: they are as they were.
         Object[] old;
         /// What knows it as a part, or null.
-        Part part;
+        PartIdentity part;
 
         Candidate(Object node) {
             this.node = node;
@@ -79,8 +79,8 @@ final class CellChange implements Runnable {
     }
 
     /// What knows a node or the table as a part of the collection as it is stored, or null.
-    private Part part(Object object) {
-        return out.partOf(object) instanceof Part part && part.cells == cells ? part : null;
+    private PartIdentity part(Object object) {
+        return out.partOf(object) instanceof PartIdentity part && part.cells == cells ? part : null;
     }
 
     // ---- finding

@@ -149,7 +149,7 @@ final class CollectionForms {
         boolean writeChange(Change change, UndoLog log, Commit out) {
             Object[] ring = ring(change.object);
             boolean isStored = change.identity.stored instanceof Cells cells
-                    && out.partOf(ring) instanceof Part part
+                    && out.partOf(ring) instanceof PartIdentity part
                     && part.cells == cells;
             if (!isStored) {
                 return false;

@@ -96,7 +96,7 @@ final class Commit extends ObjectWriter {
             }
             return null;
         }
-        Attached known = base instanceof Class ? null : engine.attached(base);
+        IdentityEntry known = base instanceof Class ? null : engine.entry(base);
         return known == null ? null : change(known.owner(), Engine.whole(known, base));
     }
 
@@ -331,7 +331,7 @@ final class Commit extends ObjectWriter {
 
     /// Locks what is going to be a part, until it is known as one.
     void lockPart(Object part) {
-        if (Engine.mayBeAttached(part) && engine.attached(part) == null) {
+        if (Engine.mayBeAttached(part) && engine.entry(part) == null) {
             lock(part);
         }
     }
@@ -397,12 +397,12 @@ final class Commit extends ObjectWriter {
     }
 
     /// What knows an object without a field for its identity, or null.
-    Attached partOf(Object object) {
+    IdentityEntry partOf(Object object) {
         return engine.table.find(object);
     }
 
     /// An entry is none of its collection any more if this is committed.
-    void leave(Part part) {
+    void leave(PartIdentity part) {
         transaction.top.parts.leave(part, null);
     }
 
@@ -517,7 +517,7 @@ final class Commit extends ObjectWriter {
     }
 
     private long attached(Object value) throws RefusedException {
-        Attached known = engine.table.find(value);
+        IdentityEntry known = engine.table.find(value);
         if (known instanceof ObjectIdentity identity) {
             return identity.id;
         }

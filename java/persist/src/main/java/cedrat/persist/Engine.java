@@ -32,7 +32,7 @@ final class Engine implements Persistent {
     final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();
     final boolean isRestarted;
-    final Doubts doubts;
+    final InDoubtChanges inDoubt;
     final Branches branches;
 
     final Loaded loaded;
@@ -64,7 +64,7 @@ final class Engine implements Persistent {
             roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
         }
         isRestarted = !schema.isEmpty() || !roots.isEmpty();
-        doubts = new Doubts(graph);
+        inDoubt = new InDoubtChanges(graph);
         branches = new Branches(this);
     }
 
@@ -358,7 +358,7 @@ final class Engine implements Persistent {
         if (!mayBeAttached(part)) {
             return;
         }
-        Part stored = part(owner, part);
+        PartIdentity stored = part(owner, part);
         if (stored != null) {
             stored.isStored();
             stored.cells = cells;
@@ -369,32 +369,32 @@ final class Engine implements Persistent {
     /// Lets a part be found that a transaction adds.
     ///
     /// @return null if it is there already
-    Part addPart(ObjectIdentity owner, Object part, Locks.Owner by) {
-        Part added = mayBeAttached(part) ? part(owner, part) : null;
+    PartIdentity addPart(ObjectIdentity owner, Object part, Locks.Owner by) {
+        PartIdentity added = mayBeAttached(part) ? part(owner, part) : null;
         return added != null && added.add(by) ? added : null;
     }
 
     /// What knows an object as a part of another one from here on; null if it is an object of its own.
-    private Part part(ObjectIdentity owner, Object object) {
-        Attached known = table.find(object);
-        if (known instanceof Part same && same.owner() == owner) {
+    private PartIdentity part(ObjectIdentity owner, Object object) {
+        IdentityEntry known = table.find(object);
+        if (known instanceof PartIdentity same && same.owner() == owner) {
             return same;
         }
-        if (known instanceof Part other) {
+        if (known instanceof PartIdentity other) {
             // It was a part of something that is there no more.
             table.detach(other);
         } else if (known != null) {
             return null;
         }
-        Part added = new Part(owner, object);
+        PartIdentity added = new PartIdentity(owner, object);
         table.attach(added, object);
         return added;
     }
 
     /// What knows an array or an object of the JDK that is persistent, or a part of what is; otherwise null.
-    Attached attached(Object object) {
-        Attached known = table.find(object);
-        return known instanceof Part part && part.isTakenBack() ? null : known;
+    IdentityEntry entry(Object object) {
+        IdentityEntry known = table.find(object);
+        return known instanceof PartIdentity part && part.isTakenBack() ? null : known;
     }
 
     // ---- stores
@@ -403,7 +403,7 @@ final class Engine implements Persistent {
     public void refuseStore(Object base) {
         Object whole = base;
         if (!(base instanceof Persistable)) {
-            Attached known = attached(base);
+            IdentityEntry known = entry(base);
             if (known == null) {
                 return;
             }
@@ -416,19 +416,19 @@ final class Engine implements Persistent {
 
     @Override
     public Object owner(Object part) {
-        Attached known = attached(part);
+        IdentityEntry known = entry(part);
         return known == null ? null : known.owner().get();
     }
 
     @Override
     public Object livingOwner(Object part) {
-        Attached known = attached(part);
+        IdentityEntry known = entry(part);
         return known == null ? null : whole(known, part);
     }
 
     @Override
     public void adds(Object base, Object made, TopLevel by) {
-        Attached known = attached(base);
+        IdentityEntry known = entry(base);
         if (known != null) {
             by.parts.add(this, known.owner(), base, made, by);
         }
@@ -436,13 +436,13 @@ final class Engine implements Persistent {
 
     @Override
     public boolean isTakenBack(Object base, TopLevel reader) {
-        return table.find(base) instanceof Part part && part.isTakenBack(reader.owner, reader.began);
+        return table.find(base) instanceof PartIdentity part && part.isTakenBack(reader.owner, reader.began);
     }
 
     /// What is locked for a part of it, and stored if that has changed; it may be itself.
     ///
     /// @throws IllegalStateException if nobody has it any more (J7)
-    static Object whole(Attached known, Object part) {
+    static Object whole(IdentityEntry known, Object part) {
         if (known instanceof ObjectIdentity) {
             return part;
         }
@@ -474,7 +474,7 @@ final class Engine implements Persistent {
         for (String name : changed.roots()) {
             roots.computeIfAbsent(name, key -> new Root(this, key, 0)).set(now.getOrDefault(name, 0L), null);
         }
-        doubts.end(branch);
+        inDoubt.end(branch);
     }
 
     @Override

@@ -85,7 +85,7 @@ final class IdentityTable {
     }
 
     private static final class ByObject extends Stripe {
-        Attached[] buckets = new Attached[CAPACITY];
+        IdentityEntry[] buckets = new IdentityEntry[CAPACITY];
     }
 
     IdentityTable() {
@@ -260,11 +260,11 @@ final class IdentityTable {
     }
 
     /// What is known of an object that has no field for its identity, or null: it is not persistent.
-    Attached find(Object object) {
+    IdentityEntry find(Object object) {
         int hash = System.identityHashCode(object);
         ByObject stripe = stripeOf(hash);
         synchronized (stripe) {
-            Attached found = stripe.buckets[bucket(spread(hash), stripe.buckets)];
+            IdentityEntry found = stripe.buckets[bucket(spread(hash), stripe.buckets)];
             while (found != null && !(found.hash == hash && found.refersTo(object))) {
                 found = found.nextByObject;
             }
@@ -273,32 +273,32 @@ final class IdentityTable {
     }
 
     /// Lets an object without a field for its identity be found by itself.
-    void attach(Attached attached, Object object) {
-        attached.hash = System.identityHashCode(object);
-        ByObject stripe = stripeOf(attached.hash);
+    void attach(IdentityEntry entry, Object object) {
+        entry.hash = System.identityHashCode(object);
+        ByObject stripe = stripeOf(entry.hash);
         synchronized (stripe) {
             if (stripe.isDue(collections())) {
-                Attached[] buckets = stripe.buckets;
-                stripe.buckets = new Attached[buckets.length];
+                IdentityEntry[] buckets = stripe.buckets;
+                stripe.buckets = new IdentityEntry[buckets.length];
                 stripe.size = pushLive(stripe, buckets);
                 stripe.lookedThrough();
             }
             if (stripe.size++ == stripe.buckets.length) {
-                Attached[] buckets = stripe.buckets;
-                stripe.buckets = new Attached[2 * buckets.length];
+                IdentityEntry[] buckets = stripe.buckets;
+                stripe.buckets = new IdentityEntry[2 * buckets.length];
                 stripe.size = pushLive(stripe, buckets) + 1;
             }
-            push(stripe, attached);
+            push(stripe, entry);
         }
     }
 
     /// @return how many have an object yet
-    private static int pushLive(ByObject stripe, Attached[] buckets) {
+    private static int pushLive(ByObject stripe, IdentityEntry[] buckets) {
         int live = 0;
-        for (Attached first : buckets) {
-            Attached next = first;
+        for (IdentityEntry first : buckets) {
+            IdentityEntry next = first;
             while (next != null) {
-                Attached one = next;
+                IdentityEntry one = next;
                 next = one.nextByObject;
                 one.nextByObject = null;
                 if (!one.refersTo(null)) {
@@ -310,20 +310,20 @@ final class IdentityTable {
         return live;
     }
 
-    private static void push(ByObject stripe, Attached attached) {
-        int bucket = bucket(spread(attached.hash), stripe.buckets);
-        attached.nextByObject = stripe.buckets[bucket];
-        stripe.buckets[bucket] = attached;
+    private static void push(ByObject stripe, IdentityEntry entry) {
+        int bucket = bucket(spread(entry.hash), stripe.buckets);
+        entry.nextByObject = stripe.buckets[bucket];
+        stripe.buckets[bucket] = entry;
     }
 
     /// Lets an object not be found by itself any more.
-    void detach(Attached attached) {
-        ByObject stripe = stripeOf(attached.hash);
+    void detach(IdentityEntry entry) {
+        ByObject stripe = stripeOf(entry.hash);
         synchronized (stripe) {
-            int bucket = bucket(spread(attached.hash), stripe.buckets);
-            Attached before = null;
-            Attached found = stripe.buckets[bucket];
-            while (found != null && found != attached) {
+            int bucket = bucket(spread(entry.hash), stripe.buckets);
+            IdentityEntry before = null;
+            IdentityEntry found = stripe.buckets[bucket];
+            while (found != null && found != entry) {
                 before = found;
                 found = found.nextByObject;
             }

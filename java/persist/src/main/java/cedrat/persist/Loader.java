@@ -86,7 +86,7 @@ final class Loader {
         loading.readLock().lock();
         try {
             while (known == null) {
-                engine.doubts.check(word);
+                engine.inDoubt.check(word);
                 int version = engine.table.version(word);
                 ObjectBytes bytes = new ObjectBytes(word, engine.graph.read(word));
                 Shape shape = engine.schema.shape(bytes);
@@ -265,7 +265,7 @@ final class Loader {
         }
 
         private Node read(long id) throws GraphStoreException {
-            engine.doubts.check(id);
+            engine.inDoubt.check(id);
             ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
             Node node = new Node(id, engine.schema.shape(bytes), bytes);
             nodes.put(id, node);
@@ -344,7 +344,7 @@ final class Loader {
         private void read(long[] ids, int[] places, int from, Object[] references) throws GraphStoreException {
             int[] versions = new int[ids.length];
             for (int i = 0; i < ids.length; i++) {
-                engine.doubts.check(ids[i]);
+                engine.inDoubt.check(ids[i]);
                 versions[i] = engine.table.version(ids[i]);
             }
             byte[][] all = engine.graph.readMany(ids);

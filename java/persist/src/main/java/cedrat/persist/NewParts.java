@@ -10,12 +10,12 @@ import java.util.Arrays;
 ///
 /// **Threads:** one at a time.
 final class NewParts {
-    private static final Part[] NONE = {};
+    private static final PartIdentity[] NONE = {};
 
-    private Part[] parts = NONE;
+    private PartIdentity[] parts = NONE;
     private int count;
     /// What has gone if the transaction commits: entries, and arrays that were outgrown, with what led to these.
-    private Part[] gone = NONE;
+    private PartIdentity[] gone = NONE;
 
     private Object[] ledTo = NONE;
     private int goneCount;
@@ -84,7 +84,7 @@ final class NewParts {
         if (object == null || !by.made.has(0, object)) {
             return;
         }
-        Part part = engine.addPart(owner, object, by.owner);
+        PartIdentity part = engine.addPart(owner, object, by.owner);
         if (part == null) {
             return;
         }
@@ -99,7 +99,7 @@ final class NewParts {
             Object now = link.read(base);
             if (now != null
                     && now.getClass().isArray()
-                    && engine.attached(now) instanceof Part part
+                    && engine.entry(now) instanceof PartIdentity part
                     && part.owner() == owner) {
                 leave(part, base);
             }
@@ -109,7 +109,7 @@ final class NewParts {
     /// Something will have gone from its collection when the transaction has committed.
     ///
     /// @param base what led to it, if it stays a part should that lead to it again; otherwise null
-    void leave(Part part, Object base) {
+    void leave(PartIdentity part, Object base) {
         if (goneCount == gone.length) {
             gone = Arrays.copyOf(gone, Math.max(8, 2 * goneCount));
             ledTo = Arrays.copyOf(ledTo, gone.length, Object[].class);
@@ -127,7 +127,7 @@ final class NewParts {
     void end(boolean isCommitted, Locks.Owner by, long when) {
         takeBack(0, by, when);
         while (goneCount > 0) {
-            Part part = gone[--goneCount];
+            PartIdentity part = gone[--goneCount];
             Object base = ledTo[goneCount];
             // What a nested transaction has taken back leads to the older one again.
             if (isCommitted && (base == null || !leadsTo(base, part))) {
@@ -138,7 +138,7 @@ final class NewParts {
         }
     }
 
-    private static boolean leadsTo(Object base, Part part) {
+    private static boolean leadsTo(Object base, PartIdentity part) {
         for (Slot.Field link : LINKS.get(base.getClass())) {
             Object now = link.read(base);
             if (now != null && part.refersTo(now)) {

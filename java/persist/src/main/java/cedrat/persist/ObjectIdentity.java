@@ -8,8 +8,8 @@ package cedrat.persist;
 /// ```
 ///
 /// **Threads:** any. The words of pending fields are guarded by this object's monitor, marks by the write lock
-/// of the object; the chain of [Attached] belongs to the table.
-final class ObjectIdentity extends Attached {
+/// of the object; the chain of [IdentityEntry] belongs to the table.
+final class ObjectIdentity extends IdentityEntry {
     final Engine engine;
     /// The place in the store; 0 while it is fresh.
     long id;

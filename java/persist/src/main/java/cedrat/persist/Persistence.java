@@ -133,7 +133,7 @@ public final class Persistence implements AutoCloseable {
 
     private boolean set(String name, Object object) {
         engine.check();
-        engine.doubts.check(name);
+        engine.inDoubt.check(name);
         if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
             throw new IllegalArgumentException("a name has at most " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
         }
@@ -157,7 +157,7 @@ public final class Persistence implements AutoCloseable {
         Objects.requireNonNull(name);
         return (T) recorder.unrecorded(() -> {
             engine.check();
-            engine.doubts.check(name);
+            engine.inDoubt.check(name);
             Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
             if (root == null) {
                 return null;

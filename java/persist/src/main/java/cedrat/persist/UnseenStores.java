@@ -218,7 +218,7 @@ final class UnseenStores {
         if (treatment == Treatment.SAVED) {
             keepWhole(context, object);
         } else if (treatment == Treatment.REFUSED) {
-            if (context.innermost != null && Parts.areKeptIfPersistent(object) && isPersistent(context, object)) {
+            if (context.innermost != null && isKeptIfPersistent(object) && isPersistent(context, object)) {
                 keepWhole(context, object);
             } else if (context.innermost != null) {
                 refuse(context, object);
@@ -226,6 +226,13 @@ final class UnseenStores {
                 recorder.refuseIfPersistent(context, object);
             }
         }
+    }
+
+    /// Whether an object is kept and stored as a whole if it is persistent, and refused to transactions otherwise:
+    /// threads that are in none change it behind their back then.
+    private static boolean isKeptIfPersistent(Object object) {
+        return object instanceof Properties
+                || object.getClass().getPackageName().equals("java.util.concurrent.atomic");
     }
 
     /// Whether an object of the JDK is. Other threads do not change it then, but in transactions.
@@ -271,7 +278,7 @@ final class UnseenStores {
         if (transaction == null) {
             return;
         }
-        if (Parts.areOutsideOfTheHeap(object)) {
+        if (isOutsideOfTheHeap(object)) {
             refuse(context, object);
         }
         context.isUnrecorded = true;
@@ -280,6 +287,12 @@ final class UnseenStores {
         } finally {
             context.isUnrecorded = false;
         }
+    }
+
+    /// Whether the memory of a buffer or segment is none of the Java heap.
+    private static boolean isOutsideOfTheHeap(Object object) {
+        return object instanceof Buffer buffer && buffer.isDirect()
+                || object instanceof MemorySegment segment && segment.isNative();
     }
 
     /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may
@@ -319,7 +332,7 @@ final class UnseenStores {
     }
 
     private void keepPart(Transaction transaction, Object whole, Object part) {
-        if (!Parts.contain(treatments, whole, part)) {
+        if (!Composition.isPart(treatments, whole, part)) {
             return;
         }
         keepParts(transaction, part);

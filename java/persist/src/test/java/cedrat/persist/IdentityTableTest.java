@@ -51,7 +51,7 @@ class IdentityTableTest {
         assertNull(gone.get());
         assertEquals(kept.size(), table.identities().length);
         for (Object object : kept) {
-            Attached known = table.find(object);
+            IdentityEntry known = table.find(object);
             assertNotNull(known);
             assertSame(object, table.find(known.owner().id));
         }

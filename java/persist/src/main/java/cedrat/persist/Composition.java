@@ -1,24 +1,21 @@
 package cedrat.persist;
 
 import cedrat.persist.JavaBase.Treatment;
-import java.lang.foreign.MemorySegment;
-import java.nio.Buffer;
 import java.text.DateFormatSymbols;
 import java.text.DecimalFormatSymbols;
 import java.util.Enumeration;
 import java.util.Iterator;
-import java.util.Properties;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// What an object of the JDK that is kept before calls is made of.
-final class Parts {
-    private Parts() {}
+final class Composition {
+    private Composition() {}
 
     /// Whether what an object's field leads to is a part of the object: arrays, and what else its methods
     /// change. The rest has barriers, does not change, or is shared with objects that have nothing to do with
     /// it.
-    static boolean contain(Treatments treatments, Object whole, Object part) {
+    static boolean isPart(Treatments treatments, Object whole, Object part) {
         if (isIterator(whole)) {
             return isIterator(part) && treatments.of(part.getClass()) != Treatment.WOVEN;
         }
@@ -40,13 +37,6 @@ final class Parts {
         };
     }
 
-    /// Whether an object is kept and stored as a whole if it is persistent, and refused to transactions otherwise:
-    /// threads that are in none change it behind their back then.
-    static boolean areKeptIfPersistent(Object object) {
-        return object instanceof Properties
-                || object.getClass().getPackageName().equals("java.util.concurrent.atomic");
-    }
-
     /// An iterator's arrays are those of the collection that it runs over. A `TableStack` says where one of a
     /// `ConcurrentHashMap` is while the map grows.
     private static boolean isIterator(Object object) {
@@ -64,11 +54,5 @@ final class Parts {
             }
         }
         return false;
-    }
-
-    /// Whether the memory of a buffer or segment is none of the Java heap.
-    static boolean areOutsideOfTheHeap(Object object) {
-        return object instanceof Buffer buffer && buffer.isDirect()
-                || object instanceof MemorySegment segment && segment.isNative();
     }
 }

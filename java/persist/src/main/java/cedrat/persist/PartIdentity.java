@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// An array or an object that a collection of the JDK is made of, and whose that is.
+/// The identity of an array or an object that a collection of the JDK is made of: whose that is.
 ///
 /// ```text
 /// Added ──the commit is appended──▶ Stored
@@ -15,7 +15,7 @@ package cedrat.persist;
 ///               is stored leaves it by a commit
 ///
 /// **Threads:** any. The state is changed by who has locked the collection; who has not may see an older one.
-final class Part extends Attached {
+final class PartIdentity extends IdentityEntry {
     private final ObjectIdentity owner;
     /// Who has added it, or [TakenBack], or null: it is stored.
     private Object state;
@@ -28,7 +28,7 @@ final class Part extends Attached {
     /// @param when in the order of what transactions take back
     private record TakenBack(Locks.Owner by, long when) {}
 
-    Part(ObjectIdentity owner, Object object) {
+    PartIdentity(ObjectIdentity owner, Object object) {
         super(object);
         this.owner = owner;
     }

@@ -13,13 +13,13 @@ import java.util.concurrent.ConcurrentHashMap;
 ///         and there is nothing to bring up to date. This is known before anything is loaded.
 ///
 /// **Threads:** any.
-final class Doubts {
+final class InDoubtChanges {
     private final Map<BranchId, GraphStore.Changed> branches = new ConcurrentHashMap<>();
     /// The names in the store of those who have changed an object, or a name.
     private final Map<Long, byte[]> objects = new ConcurrentHashMap<>();
     private final Map<String, byte[]> roots = new ConcurrentHashMap<>();
 
-    Doubts(GraphStore graph) throws GraphStoreException {
+    InDoubtChanges(GraphStore graph) throws GraphStoreException {
         for (byte[] name : graph.inDoubt()) {
             GraphStore.Changed changed = graph.changedBy(name);
             Arrays.stream(changed.identities()).forEach(id -> objects.put(id, name));

@@ -1,16 +1,16 @@
 package cedrat.persist;
 
-/// What is known of an object that has no field for its identity: of an array or an object of the JDK that is
-/// persistent, or a part of one that is.
+/// An identity that the [IdentityTable] finds by its object: that of an array or an object of the JDK, which has no
+/// field for it, and is persistent, or a part of what is.
 ///
 /// **Threads:** any; the chain belongs to the table.
-abstract class Attached extends StoredIdentity {
+abstract class IdentityEntry extends StoredIdentity {
     /// The object's identity hash, or 0: it is not found by that.
     int hash;
 
-    Attached nextByObject;
+    IdentityEntry nextByObject;
 
-    Attached(Object object) {
+    IdentityEntry(Object object) {
         super(object);
     }
 
