@@ -20,7 +20,7 @@ import java.lang.invoke.MethodHandle;
 ///
 /// This class holds dangerous calls. They are sound for the reasons of [NativeGraphStore]; besides,
 ///
-/// 4. the handle is used by one thread at a time, which is that of the Java transaction, for as long as
+/// 5. the handle is used by one thread at a time, which is that of the Java transaction, for as long as
 ///    [Dependent] says.
 @SuppressWarnings("restricted")
 final class NativeFaces implements GraphStore.Faces {

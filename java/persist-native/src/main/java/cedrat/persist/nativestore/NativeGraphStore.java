@@ -25,11 +25,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///
-/// This class, [NativeFaces] and [Dependent] hold the dangerous calls of the module. They are sound because
+/// This class, [NativeFaces], [NativeCollection] and [Dependent] hold the dangerous calls of the module. They are
+/// sound because
 ///
 /// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
 /// 2. each call is counted, and who closes the store waits for all; those that come later are refused. The
@@ -73,9 +73,6 @@ final class NativeGraphStore implements GraphStore {
     private static final int MESSAGE_BYTES = 1024;
     /// Of `cedrat_heap_options`, which begins with the size.
     private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
-    private static final long BUFFER_BYTES = 64 << 10;
-    /// So many buffers wait for the next call, at most.
-    private static final int BUFFERS_MAX = 16;
 
     private static final ValueLayout.OfInt LITTLE_INT =
             ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -108,10 +105,6 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle COMMIT_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT);
     private static final MethodHandle ROLLBACK_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle IN_DOUBT = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    private static final MethodHandle COLLECT_BEGIN = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    private static final MethodHandle COLLECT_STEP = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
-    private static final MethodHandle COLLECT_SEAL = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    private static final MethodHandle COLLECT_GET = function(JAVA_INT, ADDRESS, ADDRESS);
     private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
 
     /// Where the functions lie.
@@ -137,12 +130,8 @@ final class NativeGraphStore implements GraphStore {
         final MemorySegment commitPrepared;
         final MemorySegment rollbackPrepared;
         final MemorySegment inDoubt;
-        final MemorySegment collectBegin;
-        final MemorySegment collectStep;
-        final MemorySegment collectSeal;
-        final MemorySegment collectGet;
-        final MemorySegment collectFree;
         final MemorySegment statusName;
+        final NativeCollection.Functions collections;
         final NativeFaces.Functions faces;
 
         Functions(Libcedrat library) throws IOException {
@@ -167,93 +156,9 @@ final class NativeGraphStore implements GraphStore {
             commitPrepared = library.function("cedrat_commit_prepared");
             rollbackPrepared = library.function("cedrat_rollback_prepared");
             inDoubt = library.function("cedrat_in_doubt");
-            collectBegin = library.function("cedrat_graph_collect_begin");
-            collectStep = library.function("cedrat_graph_collect_step");
-            collectSeal = library.function("cedrat_graph_collect_seal");
-            collectGet = library.function("cedrat_graph_collect_get");
-            collectFree = library.function("cedrat_graph_collect_free");
             statusName = library.function("cedrat_status_name");
+            collections = new NativeCollection.Functions(library);
             faces = new NativeFaces.Functions(library);
-        }
-    }
-
-    /// Memory for one call at a time.
-    private static final class Buffer {
-        /// Freed with this object, so that no call asks whether it is there yet.
-        private final MemorySegment usual = Arena.ofAuto().allocate(BUFFER_BYTES, Long.BYTES);
-        /// Of what is longer than usual, or null.
-        private Arena arena;
-        /// At least as long as was asked for.
-        MemorySegment bytes = usual;
-        /// For a result of eight bytes each.
-        final MemorySegment result = Arena.ofAuto().allocate(2 * Long.BYTES, Long.BYTES);
-
-        void ensure(long size) {
-            if (bytes.byteSize() < size) {
-                Arena larger = Arena.ofShared();
-                try {
-                    bytes = larger.allocate(size, Long.BYTES);
-                } catch (OutOfMemoryError e) {
-                    larger.close();
-                    throw e;
-                }
-                closeArena();
-                arena = larger;
-            }
-        }
-
-        long result() {
-            return result.get(JAVA_LONG, 0);
-        }
-
-        /// No longer than usual any more.
-        void shrink() {
-            if (arena != null) {
-                bytes = usual;
-                closeArena();
-            }
-        }
-
-        private void closeArena() {
-            if (arena != null) {
-                arena.close();
-                arena = null;
-            }
-        }
-    }
-
-    /// Buffers that no call has. A thread begins to look at a place of its own, so that threads are mostly not in
-    /// each other's way.
-    private static final class Buffers {
-        private final AtomicReferenceArray<Buffer> free = new AtomicReferenceArray<>(BUFFERS_MAX);
-
-        private static int place(int turn) {
-            return (int) Thread.currentThread().threadId() + turn & BUFFERS_MAX - 1;
-        }
-
-        Buffer take() {
-            for (int turn = 0; turn < BUFFERS_MAX; turn++) {
-                Buffer buffer = free.get(place(turn));
-                if (buffer != null && free.compareAndSet(place(turn), buffer, null)) {
-                    return buffer;
-                }
-            }
-            return new Buffer();
-        }
-
-        void give(Buffer buffer) {
-            buffer.shrink();
-            for (int turn = 0; turn < BUFFERS_MAX; turn++) {
-                if (free.get(place(turn)) == null && free.compareAndSet(place(turn), null, buffer)) {
-                    return;
-                }
-            }
-        }
-
-        void clear() {
-            for (int place = 0; place < BUFFERS_MAX; place++) {
-                free.set(place, null);
-            }
         }
     }
 
@@ -343,7 +248,7 @@ final class NativeGraphStore implements GraphStore {
     @Override
     public List<byte[]> classes() throws GraphStoreException {
         List<byte[]> all = new ArrayList<>();
-        Buffer buffer = take(BUFFER_BYTES);
+        Buffer buffer = take(Buffer.BYTES);
         try {
             while (true) {
                 int status = (int) GET_CLASS.invokeExact(
@@ -372,7 +277,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Map<String, Long> roots() throws GraphStoreException {
-        Buffer buffer = take(BUFFER_BYTES);
+        Buffer buffer = take(Buffer.BYTES);
         try {
             while (true) {
                 int status = (int) GET_ROOTS.invokeExact(
@@ -406,7 +311,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public byte[] read(long identity) throws GraphStoreException {
-        Buffer buffer = take(BUFFER_BYTES);
+        Buffer buffer = take(Buffer.BYTES);
         try {
             while (true) {
                 int status = (int) READ.invokeExact(
@@ -428,7 +333,7 @@ final class NativeGraphStore implements GraphStore {
     @Override
     public byte[][] readMany(long[] identities) throws GraphStoreException {
         byte[][] all = new byte[identities.length][];
-        Buffer buffer = take(BUFFER_BYTES);
+        Buffer buffer = take(Buffer.BYTES);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment wanted = call.allocateFrom(JAVA_LONG, identities);
             MemorySegment offsets = call.allocate(JAVA_LONG, identities.length + 1L);
@@ -601,7 +506,7 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public Changed changedBy(byte[] branch) throws GraphStoreException {
-        Buffer buffer = take(BUFFER_BYTES);
+        Buffer buffer = take(Buffer.BYTES);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
             while (true) {
@@ -746,84 +651,10 @@ final class NativeGraphStore implements GraphStore {
     @Override
     public Collection collect(long[] alive) throws GraphStoreException {
         gate.enter();
-        try (Arena call = Arena.ofConfined()) {
-            MemorySegment to = call.allocate(ADDRESS);
-            check(
-                    (int) COLLECT_BEGIN.invokeExact(
-                            functions.collectBegin,
-                            graph,
-                            call.allocateFrom(JAVA_LONG, alive),
-                            (long) alive.length,
-                            to),
-                    "a collection does not begin");
-            return new NativeCollection(to.get(ADDRESS, 0));
-        } catch (Throwable problem) {
-            throw rethrown(problem);
+        try {
+            return NativeCollection.begin(functions.collections, this, alive);
         } finally {
             gate.leave();
-        }
-    }
-
-    /// A `cedrat_graph_collection`.
-    private final class NativeCollection implements Collection {
-        /// Of `cedrat_graph_collected`: marked, objects, and others.
-        private static final long COLLECTED_BYTES = 8 * Long.BYTES;
-
-        private final Dependent collection;
-        private final MemorySegment handle;
-
-        NativeCollection(MemorySegment handle) {
-            collection = dependent(handle, functions.collectFree);
-            this.handle = collection.handle;
-        }
-
-        @Override
-        public Stage step(int budget) throws GraphStoreException {
-            return collection.call(() -> {
-                try (Arena call = Arena.ofConfined()) {
-                    MemorySegment stage = call.allocate(JAVA_INT);
-                    check(
-                            (int) COLLECT_STEP.invokeExact(functions.collectStep, handle, (long) budget, stage),
-                            "a collection does not go on");
-                    return Stage.values()[stage.get(JAVA_INT, 0)];
-                }
-            });
-        }
-
-        @Override
-        public Stage seal(long[] alive) throws GraphStoreException {
-            return collection.call(() -> {
-                try (Arena call = Arena.ofConfined()) {
-                    MemorySegment stage = call.allocate(JAVA_INT);
-                    check(
-                            (int) COLLECT_SEAL.invokeExact(
-                                    functions.collectSeal,
-                                    handle,
-                                    call.allocateFrom(JAVA_LONG, alive),
-                                    (long) alive.length,
-                                    stage),
-                            "a collection does not sweep");
-                    return Stage.values()[stage.get(JAVA_INT, 0)];
-                }
-            });
-        }
-
-        @Override
-        public long removed() throws GraphStoreException {
-            return collection.call(() -> {
-                try (Arena call = Arena.ofConfined()) {
-                    MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
-                    check(
-                            (int) COLLECT_GET.invokeExact(functions.collectGet, handle, collected),
-                            "a collection does not say what it has done");
-                    return collected.getAtIndex(JAVA_LONG, 1);
-                }
-            });
-        }
-
-        @Override
-        public void close() {
-            collection.close();
         }
     }
 
@@ -905,7 +736,7 @@ final class NativeGraphStore implements GraphStore {
         return bytes;
     }
 
-    private void check(int status, String what) throws GraphStoreException {
+    void check(int status, String what) throws GraphStoreException {
         if (status != OK) {
             throw failure(what, functions, status, lastMessage(functions.graphMessage, functions, graph));
         }

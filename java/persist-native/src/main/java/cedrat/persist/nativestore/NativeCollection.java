@@ -1,0 +1,133 @@
+package cedrat.persist.nativestore;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import cedrat.library.Libcedrat;
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/// A `cedrat_graph_collection` of `cedrat.h`: only translation, no thought.
+///
+/// This class holds dangerous calls. They are sound for the reasons of [NativeGraphStore]; besides,
+///
+/// 5. the handle is used by one thread at a time, which is that of the collection, for as long as [Dependent] says.
+@SuppressWarnings("restricted")
+final class NativeCollection implements GraphStore.Collection {
+    /// Of `cedrat_graph_collected`, the second of whose numbers is that of objects removed.
+    private static final long COLLECTED_BYTES = 8 * Long.BYTES;
+
+    private static final MethodHandle BEGIN = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle STEP = function(ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle SEAL = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle GET = function(ADDRESS, ADDRESS);
+
+    /// Where the functions lie.
+    static final class Functions {
+        final MemorySegment begin;
+        final MemorySegment step;
+        final MemorySegment seal;
+        final MemorySegment get;
+        final MemorySegment free;
+
+        Functions(Libcedrat library) throws IOException {
+            begin = library.function("cedrat_graph_collect_begin");
+            step = library.function("cedrat_graph_collect_step");
+            seal = library.function("cedrat_graph_collect_seal");
+            get = library.function("cedrat_graph_collect_get");
+            free = library.function("cedrat_graph_collect_free");
+        }
+    }
+
+    private final Functions functions;
+    private final NativeGraphStore store;
+    private final Dependent collection;
+    private final MemorySegment handle;
+
+    private NativeCollection(Functions functions, NativeGraphStore store, Dependent collection) {
+        this.functions = functions;
+        this.store = store;
+        this.collection = collection;
+        handle = collection.handle;
+    }
+
+    private static MethodHandle function(MemoryLayout... arguments) {
+        return Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, arguments));
+    }
+
+    /// Begins one, within a call of the store.
+    static NativeCollection begin(Functions functions, NativeGraphStore store, long[] alive)
+            throws GraphStoreException {
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment to = call.allocate(ADDRESS);
+            store.check(
+                    (int) BEGIN.invokeExact(
+                            functions.begin,
+                            store.graph(),
+                            call.allocateFrom(JAVA_LONG, alive),
+                            (long) alive.length,
+                            to),
+                    "a collection does not begin");
+            return new NativeCollection(functions, store, store.dependent(to.get(ADDRESS, 0), functions.free));
+        } catch (Throwable problem) {
+            throw NativeGraphStore.rethrown(problem);
+        }
+    }
+
+    @Override
+    public GraphStore.Stage step(int budget) throws GraphStoreException {
+        return collection.call(() -> {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment stage = call.allocate(JAVA_INT);
+                store.check(
+                        (int) STEP.invokeExact(functions.step, handle, (long) budget, stage),
+                        "a collection does not go on");
+                return GraphStore.Stage.values()[stage.get(JAVA_INT, 0)];
+            }
+        });
+    }
+
+    @Override
+    public GraphStore.Stage seal(long[] alive) throws GraphStoreException {
+        return collection.call(() -> {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment stage = call.allocate(JAVA_INT);
+                store.check(
+                        (int) SEAL.invokeExact(
+                                functions.seal,
+                                handle,
+                                call.allocateFrom(JAVA_LONG, alive),
+                                (long) alive.length,
+                                stage),
+                        "a collection does not sweep");
+                return GraphStore.Stage.values()[stage.get(JAVA_INT, 0)];
+            }
+        });
+    }
+
+    @Override
+    public long removed() throws GraphStoreException {
+        return collection.call(() -> {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
+                store.check(
+                        (int) GET.invokeExact(functions.get, handle, collected),
+                        "a collection does not say what it has done");
+                return collected.getAtIndex(JAVA_LONG, 1);
+            }
+        });
+    }
+
+    @Override
+    public void close() {
+        collection.close();
+    }
+}
