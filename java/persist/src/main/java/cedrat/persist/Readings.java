@@ -2,13 +2,16 @@ package cedrat.persist;
 
 import java.lang.classfile.ClassModel;
 import java.lang.classfile.MethodModel;
+import java.lang.constant.ConstantDescs;
+import java.lang.reflect.AccessFlag;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
 /// Methods of the JDK that read fields or elements of any object for somebody else: reflection, method handles,
 /// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1), and
-/// locked (J3.2).
+/// locked (J3.2). So are [java.util.Properties], which have their content in a map without barriers, whatever they
+/// are called as.
 ///
 /// Most are the JDK's own business, and another version may have others: what is missing keeps stores from
 /// being opened.
@@ -16,6 +19,7 @@ final class Readings {
     /// A method, and the local that the object comes in.
     private record Reading(String method, int local) {}
 
+    private static final String PROPERTIES = "java/util/Properties";
     private static final String VARIABLES = "java/lang/invoke/VarHandleReferences$FieldInstanceReadOnly";
     private static final String OF_VARIABLE = "(Ljava/lang/invoke/VarHandle;Ljava/lang/Object;)Ljava/lang/Object;";
 
@@ -33,7 +37,9 @@ final class Readings {
             List.of(new Reading("get(Ljava/lang/Object;)Ljava/lang/Object;", 1)),
             "java/io/ObjectStreamClass$FieldReflector",
             List.of(new Reading("getObjFieldValues(Ljava/lang/Object;[Ljava/lang/Object;)V", 1)),
-            // Has nothing to be loaded, but what is to be locked.
+            // These have nothing to be loaded, but what is to be locked.
+            PROPERTIES,
+            List.of(),
             "java/io/ObjectOutputStream",
             List.of(new Reading("writeArray(Ljava/lang/Object;Ljava/io/ObjectStreamClass;Z)V", 1)),
             "sun/misc/Unsafe",
@@ -68,10 +74,20 @@ final class Readings {
 
     /// The local of an object that is to be locked before a method reads its fields, or -1.
     static int localToLock(String internalName, MethodModel method) {
+        if (internalName.equals(PROPERTIES)) {
+            return isOpen(method) ? 0 : -1;
+        }
         boolean readsPrimitives = internalName.equals("java/io/ObjectStreamClass$FieldReflector")
                 && PRIMITIVES.equals(
                         method.methodName().stringValue() + method.methodType().stringValue());
         return readsPrimitives ? 1 : local(internalName, method);
+    }
+
+    /// Whether who has an object may call the method.
+    private static boolean isOpen(MethodModel method) {
+        return method.flags().has(AccessFlag.PUBLIC)
+                && !method.flags().has(AccessFlag.STATIC)
+                && !method.methodName().equalsString(ConstantDescs.INIT_NAME);
     }
 
     private static boolean isOf(Reading reading, MethodModel method) {

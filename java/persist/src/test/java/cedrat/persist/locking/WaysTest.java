@@ -19,6 +19,7 @@ import java.util.Collections;
 import java.util.Date;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Hashtable;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedList;
@@ -26,6 +27,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.PriorityQueue;
+import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
 import java.util.function.Function;
@@ -69,6 +71,7 @@ class WaysTest extends Threads {
         final char[] characters = {'o', 'l', 'd'};
         final Integer[] boxed = {0, 0};
         final List<Integer> fixed = Arrays.asList(0, 0);
+        final Properties properties = new Properties();
         final Object[] nested = {new Object[] {new int[] {0}}, null};
 
         @Override
@@ -136,6 +139,11 @@ class WaysTest extends Threads {
         return null;
     }
 
+    private static Object setProperty(World world) {
+        world.properties.setProperty("key", "new");
+        return null;
+    }
+
     private static Object addToCollections(World world) {
         world.list.add(1);
         world.map.put("other", 1);
@@ -171,6 +179,10 @@ class WaysTest extends Threads {
 
     private static Way ofNested(String name, Access read) {
         return new Way(name, WaysTest::setInnermost, read);
+    }
+
+    private static Way ofProperties(String name, Function<Map<?, ?>, Object> read) {
+        return new Way(name, WaysTest::setProperty, world -> read.apply(world.properties));
     }
 
     private static Way ofCollections(String name, Access read) {
@@ -260,6 +272,14 @@ class WaysTest extends Threads {
                 ofCollections("a set of an array that is a list", world -> new HashSet<>(world.fixed)),
                 ofCollections("a stream of an array that is a list", world -> world.fixed.stream()
                         .toList()),
+                ofProperties("Properties as a map", properties -> properties.get("key")),
+                ofProperties("the size of Properties", Map::size),
+                ofProperties("Properties as a table", properties -> ((Hashtable<?, ?>) properties).contains("new")),
+                ofProperties("a text of Properties", Object::toString),
+                ofProperties("all Properties", properties -> {
+                    properties.forEach((key, value) -> {});
+                    return null;
+                }),
                 unseen("StringBuilder.length", world -> world.text.length()),
                 unseen("StringBuilder.toString", world -> world.text.toString()),
                 unseen("a StringBuilder in a text", world -> "" + world.text),
