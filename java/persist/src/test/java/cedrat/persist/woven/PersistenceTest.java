@@ -10,31 +10,23 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.GraphStore;
-import cedrat.persist.GraphStoreException;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
-import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
-import java.lang.reflect.Proxy;
-import java.util.AbstractMap;
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
-/// Objects that outlive the store's opening they were made in.
+/// Objects that outlive the opening of the store that they were made in.
 class PersistenceTest extends StoreFixture {
+    private record Pair(Object left, Object right) {}
+
     private static class Base {
         boolean bool;
         byte tiny;
@@ -81,18 +73,6 @@ class PersistenceTest extends StoreFixture {
             return bool + " " + tiny + " " + small + " " + character + " " + number + " " + big + " " + real + " "
                     + exact + " " + text + " " + java.util.Arrays.toString(numbers) + " " + any + " " + super.any + " "
                     + fixed;
-        }
-    }
-
-    private record Pair(Object left, Object right) {}
-
-    private static final class Node {
-        int value;
-        Node next;
-
-        Node(int value, Node next) {
-            this.value = value;
-            this.next = next;
         }
     }
 
@@ -251,22 +231,6 @@ class PersistenceTest extends StoreFixture {
         assertThrows(IllegalStateException.class, () -> other.value = 4);
     }
 
-    @Test
-    void whatIsPersistentIsNotStoredToOutsideOfTransactions() {
-        Node node = new Node(1, null);
-        int[] array = {1};
-        node.value = 2;
-        array[0] = 2;
-        store.mark("node", node);
-        store.mark("array", array);
-        var thrown = assertThrows(IllegalStateException.class, () -> node.value = 3);
-        assertTrue(thrown.getMessage().contains("within a transaction"), thrown.getMessage());
-        assertThrows(IllegalStateException.class, () -> array[0] = 3);
-        assertEquals(2, node.value);
-        assertEquals(2, array[0]);
-        new Node(5, node).value = 6;
-    }
-
     /// J2, J3: what a collection is made of is the collection.
     @Test
     void aCollectionIsLockedAndStoredToAsAWhole() throws InterruptedException {
@@ -307,20 +271,6 @@ class PersistenceTest extends StoreFixture {
         return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
     }
 
-    /// J3.2
-    @Test
-    @DisabledIfSystemProperty(
-            named = "cedrat.reads",
-            matches = "lock",
-            disabledReason = "the agent has the argument, because the test was asked for by its name")
-    void readLocksNeedTheAgentsArgument() {
-        MemoryGraph other = new MemoryGraph();
-        PersistenceOptions options = new PersistenceOptions().readLocks(true);
-        var thrown = assertThrows(IllegalStateException.class, () -> Persistence.open(other.open(), options));
-        assertTrue(thrown.getMessage().contains("-javaagent:persist.jar=reads=lock"), thrown.getMessage());
-        Persistence.open(other.open(), options.readLocks(false)).close();
-    }
-
     @Test
     void onlyTheOutermostTransactionStores() {
         Node node = new Node(1, null);
@@ -347,83 +297,6 @@ class PersistenceTest extends StoreFixture {
         assertNull(store.lookup("inner"));
     }
 
-    /// J3
-    @Test
-    void whatTheStoreRefusesIsRolledBack() {
-        Node node = new Node(1, null);
-        store.mark("node", node);
-        Node next = new Node(2, null);
-        graph.refuseCommits(true);
-        try (var transaction = Transaction.begin()) {
-            node.value = 5;
-            node.next = next;
-            var thrown = assertThrows(PersistenceException.class, transaction::commit);
-            assertTrue(thrown.getMessage().contains("the disk is full"), thrown.getMessage());
-        }
-        assertEquals(1, node.value);
-        assertNull(node.next);
-        next.value = 3;
-        graph.refuseCommits(false);
-        Transaction.run(() -> {
-            node.next = next;
-        });
-        reopen();
-        Node found = store.lookup("node");
-        assertEquals(3, found.next.value);
-    }
-
-    /// J3
-    @Test
-    void afterASyncThatFailedTheStoreRefusesEverything() {
-        Node node = new Node(1, new Node(2, null));
-        store.mark("node", node);
-        reopen();
-        Node found = store.lookup("node");
-        graph.refuseSyncs();
-        assertThrows(
-                PersistenceException.class,
-                () -> Transaction.run(() -> {
-                    found.value = 5;
-                }));
-        assertEquals(5, found.value, "the commit may have reached the disk");
-        assertThrows(PersistenceException.class, () -> found.next.value++);
-        assertThrows(PersistenceException.class, () -> store.lookup("node"));
-        assertThrows(PersistenceException.class, () -> store.mark("more", found));
-        assertThrows(
-                PersistenceException.class,
-                () -> Transaction.run(() -> {
-                    found.value = 6;
-                }));
-        assertEquals(5, found.value);
-        reopen();
-        Node again = store.lookup("node");
-        assertEquals(2, again.next.value);
-    }
-
-    /// J9: of what the store was asked only it knows what has become.
-    @Test
-    void whatMayBeStoredIsNotSaidToBeRolledBack() {
-        Node node = new Node(1, null);
-        store.mark("node", node);
-        graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
-        PersistenceException thrown = assertThrows(
-                PersistenceException.class,
-                () -> Transaction.run(() -> {
-                    node.value = 5;
-                }));
-        assertTrue(
-                thrown.getMessage().contains("does not know what of the last commits is on the disk"),
-                thrown::getMessage);
-        assertThrows(PersistenceException.class, () -> store.lookup("node"));
-        assertThrows(
-                PersistenceException.class,
-                () -> Transaction.run(() -> {
-                    node.value = 6;
-                }));
-        reopen();
-        assertEquals(5, store.<Node>lookup("node").value);
-    }
-
     @Test
     void commitsWaitUnlessTheyAreNotTo() {
         Node node = new Node(1, null);
@@ -434,36 +307,6 @@ class PersistenceTest extends StoreFixture {
                 graph.open(), new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
         store.mark("again", new Node(2, null));
         assertTrue(graph.lsn() > graph.durable());
-    }
-
-    @Test
-    void aListOfAMillionIsStoredAndRead() {
-        int length = 1_000_000;
-        Node first = null;
-        for (int i = 0; i < length; i++) {
-            first = new Node(i, first);
-        }
-        store.mark("first", first);
-        reopen();
-        Node node = store.lookup("first");
-        for (int i = length - 1; i >= 0; i--) {
-            assertEquals(i, node.value);
-            node = node.next;
-        }
-        assertNull(node);
-    }
-
-    @Test
-    void anObjectIsReadWhenAReferenceToItIsFollowed() {
-        store.mark("node", new Node(1, new Node(2, new Node(3, null))));
-        reopen();
-        long before = graph.reads();
-        Node node = store.lookup("node");
-        assertEquals(1, graph.reads() - before);
-        assertEquals(2, node.next.value);
-        assertEquals(2, graph.reads() - before);
-        assertSame(node.next, node.next);
-        assertEquals(2, graph.reads() - before);
     }
 
     /// A reference that is not loaded stays what it was when its object is changed.
@@ -485,27 +328,6 @@ class PersistenceTest extends StoreFixture {
         assertNull(again.text);
         assertEquals(before, again.next.show());
         assertArrayEquals(new int[] {2, -2}, again.numbers);
-    }
-
-    /// A field that was pending, was set to null, and comes back by a rollback.
-    @Test
-    void aPendingFieldThatIsOverwrittenComesBackByARollback() {
-        store.mark("node", new Node(1, new Node(2, null)));
-        reopen();
-        Node node = store.lookup("node");
-        try (var transaction = Transaction.begin()) {
-            node.next = null;
-            assertNull(node.next);
-            transaction.rollback();
-        }
-        assertEquals(2, node.next.value);
-        Transaction.run(() -> {
-            node.next = null;
-        });
-        assertNull(node.next);
-        reopen();
-        Node again = store.lookup("node");
-        assertNull(again.next);
     }
 
     @Test
@@ -613,291 +435,5 @@ class PersistenceTest extends StoreFixture {
             });
             assertEquals(11, foreign.value);
         }
-    }
-
-    @Test
-    void twoThreadsThatLoadAnObjectHaveTheSame() throws Exception {
-        int length = 2_000;
-        Node first = null;
-        for (int i = 0; i < length; i++) {
-            first = new Node(i, first);
-        }
-        store.mark("first", new Object[] {first});
-        reopen();
-        Node[][] seen = new Node[2][length];
-        CyclicBarrier start = new CyclicBarrier(2);
-        Thread[] threads = new Thread[2];
-        for (int t = 0; t < 2; t++) {
-            Node[] mine = seen[t];
-            threads[t] = new Thread(() -> {
-                try {
-                    start.await();
-                } catch (Exception e) {
-                    throw new AssertionError(e);
-                }
-                Node node = (Node) store.<Object[]>lookup("first")[0];
-                for (int i = 0; i < length; i++) {
-                    mine[i] = node;
-                    node = node.next;
-                }
-            });
-            threads[t].start();
-        }
-        for (Thread thread : threads) {
-            thread.join();
-        }
-        for (int i = 0; i < length; i++) {
-            assertNotNull(seen[0][i]);
-            assertSame(seen[0][i], seen[1][i]);
-        }
-    }
-
-    /// Each thread follows references of its own to the same texts.
-    @Test
-    void twoThreadsThatLoadATextHaveTheSame() throws Exception {
-        int length = 2_000;
-        Pair[][] pairs = new Pair[2][length];
-        for (int i = 0; i < length; i++) {
-            String text = "text " + i;
-            pairs[0][i] = new Pair(text, null);
-            pairs[1][i] = new Pair(text, null);
-        }
-        store.mark("pairs", pairs);
-        reopen();
-        Pair[][] found = store.lookup("pairs");
-        CyclicBarrier start = new CyclicBarrier(2);
-        Thread[] threads = new Thread[2];
-        for (int t = 0; t < 2; t++) {
-            Pair[] mine = found[t];
-            threads[t] = new Thread(() -> {
-                try {
-                    start.await();
-                } catch (Exception e) {
-                    throw new AssertionError(e);
-                }
-                for (Pair pair : mine) {
-                    assertNotNull(pair.left);
-                }
-            });
-            threads[t].start();
-        }
-        for (Thread thread : threads) {
-            thread.join();
-        }
-        for (int i = 0; i < length; i++) {
-            assertEquals("text " + i, found[0][i].left);
-            assertSame(found[0][i].left, found[1][i].left);
-        }
-    }
-
-    private static final class Table {
-        int[][] rows = new int[300][2];
-    }
-
-    /// Of two threads one loads arrays, and the other one finds them, sooner or later.
-    @Test
-    void whoFindsWhatAnotherLoadsKnowsThatItIsPersistent() throws Exception {
-        Table[] tables = new Table[100];
-        for (int i = 0; i < tables.length; i++) {
-            tables[i] = new Table();
-        }
-        store.mark("tables", tables);
-        reopen();
-        Table[] found = store.lookup("tables");
-        AtomicInteger arrived = new AtomicInteger();
-        Thread[] threads = new Thread[2];
-        for (int t = 0; t < 2; t++) {
-            int column = t;
-            threads[t] = new Thread(() -> {
-                for (int i = 0; i < found.length; i++) {
-                    arrived.incrementAndGet();
-                    while (arrived.get() < 2 * (i + 1)) {
-                        Thread.onSpinWait();
-                    }
-                    for (int late = 0; late < column * i * 100; late++) {
-                        Thread.onSpinWait();
-                    }
-                    int[][] rows = found[i].rows;
-                    Transaction.run(() -> {
-                        for (int[] row : rows) {
-                            row[column] = 1;
-                        }
-                    });
-                }
-            });
-            threads[t].start();
-        }
-        for (Thread thread : threads) {
-            thread.join();
-        }
-        reopen();
-        for (Table table : store.<Table[]>lookup("tables")) {
-            for (int[] row : table.rows) {
-                assertArrayEquals(new int[] {1, 1}, row);
-            }
-        }
-    }
-
-    @Test
-    void aClosedStoreRefuses() {
-        store.mark("node", new Node(1, new Node(2, null)));
-        reopen();
-        Node node = store.lookup("node");
-        store.close();
-        store.close();
-        assertEquals(1, node.value);
-        assertThrows(IllegalStateException.class, () -> store.lookup("node"));
-        assertThrows(IllegalStateException.class, () -> node.next.value++);
-        assertThrows(
-                IllegalStateException.class,
-                () -> Transaction.run(() -> {
-                    node.value = 5;
-                }));
-        assertEquals(1, node.value);
-    }
-
-    private static final class Name {
-        static boolean isLockedToHash;
-
-        private final String text;
-
-        Name(String text) {
-            this.text = text;
-        }
-
-        @Override
-        public int hashCode() {
-            if (isLockedToHash) {
-                RwLock.acquireRead(this);
-            }
-            return text.hashCode();
-        }
-
-        @Override
-        public boolean equals(Object other) {
-            return other instanceof Name name && name.text.equals(text);
-        }
-    }
-
-    /// The store fills the map by the program's `hashCode`: that is no change of the transaction that reads it.
-    @Test
-    void aLockThatIsTakenWhileAMapIsLoadedEndsNothing() {
-        Map<Name, Integer> names = new HashMap<>();
-        for (int i = 0; i < 10; i++) {
-            names.put(new Name("name " + i), i);
-        }
-        store.mark("names", new Object[] {new Pair(names, null)});
-        reopen();
-        Object[] found = store.lookup("names");
-        Map<?, ?> map;
-        Name.isLockedToHash = true;
-        try (var transaction = Transaction.begin()) {
-            map = (Map<?, ?>) ((Pair) found[0]).left;
-            assertEquals(10, map.size());
-            assertEquals(0, transaction.undoSize());
-        }
-        Name.isLockedToHash = false;
-        assertEquals(names, map);
-    }
-
-    @Test
-    void aCommitToAStoreThatWasClosedMeanwhileIsRefused() throws Exception {
-        Node node = new Node(1, null);
-        store.mark("node", node);
-        try (var transaction = Transaction.begin()) {
-            node.value = 2;
-            Thread closer = new Thread(store::close);
-            closer.start();
-            closer.join();
-            assertThrows(IllegalStateException.class, transaction::commit);
-        }
-        assertEquals(1, node.value);
-        try (var transaction = Transaction.begin()) {
-            assertEquals(0, transaction.undoSize());
-        }
-    }
-
-    /// As the native one does while another thread is within a call of it.
-    @Test
-    void aCloseThatWasRefusedMayBeRepeated() {
-        int[] closes = {0};
-        GraphStore below = new MemoryGraph().open();
-        GraphStore busy = (GraphStore) Proxy.newProxyInstance(
-                GraphStore.class.getClassLoader(), new Class<?>[] {GraphStore.class}, (proxy, method, arguments) -> {
-                    if (method.getName().equals("close") && ++closes[0] == 1) {
-                        throw new GraphStoreException("busy", null, false);
-                    }
-                    return method.invoke(below, arguments);
-                });
-        Persistence one = Persistence.open(busy, new PersistenceOptions());
-        assertThrows(PersistenceException.class, one::close);
-        one.close();
-        one.close();
-        assertEquals(2, closes[0]);
-    }
-
-    @Test
-    void aListBelongsToOneStore() {
-        List<String> list = new ArrayList<>(List.of("x"));
-        store.mark("list", list);
-        try (Persistence other = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            PersistenceException refused = assertThrows(PersistenceException.class, () -> other.mark("list", list));
-            assertTrue(refused.getMessage().contains("another store"), refused.getMessage());
-        }
-        Transaction.run(() -> {
-            list.add("y");
-        });
-        reopen();
-        assertEquals(List.of("x", "y"), store.lookup("list"));
-    }
-
-    private static final class Caching extends AbstractMap<String, Integer> {
-        private final HashMap<String, Integer> entries = new HashMap<>(Map.of("one", 1));
-        private transient int hash;
-
-        @Override
-        public Set<Map.Entry<String, Integer>> entrySet() {
-            return entries.entrySet();
-        }
-
-        @Override
-        public int hashCode() {
-            if (hash == 0) {
-                hash = entries.hashCode();
-            }
-            return hash;
-        }
-    }
-
-    /// The program's transient field, and the views of its superclass.
-    @Test
-    void whatIsNotStoredMayBeStoredToOutsideOfTransactions() {
-        store.mark("caching", new Caching());
-        reopen();
-        Caching caching = store.lookup("caching");
-        assertEquals(Map.of("one", 1).hashCode(), caching.hashCode());
-        assertEquals(Set.of("one"), caching.keySet());
-        assertThrows(IllegalStateException.class, () -> caching.entries.put("two", 2));
-    }
-
-    /// The way of a refusal begins at a name, wherever the transaction has begun.
-    @Test
-    void theWayToWhatIsRefusedBeginsAtAName() {
-        store.mark("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
-        reopen();
-        List<?> others = store.lookup("others");
-        Holder holder = (Holder) ((Pair) ((Object[]) others.get(1))[0]).right;
-        PersistenceException thrown = assertThrows(
-                PersistenceException.class,
-                () -> Transaction.run(() -> {
-                    holder.held = new Object[] {null, new Thread()};
-                }));
-        String way = "others → [1] → [0] → right → held → [1] leads to an object of java.lang.Thread";
-        assertTrue(thrown.getMessage().startsWith(way), thrown.getMessage());
-        assertNull(holder.held);
-    }
-
-    private static final class Holder {
-        Object held;
     }
 }

@@ -8,6 +8,16 @@ import org.junit.jupiter.api.BeforeEach;
 
 /// A store in memory, open while a test runs.
 abstract class StoreFixture {
+    static final class Node {
+        int value;
+        Node next;
+
+        Node(int value, Node next) {
+            this.value = value;
+            this.next = next;
+        }
+    }
+
     final MemoryGraph graph = new MemoryGraph();
     Persistence store;
 

@@ -1,0 +1,255 @@
+package cedrat.persist.woven;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import java.lang.reflect.Proxy;
+import java.util.AbstractMap;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
+
+/// What a store refuses, and what is left then: of one that is closed, or has failed, and of objects that it cannot
+// store.
+class RefusalsTest extends StoreFixture {
+    private record Pair(Object left, Object right) {}
+
+    @Test
+    void whatIsPersistentIsNotStoredToOutsideOfTransactions() {
+        Node node = new Node(1, null);
+        int[] array = {1};
+        node.value = 2;
+        array[0] = 2;
+        store.mark("node", node);
+        store.mark("array", array);
+        var thrown = assertThrows(IllegalStateException.class, () -> node.value = 3);
+        assertTrue(thrown.getMessage().contains("within a transaction"), thrown.getMessage());
+        assertThrows(IllegalStateException.class, () -> array[0] = 3);
+        assertEquals(2, node.value);
+        assertEquals(2, array[0]);
+        new Node(5, node).value = 6;
+    }
+
+    private static final class Caching extends AbstractMap<String, Integer> {
+        private final HashMap<String, Integer> entries = new HashMap<>(Map.of("one", 1));
+        private transient int hash;
+
+        @Override
+        public Set<Map.Entry<String, Integer>> entrySet() {
+            return entries.entrySet();
+        }
+
+        @Override
+        public int hashCode() {
+            if (hash == 0) {
+                hash = entries.hashCode();
+            }
+            return hash;
+        }
+    }
+
+    /// The program's transient field, and the views of its superclass.
+    @Test
+    void whatIsNotStoredMayBeStoredToOutsideOfTransactions() {
+        store.mark("caching", new Caching());
+        reopen();
+        Caching caching = store.lookup("caching");
+        assertEquals(Map.of("one", 1).hashCode(), caching.hashCode());
+        assertEquals(Set.of("one"), caching.keySet());
+        assertThrows(IllegalStateException.class, () -> caching.entries.put("two", 2));
+    }
+
+    private static final class Holder {
+        Object held;
+    }
+
+    /// The way of a refusal begins at a name, wherever the transaction has begun.
+    @Test
+    void theWayToWhatIsRefusedBeginsAtAName() {
+        store.mark("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
+        reopen();
+        List<?> others = store.lookup("others");
+        Holder holder = (Holder) ((Pair) ((Object[]) others.get(1))[0]).right;
+        PersistenceException thrown = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    holder.held = new Object[] {null, new Thread()};
+                }));
+        String way = "others → [1] → [0] → right → held → [1] leads to an object of java.lang.Thread";
+        assertTrue(thrown.getMessage().startsWith(way), thrown.getMessage());
+        assertNull(holder.held);
+    }
+
+    @Test
+    void aListBelongsToOneStore() {
+        List<String> list = new ArrayList<>(List.of("x"));
+        store.mark("list", list);
+        try (Persistence other = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
+            PersistenceException refused = assertThrows(PersistenceException.class, () -> other.mark("list", list));
+            assertTrue(refused.getMessage().contains("another store"), refused.getMessage());
+        }
+        Transaction.run(() -> {
+            list.add("y");
+        });
+        reopen();
+        assertEquals(List.of("x", "y"), store.lookup("list"));
+    }
+
+    /// J3.2
+    @Test
+    @DisabledIfSystemProperty(
+            named = "cedrat.reads",
+            matches = "lock",
+            disabledReason = "the agent has the argument, because the test was asked for by its name")
+    void readLocksNeedTheAgentsArgument() {
+        MemoryGraph other = new MemoryGraph();
+        PersistenceOptions options = new PersistenceOptions().readLocks(true);
+        var thrown = assertThrows(IllegalStateException.class, () -> Persistence.open(other.open(), options));
+        assertTrue(thrown.getMessage().contains("-javaagent:persist.jar=reads=lock"), thrown.getMessage());
+        Persistence.open(other.open(), options.readLocks(false)).close();
+    }
+
+    /// J3
+    @Test
+    void whatTheStoreRefusesIsRolledBack() {
+        Node node = new Node(1, null);
+        store.mark("node", node);
+        Node next = new Node(2, null);
+        graph.refuseCommits(true);
+        try (var transaction = Transaction.begin()) {
+            node.value = 5;
+            node.next = next;
+            var thrown = assertThrows(PersistenceException.class, transaction::commit);
+            assertTrue(thrown.getMessage().contains("the disk is full"), thrown.getMessage());
+        }
+        assertEquals(1, node.value);
+        assertNull(node.next);
+        next.value = 3;
+        graph.refuseCommits(false);
+        Transaction.run(() -> {
+            node.next = next;
+        });
+        reopen();
+        Node found = store.lookup("node");
+        assertEquals(3, found.next.value);
+    }
+
+    /// J3
+    @Test
+    void afterASyncThatFailedTheStoreRefusesEverything() {
+        Node node = new Node(1, new Node(2, null));
+        store.mark("node", node);
+        reopen();
+        Node found = store.lookup("node");
+        graph.refuseSyncs();
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    found.value = 5;
+                }));
+        assertEquals(5, found.value, "the commit may have reached the disk");
+        assertThrows(PersistenceException.class, () -> found.next.value++);
+        assertThrows(PersistenceException.class, () -> store.lookup("node"));
+        assertThrows(PersistenceException.class, () -> store.mark("more", found));
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    found.value = 6;
+                }));
+        assertEquals(5, found.value);
+        reopen();
+        Node again = store.lookup("node");
+        assertEquals(2, again.next.value);
+    }
+
+    /// J9: of what the store was asked only it knows what has become.
+    @Test
+    void whatMayBeStoredIsNotSaidToBeRolledBack() {
+        Node node = new Node(1, null);
+        store.mark("node", node);
+        graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
+        PersistenceException thrown = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 5;
+                }));
+        assertTrue(
+                thrown.getMessage().contains("does not know what of the last commits is on the disk"),
+                thrown::getMessage);
+        assertThrows(PersistenceException.class, () -> store.lookup("node"));
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 6;
+                }));
+        reopen();
+        assertEquals(5, store.<Node>lookup("node").value);
+    }
+
+    @Test
+    void aClosedStoreRefuses() {
+        store.mark("node", new Node(1, new Node(2, null)));
+        reopen();
+        Node node = store.lookup("node");
+        store.close();
+        store.close();
+        assertEquals(1, node.value);
+        assertThrows(IllegalStateException.class, () -> store.lookup("node"));
+        assertThrows(IllegalStateException.class, () -> node.next.value++);
+        assertThrows(
+                IllegalStateException.class,
+                () -> Transaction.run(() -> {
+                    node.value = 5;
+                }));
+        assertEquals(1, node.value);
+    }
+
+    @Test
+    void aCommitToAStoreThatWasClosedMeanwhileIsRefused() throws Exception {
+        Node node = new Node(1, null);
+        store.mark("node", node);
+        try (var transaction = Transaction.begin()) {
+            node.value = 2;
+            Thread closer = new Thread(store::close);
+            closer.start();
+            closer.join();
+            assertThrows(IllegalStateException.class, transaction::commit);
+        }
+        assertEquals(1, node.value);
+        try (var transaction = Transaction.begin()) {
+            assertEquals(0, transaction.undoSize());
+        }
+    }
+
+    /// As the native one does while another thread is within a call of it.
+    @Test
+    void aCloseThatWasRefusedMayBeRepeated() {
+        int[] closes = {0};
+        GraphStore below = new MemoryGraph().open();
+        GraphStore busy = (GraphStore) Proxy.newProxyInstance(
+                GraphStore.class.getClassLoader(), new Class<?>[] {GraphStore.class}, (proxy, method, arguments) -> {
+                    if (method.getName().equals("close") && ++closes[0] == 1) {
+                        throw new GraphStoreException("busy", null, false);
+                    }
+                    return method.invoke(below, arguments);
+                });
+        Persistence one = Persistence.open(busy, new PersistenceOptions());
+        assertThrows(PersistenceException.class, one::close);
+        one.close();
+        one.close();
+        assertEquals(2, closes[0]);
+    }
+}
