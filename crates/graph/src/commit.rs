@@ -201,6 +201,9 @@ enum Then {
     ToPieces(Vec<u8>),
 }
 
+/// A commit of more objects tries to lock all of the graph's instead: their locks would take more than some 10 MB (E21.10).
+const LOCKS_MAX: usize = 1 << 16;
+
 /// An entry that changes an object which is there.
 type OfOld<'e, 'b> = (Identity, &'e Entry<'b>);
 
@@ -304,6 +307,11 @@ impl<'w> Work<'w> {
     fn lock<'e, 'b>(&mut self, entries: &'e Entries<'b>) -> Result<Vec<OfOld<'e, 'b>>> {
         let mut all: Vec<OfOld<'e, 'b>> = entries.of_old().collect();
         all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
+        let locks = || entries.new_objects as usize + all.chunk_by(|(one, _), (next, _)| one == next).count();
+        // Not of a branch, for nobody could commit anything while it is in doubt.
+        if !self.is_branch && entries.all.len() > LOCKS_MAX && locks() > LOCKS_MAX {
+            self.objects().try_lock_all(self.txn)?;
+        }
         for of_one in all.chunk_by(|(one, _), (next, _)| one == next) {
             self.objects().lock_for_change(self.txn, of_one[0].0.place())?;
         }

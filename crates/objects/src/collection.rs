@@ -385,6 +385,19 @@ impl Objects {
         self.lock_object(txn, id, LockMode::Exclusive)
     }
 
+    /// Locks the whole collection exclusively, if nobody else has locked anything of it, and waits for none: who is going to change
+    /// very many objects then locks none of them, and others wait for it at the first that they lock. `false`: it has what it had.
+    ///
+    /// Not for who [prepares](Txn::prepare): what is in doubt would keep everybody from the collection.
+    ///
+    /// # Errors
+    /// [`StructureError::Gone`]; [`Error::Misuse`] within a nested top action.
+    pub fn try_lock_all(&self, txn: &mut Txn) -> Result<bool> {
+        let has_all = txn.try_lock_structure(self.shared.root)?;
+        self.is_there()?;
+        Ok(has_all)
+    }
+
     /// Changes an object by a delta of the application's own, which alone is logged (Lemon §7.1, `update`). With
     /// [`UndoPolicy::Inverses`] it is taken back by the bytes that it has changed.
     ///

@@ -148,6 +148,8 @@ pub struct Txn {
     pub(crate) locked: Cell<Option<(PageId, LockMode)>>,
     /// The structure locked last, and how: most keys of a transaction are of one table.
     pub(crate) locked_structure: Cell<Option<(PageId, LockMode)>>,
+    /// A structure of which it has all, by [`Txn::try_lock_structure`].
+    pub(crate) whole_structure: Cell<Option<PageId>>,
     pub(crate) entry: Option<Arc<Entry>>,
     /// What it reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
@@ -199,6 +201,7 @@ impl Txn {
             seen: Cell::new(Lsn::ZERO),
             locked: Cell::new(None),
             locked_structure: Cell::new(None),
+            whole_structure: Cell::new(None),
             entry: None,
             heap: RefCell::new(None),
             freed: Vec::new(),

@@ -102,6 +102,14 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         Ok(self.lock(txn, resource, mode)?)
     }
 
+    /// As [`lock`](LockManager::lock), but where it would have to wait for anybody, nothing is given, and the answer is `false`.
+    ///
+    /// The default gives nothing.
+    fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
+        let _ = (txn, resource, mode);
+        false
+    }
+
     /// Called when `txn` has prepared: those who do not wait for such a one are to be told.
     fn prepared(&self, txn: TxnId) {
         let _ = txn;

@@ -65,6 +65,11 @@ impl LockManager for PageLocks {
         self.table.lock(txn, self.folded(resource), mode, Some(is_prepared))
     }
 
+    fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
+        // Whoever is in the way is not waited for.
+        self.table.lock(txn, self.folded(resource), mode, Some(&|_| true)).is_ok()
+    }
+
     fn prepared(&self, txn: TxnId) {
         self.table.ring_for(txn);
     }
@@ -193,6 +198,36 @@ mod tests {
             locks.lock_unless_prepared(TxnId(2), B, LockMode::Exclusive, &|_| true).unwrap();
             locks.ended(TxnId(1));
             locks.ended(TxnId(2));
+            assert_eq!(locks.locked(), 0);
+        });
+    }
+
+    /// Nothing is given, or wanted any longer, where somebody is in the way: who has it, or who waits for it.
+    #[test]
+    fn who_tries_waits_for_nobody() {
+        cedrat_sync::explore(7, 200, || {
+            let locks = Arc::new(PageLocks::default());
+            assert!(locks.try_lock(TxnId(1), A, LockMode::IntentionExclusive));
+            assert!(locks.try_lock(TxnId(1), A, LockMode::Exclusive), "its own is not in the way");
+            assert!(!locks.try_lock(TxnId(2), A, LockMode::IntentionShared));
+            assert_eq!(locks.held(TxnId(2)), []);
+            locks.ended(TxnId(1));
+            assert_eq!(locks.locked(), 0);
+
+            locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
+            let waits = {
+                let locks = Arc::clone(&locks);
+                thread::spawn(move || {
+                    locks.lock(TxnId(2), A, LockMode::Exclusive).unwrap();
+                    locks.ended(TxnId(2));
+                })
+            };
+            // Before or behind the one that waits: it goes on either way.
+            if locks.try_lock(TxnId(3), A, LockMode::Shared) {
+                locks.ended(TxnId(3));
+            }
+            locks.ended(TxnId(1));
+            waits.join().unwrap();
             assert_eq!(locks.locked(), 0);
         });
     }
