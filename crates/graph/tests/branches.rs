@@ -10,7 +10,7 @@ use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Referenc
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
-use cedrat_txn::{Commit, Error, Vote};
+use cedrat_txn::{Commit, Error, NoLocks, Vote};
 use common::{NAME, Place, is_absent, pattern, place, place_with};
 
 const BRANCH: &[u8] = b"global-17/branch-1";
@@ -261,6 +261,27 @@ fn a_branch_may_prepare_while_a_collection_marks() {
     assert_eq!(place.object(made).references, [lonely.into()]);
     assert_eq!(place.object(lonely).data, b"lonely\0\0");
     place.check();
+}
+
+/// E21.9: what a root led to it leads to again, if the branch rolls back. Without locks the root tells what the branch has made of it.
+#[test]
+fn what_a_root_led_to_stays_without_locks_too() {
+    let options = || cedrat_txn::Options { locks: Arc::new(NoLocks), ..cedrat_txn::Options::simulated() };
+    let place = place_with(options());
+    let before = place.add(b"before", &[]);
+    place.commit(Changes::new().set_root("held", before));
+    let mut changes = Changes::new();
+    let new = changes.add(1, b"new", &[]);
+    changes.set_root("held", new);
+    drop(place.graph.prepare(&changes, BRANCH).unwrap());
+    let next = place.crashed_with(options());
+    for place in [place, next] {
+        collect(&place.graph);
+        place.graph.store().prepared(BRANCH).unwrap().rollback().unwrap();
+        assert_eq!(place.object(before).data, b"before\0\0");
+        assert_eq!(place.graph.root("held").unwrap(), Some(before.into()));
+        place.check();
+    }
 }
 
 /// E21.9: a branch of an earlier opening whose outcome is certain, and whose changes are not all in their pages. It moves the only

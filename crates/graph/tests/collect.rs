@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Reference, Stage};
 use cedrat_objects::Objects;
@@ -131,6 +133,30 @@ fn one_collection_runs_at_a_time_and_may_be_given_up() {
     collection.step(10).unwrap();
     drop(collection);
     assert!(place.graph.read(later).is_ok());
+    place.check();
+}
+
+/// Who says what is alive may read, and commit, which waits while the gate is closed.
+#[test]
+fn what_is_alive_is_asked_for_while_commits_go_on() {
+    let place = place();
+    place.add(b"garbage", &[]);
+    let made = RefCell::new(Vec::new());
+    let make = || {
+        let identity = place.add(b"alive", &[]);
+        made.borrow_mut().push(identity);
+        identity
+    };
+    let mut collection = place.graph.collect(iter::once_with(make)).unwrap();
+    while collection.step(3).unwrap() != Stage::Marked {}
+    while collection.seal(iter::once_with(make)).unwrap() != Stage::Sweeping {
+        collection.step(3).unwrap();
+    }
+    finish(&mut collection, &[]);
+    assert_eq!(collection.collected().objects, 1);
+    let made = made.into_inner();
+    assert!(made.len() >= 2);
+    assert!(made.iter().all(|&identity| place.graph.read(identity).is_ok()));
     place.check();
 }
 
