@@ -205,7 +205,8 @@ public final class Cedrat implements Engine {
 
         @Override
         public Balances balances() {
-            return Balances.of(Books.sum(books.accounts), 0);
+            long sum = Books.sum(books.accounts);
+            return new Balances(sum, Books.sum(books.tellers), Books.sum(books.branches), sum, 0);
         }
 
         @Override
