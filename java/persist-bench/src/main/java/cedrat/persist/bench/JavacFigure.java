@@ -19,9 +19,10 @@ import picocli.CommandLine.Option;
 @Command(name = "javac", description = "javac compiles a library, with barriers in its classes and without.")
 final class JavacFigure implements Callable<Integer> {
     private static final int TURNS = 5;
-    private static final int COMPILATIONS = 12;
-    /// So many of them, the last ones, are warm.
-    private static final int WARM = 6;
+    private static final int COMPILATIONS = 24;
+    /// Of a machine's compilations the first, which also weaves; those in which much is still compiled, and more where
+    /// barriers are; and the last ones, which are warm.
+    private static final List<Span> SPANS = List.of(new Span(1, 1), new Span(7, 12), new Span(17, COMPILATIONS));
     private static final double WARM_MAX = 1.05;
 
     @Mixin
@@ -30,24 +31,33 @@ final class JavacFigure implements Callable<Integer> {
     @Option(names = "--sources", required = true, paramLabel = "JAR", description = "The sources of the library.")
     private String sources;
 
-    /// Of each turn the first compilation, which also weaves, and the median of the last ones.
-    private static final class Times {
-        final List<Double> cold = new ArrayList<>();
-        final List<Double> warm = new ArrayList<>();
+    /// Compilations of one machine, counted from one.
+    private record Span(int first, int last) {
+        double medianOf(List<Double> all) {
+            int end = Math.min(last, all.size());
+            return Medians.of(all.subList(Math.min(first - 1, end - 1), end));
+        }
+
+        @Override
+        public String toString() {
+            return first == last ? "" + first : first + "-" + last;
+        }
     }
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        Times plain = new Times();
-        Times woven = new Times();
+        List<List<Double>> plain = new ArrayList<>();
+        List<List<Double>> woven = new ArrayList<>();
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             options.progress("javac: turn " + (turn + 1));
-            run(plain, List.of());
-            run(woven, List.of(options.agentWith("include=com.sun.tools.javac")));
+            plain.add(run(List.of()));
+            woven.add(run(List.of(options.agentWith("include=com.sun.tools.javac"))));
         }
         Figures figures = new Figures("javac", options.json);
-        double warm = add(figures, true, plain.warm, woven.warm);
-        add(figures, false, plain.cold, woven.cold);
+        double warm = 0;
+        for (Span span : SPANS) {
+            warm = add(figures, span, plain, woven);
+        }
         if (!options.locksReads()) {
             figures.atMost("woven / plain, warm", OptionalDouble.of(warm), WARM_MAX);
             figures.printGoals();
@@ -55,18 +65,23 @@ final class JavacFigure implements Callable<Integer> {
         return 0;
     }
 
-    private double add(Figures figures, boolean isWarm, List<Double> plain, List<Double> woven) {
-        double without = Medians.of(plain);
-        double with = Medians.of(woven);
-        figures.add("cedrat", params(isWarm, false), "ms_per_compile", without, "ms");
-        figures.add("cedrat", params(isWarm, true), "ms_per_compile", with, "ms");
-        figures.add("cedrat", params(isWarm, true), "of_plain", with / without, "ratio");
+    private double add(Figures figures, Span span, List<List<Double>> plain, List<List<Double>> woven) {
+        double without = median(span, plain);
+        double with = median(span, woven);
+        figures.add("cedrat", params(span, false), "ms_per_compile", without, "ms");
+        figures.add("cedrat", params(span, true), "ms_per_compile", with, "ms");
+        figures.add("cedrat", params(span, true), "of_plain", with / without, "ratio");
         return with / without;
     }
 
-    private Map<String, Object> params(boolean isWarm, boolean isWoven) {
+    /// The median machine's.
+    private static double median(Span span, List<List<Double>> machines) {
+        return Medians.of(machines.stream().map(span::medianOf).toList());
+    }
+
+    private Map<String, Object> params(Span span, boolean isWoven) {
         Map<String, Object> params = new LinkedHashMap<>();
-        params.put("warm", isWarm);
+        params.put("compilations", span);
         params.put("woven", isWoven);
         if (isWoven) {
             options.describe(params);
@@ -74,7 +89,7 @@ final class JavacFigure implements Callable<Integer> {
         return params;
     }
 
-    private void run(Times times, List<String> agent) throws IOException, InterruptedException {
+    private List<Double> run(List<String> agent) throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(List.of(
                 ProcessHandle.current().info().command().orElse("java"),
                 "-Xms2g",
@@ -99,7 +114,6 @@ final class JavacFigure implements Callable<Integer> {
         if (code != 0) {
             throw new IOException(String.join(" ", command) + " has ended with exit code " + code);
         }
-        times.cold.add(all.getFirst());
-        times.warm.add(Medians.of(all.subList(Math.max(1, all.size() - WARM), all.size())));
+        return all;
     }
 }
