@@ -9,7 +9,7 @@ import jdk.internal.misc.Unsafe;
 /// Sound because
 ///
 /// 1. offsets come from [#offset], and are used with objects of the class that declares the field, and the
-///    type of that field only: [Layout], [Slot.Field] and the forms of the JDK's classes pair them once;
+///    type of that field only: [Layout], [Slot.Field], [Cursors] and the forms of the JDK's classes pair them;
 /// 2. a reference that is put into a field was tested to be an instance of the field's type;
 /// 3. an object becomes visible to others behind a fence, or by a lock;
 /// 4. what the just-in-time compiler trusts to be constant, a field of a record, is only ever null and then
