@@ -309,6 +309,8 @@ pub struct Collected {
     pub pieces: u64,
     /// Memory for marks, in bytes.
     pub mark_bytes: u64,
+    /// Pages that were given back to the store.
+    pub pages: u64,
 }
 
 /// A collection under way: see [`Graph::collect`]. Dropped, it is given up. If it was sweeping, what is not marked stays gone,
@@ -322,7 +324,63 @@ pub struct Collection {
     pages: Vec<PageId>,
     /// Of the page that is being swept.
     records: Vec<ObjectId>,
+    empty: Empty,
     collected: Collected,
+}
+
+/// Pages in which nothing has stayed.
+#[derive(Debug, Default)]
+struct Empty {
+    /// The page that is being swept, and the one before it.
+    at: Option<PageId>,
+    before: Option<PageId>,
+    /// Whether something in it stays.
+    stays: bool,
+    /// Each behind the one before it, the last one first when they are taken out.
+    pages: Vec<(PageId, PageId)>,
+    /// How many have something that stays.
+    others: usize,
+    is_counted: bool,
+    /// The one that was taken out last, and the one that was before it.
+    taken_out: Option<(PageId, PageId)>,
+}
+
+impl Empty {
+    /// The page that was being swept is; the next one is this.
+    fn go_on(&mut self, next: Option<PageId>) {
+        if let Some(page) = std::mem::replace(&mut self.at, next) {
+            match self.before.filter(|_| !self.stays) {
+                Some(before) => self.pages.push((before, page)),
+                None => self.others += 1,
+            }
+            self.before = Some(page);
+        }
+        self.stays = false;
+    }
+
+    /// As many as others are left for what comes next: a graph in which as much comes as goes would only ask for them again.
+    fn count(&mut self) {
+        const LEFT_MIN: usize = 16;
+        if !std::mem::replace(&mut self.is_counted, true) {
+            self.go_on(None);
+            let left = self.pages.len().min(self.others + LEFT_MIN);
+            self.pages.drain(..left);
+            self.pages.reverse();
+        }
+    }
+
+    /// The next, and the one that is before it by now.
+    fn next(&self) -> Option<(PageId, PageId)> {
+        let &(before, page) = self.pages.last()?;
+        Some((self.taken_out.filter(|&(gone, _)| gone == before).map_or(before, |(_, before)| before), page))
+    }
+
+    fn is_done(&mut self, before: PageId, page: PageId, is_out: bool) {
+        self.pages.pop();
+        if is_out {
+            self.taken_out = Some((page, before));
+        }
+    }
 }
 
 impl Drop for Collection {
@@ -357,6 +415,7 @@ impl Graph {
             stage,
             pages: Vec::new(),
             records: Vec::new(),
+            empty: Empty::default(),
             collected: Collected::default(),
         };
         // The program's iterator may read, and commit.
@@ -412,8 +471,8 @@ impl Collection {
         Collected { marked, mark_bytes, ..self.collected }
     }
 
-    /// Goes on: looks at so many objects at most, or sweeps so many records; says how far it is then. In the stage
-    /// [`Marked`](Stage::Marked) it waits for [`seal`](Collection::seal).
+    /// Goes on: looks at so many objects at most, or sweeps so many records, or gives so many pages back; says how far it is
+    /// then. In the stage [`Marked`](Stage::Marked) it waits for [`seal`](Collection::seal).
     ///
     /// # Errors
     /// Damage, with file and offset; those of a commit. It may be called again.
@@ -483,6 +542,19 @@ impl Collection {
     }
 
     fn sweep(&mut self, budget: usize) -> Result<Stage> {
+        if self.empty.is_counted {
+            self.give_back(budget)?;
+        } else {
+            self.sweep_records(budget)?;
+        }
+        let is_swept = self.pages.is_empty() && self.records.is_empty();
+        if is_swept {
+            self.empty.count();
+        }
+        Ok(if is_swept && self.empty.pages.is_empty() { Stage::Done } else { Stage::Sweeping })
+    }
+
+    fn sweep_records(&mut self, budget: usize) -> Result<()> {
         let mut taken = Vec::new();
         let swept = self.sweep_some(budget, &mut taken);
         if swept.is_err() {
@@ -492,7 +564,20 @@ impl Collection {
         let (objects, pieces) = swept?;
         self.collected.objects += objects;
         self.collected.pieces += pieces;
-        Ok(if self.pages.is_empty() && self.records.is_empty() { Stage::Done } else { Stage::Sweeping })
+        Ok(())
+    }
+
+    /// Gives empty pages back. What was removed from them was committed by steps before.
+    fn give_back(&mut self, budget: usize) -> Result<()> {
+        let mut txn = self.graph.begin();
+        for _ in 0..budget {
+            let Some((before, page)) = self.empty.next() else { break };
+            let is_out = self.graph.shared.objects.take_out(&mut txn, before, page)?;
+            self.empty.is_done(before, page, is_out);
+            self.collected.pages += u64::from(is_out);
+        }
+        txn.commit(Commit::Async)?;
+        Ok(())
     }
 
     /// Removes records in one transaction. Returns how many objects and pieces.
@@ -506,12 +591,13 @@ impl Collection {
                 self.records = shared.objects.ids_of_page(store, page)?;
                 shared.objects.offer_room(store, page)?;
                 self.pages.pop();
+                self.empty.go_on(Some(page));
                 continue;
             };
             match self.graph.sweep_one(&mut txn, Identity::of(record)) {
                 Ok(Swept::Object) => objects += 1,
                 Ok(Swept::Piece) => pieces += 1,
-                Ok(Swept::Nothing) => {}
+                Ok(Swept::Nothing) => self.empty.stays = true,
                 // Those that this step has removed hold the cache until it commits.
                 Err(error) if objects + pieces > 0 && is_full(&error) => break,
                 Err(error) => return Err(error),

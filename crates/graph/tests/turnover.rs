@@ -53,6 +53,11 @@ impl Generations {
         }
     }
 
+    fn allocated(&self) -> u64 {
+        self.place.graph.store().checkpoint().unwrap();
+        self.place.graph.store().check().unwrap().pages_allocated
+    }
+
     /// Whoever has an old identity in his hands finds what it was, or nothing.
     fn check(&self) {
         let live: Vec<Identity> = self.live.iter().flatten().copied().collect();
@@ -88,8 +93,7 @@ fn a_graph_that_does_not_grow_takes_no_more_pages() {
                 generations.collect();
             }
             if turn % 50 == 0 {
-                generations.place.graph.store().checkpoint().unwrap();
-                pages.push(generations.place.graph.store().check().unwrap().pages_allocated);
+                pages.push(generations.allocated());
             }
         }
         generations.check();
@@ -97,4 +101,37 @@ fn a_graph_that_does_not_grow_takes_no_more_pages() {
         assert!(pages[5] <= pages[1] + 2, "{len}: {pages:?}");
         assert!(pages[5] <= most * stay, "{len}: {pages:?} for {stay}");
     }
+}
+
+/// E19.16: a graph that becomes smaller gives its pages back, for whatever else the store has; and grows again into them.
+#[test]
+fn a_graph_that_becomes_smaller_gives_its_pages_back() {
+    let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
+    let mut generations = Generations {
+        place: place_with(of_store),
+        len: 1000,
+        kept: 20,
+        live: VecDeque::new(),
+        given: BTreeMap::new(),
+        turn: 0,
+    };
+    let mut most = Vec::new();
+    for _ in 0..3 {
+        (0..20).for_each(|_| generations.next());
+        generations.collect();
+        let full = generations.allocated();
+        // Roots let go of all but one generation.
+        let mut changes = Changes::new();
+        for root in 0..19 {
+            changes.set_root(&format!("generation {root}"), Reference::NULL);
+        }
+        generations.place.graph.commit(&changes, Mode::Async).unwrap();
+        generations.live.drain(..19);
+        generations.collect();
+        let empty = generations.allocated();
+        assert!(empty < full / 4, "{full} pages, then {empty}");
+        generations.check();
+        most.push(full);
+    }
+    assert!(most[2] <= most[0] + 40, "{most:?}");
 }

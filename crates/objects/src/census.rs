@@ -9,7 +9,7 @@ use cedrat_txn::locks::LockMode;
 use cedrat_txn::{Error, RecordId, Refused, Result, Store, Txn, VersionedDelete};
 
 use crate::collection::{ObjectId, Objects, Shared};
-use crate::place::{Identification, pages};
+use crate::place::Identification;
 use crate::record::{Header, LINK, ObjectPage, said};
 
 /// Every record of a collection, as it is now.
@@ -42,7 +42,7 @@ impl Objects {
     pub(crate) fn census(&self, store: &Store) -> Result<Census> {
         // What is committed is in its page then, whoever leaves the cache meanwhile.
         self.flush_all(store)?;
-        let pages = pages(store, self.shared.root)?;
+        let pages = self.shared.places.pages(store)?;
         let mut records = BTreeMap::new();
         for &page in &pages {
             let view = store.read(page)?;
@@ -67,7 +67,7 @@ impl Objects {
     /// # Errors
     /// Damage, with file and offset.
     pub fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
-        pages(store, self.shared.root)
+        self.shared.places.pages(store)
     }
 
     /// The identities in one of the collection's pages, by slot, as the page has them: in no transaction, so some may be
@@ -98,6 +98,19 @@ impl Objects {
     /// Damage, with file and offset.
     pub fn offer_room(&self, store: &Store, page: PageId) -> Result<()> {
         self.shared.places.offer(store, page)
+    }
+
+    /// Gives a page to the store, for any use, if no object is in it and nobody is about to have one there. `before` is the page
+    /// before it; nothing happens where another one is, nor to the first and the last page. What the page had in dead records
+    /// is purged in any case. Says whether it has gone.
+    ///
+    /// Should the page come back to the collection, its objects have other identities than those before.
+    ///
+    /// # Errors
+    /// Those of any change; damage, with file and offset.
+    pub fn take_out(&self, txn: &mut Txn, before: PageId, page: PageId) -> Result<bool> {
+        self.lock(txn, LockMode::IntentionExclusive)?;
+        self.shared.places.take_out(txn, &self.shared.cache, before, page)
     }
 
     /// Gives back the room of objects that were removed, and of records that objects have left, also where a crash came

@@ -1,7 +1,7 @@
 //! Where records go: the pages of a collection, and which of their slots may still be given away.
 //!
 //! The root page has the numbers of the first and the last page; each page's slot 0 that of the next (docs/formats/objects.md).
-//! A page is added by a nested top action and stays, whatever becomes of the transaction.
+//! A page is added by a nested top action and stays, whatever becomes of the transaction; and so does an empty one go (E19.16).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -9,7 +9,7 @@ use std::hash::BuildHasherDefault;
 use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_structures::StructureError;
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
     Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
@@ -18,7 +18,7 @@ use cedrat_txn::{
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{Cache, PlaceHasher};
-use crate::record::{Header, LINK, LINK_LEN, Link, ObjectPage, said};
+use crate::record::{self, Header, LINK, LINK_LEN, Link, ObjectPage, said};
 
 /// Root of a collection of objects.
 pub(crate) const ROOT: LayoutKind = LayoutKind(23);
@@ -154,6 +154,8 @@ struct Slots {
     promised: usize,
     /// Somebody is having some of them go; nobody is given one of those.
     is_forgetting: bool,
+    /// The page is not the collection's any more. Should it come back, its next place is still the next (E19.11).
+    is_away: bool,
 }
 
 /// What a page has for a record.
@@ -175,7 +177,7 @@ impl Slots {
         }
         // A page without records begins again, with all places that it can have.
         let (vacant, next) = if is_empty { (Vec::new(), 1) } else { (vacant, versioned.slots()) };
-        Ok(Slots { vacant, next, promised: 0, is_forgetting: false })
+        Ok(Slots { vacant, next, promised: 0, is_forgetting: false, is_away: false })
     }
 
     fn peek(&self) -> Slot {
@@ -226,7 +228,7 @@ struct Known {
     current: Option<PageId>,
     /// Pages where records may be dead, or were purged.
     roomy: BTreeMap<PageId, BTreeSet<Slot>>,
-    /// An identity is given away once (E19.11). Of pages where some was, or a record was purged.
+    /// An identity is given away once (E19.11). Of pages where some was, or a record was purged, also of those that have left.
     slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
 }
 
@@ -251,14 +253,16 @@ impl Drop for Promise<'_> {
 pub(crate) struct Places {
     root: PageId,
     known: Mutex<Known>,
-    /// Held while a page is added.
+    /// Held while a page is added, or taken out.
     growing: Mutex<()>,
+    /// Held shared by whoever goes from page to page, or chooses a place; alone by who takes a page out (E19.16).
+    leaving: RwLock<()>,
 }
 
 impl Places {
     pub(crate) fn new(root: PageId, ends: Ends) -> Places {
         let known = Known { current: ends.last, ..Known::default() };
-        Places { root, known: Mutex::new(known), growing: Mutex::default() }
+        Places { root, known: Mutex::new(known), growing: Mutex::default(), leaving: RwLock::default() }
     }
 
     /// Inserts a record, in a place that no other had since the collection was opened, and locks it to the end of the
@@ -275,6 +279,7 @@ impl Places {
     /// Finds a place for a record of this length, and locks it to the end of the transaction.
     pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
         loop {
+            let no_page_leaves = self.no_page_leaves();
             let Some(page) = self.to_try(cache) else {
                 self.add_page(txn)?;
                 continue;
@@ -292,6 +297,7 @@ impl Places {
                 }
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
+            drop(no_page_leaves); // this one does not
             if txn.has_whole(self.root, LockMode::Exclusive) {
                 return Ok(promise);
             }
@@ -338,7 +344,9 @@ impl Places {
         let died = cache.take_died();
         let mut known = self.known.lock();
         for at in died {
-            known.roomy.entry(at.page).or_default().insert(at.slot);
+            if known.slots.get(&at.page).is_none_or(|slots| !slots.is_away) {
+                known.roomy.entry(at.page).or_default().insert(at.slot);
+            }
         }
         known.current.or_else(|| known.roomy.keys().next().copied())
     }
@@ -347,12 +355,11 @@ impl Places {
     pub(crate) fn offer(&self, store: &Store, page: PageId) -> Result<()> {
         /// Less is not worth a visit.
         const ROOM_LEN: usize = BODY_LEN / 4;
+        let _no_page_leaves = self.no_page_leaves();
         let view = store.read(page)?;
         let mut known = self.known.lock();
         let mut offer = || -> Result<(), Damaged> {
-            let Some(objects) = ObjectPage::of(&view)?.filter(|objects| objects.link.root == self.root) else {
-                return Ok(());
-            };
+            let Some(objects) = self.own(&view)? else { return Ok(()) };
             let mut dead = BTreeSet::new();
             for slot in objects.slots() {
                 let is_dead = objects.get(slot)?.is_some_and(|found| found.header.is_dead());
@@ -377,6 +384,11 @@ impl Places {
             Ok(())
         };
         offer().map_err(|damaged| said(store, damaged))
+    }
+
+    /// Until this is let go of. Who holds it waits for no lock.
+    fn no_page_leaves(&self) -> RwLockReadGuard<'_, ()> {
+        self.leaving.read()
     }
 
     fn is_full(&self, page: PageId) {
@@ -494,9 +506,105 @@ impl Places {
             txn.update(RecordId::page(root), &ends.set())?;
             Ok((page, Undo::none()))
         })?;
-        self.known.lock().current = Some(page);
+        let mut known = self.known.lock();
+        // It may have been the collection's before.
+        if let Some(slots) = known.slots.get_mut(&page) {
+            slots.is_away = false;
+        }
+        known.current = Some(page);
         drop(growing);
         Ok(())
+    }
+
+    /// The pages of the collection, first to last.
+    pub(crate) fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
+        let _no_page_leaves = self.no_page_leaves();
+        pages(store, self.root)
+    }
+
+    /// Takes a page without records out of the collection, and gives it back to the store, for whoever wants it (E19.16).
+    /// `before` leads to it. Says whether it did: not the last one, nor where somebody has a place or is just coming to one.
+    pub(crate) fn take_out(&self, txn: &mut Txn, cache: &Cache, before: PageId, page: PageId) -> Result<bool> {
+        /// Who comes back is to be of use.
+        const PLACES_MIN: u16 = 1 << 10;
+        if !self.purge_all(txn, cache, page)? {
+            return Ok(false);
+        }
+        // Nobody is kept waiting for long walks: the next collection comes here too.
+        let Some(_alone) = self.leaving.try_write() else { return Ok(false) };
+        let _growing = self.growing.lock();
+        let link_of = |txn: &Txn, page| -> Result<Option<(Option<PageId>, bool)>> {
+            let view = txn.read_latched(page)?;
+            let found = self.own(&view).and_then(|own| {
+                let Some(own) = own else { return Ok(None) };
+                Ok(Some((own.link.next, own.versioned.first_record()?.is_none())))
+            });
+            found.map_err(|damaged| said(txn.store(), damaged))
+        };
+        let next = match (link_of(txn, before)?, link_of(txn, page)?) {
+            (Some((Some(to), _)), Some((next @ Some(_), true))) if to == page => next,
+            _ => return Ok(false),
+        };
+        let is_free = {
+            let view = txn.read_latched(page)?;
+            let mut known = self.known.lock();
+            let versioned = Versioned::of(&view).map_err(|damaged| said(txn.store(), damaged))?;
+            let slots = known.slots_of(page, &versioned).map_err(|damaged| said(txn.store(), damaged))?;
+            let is_free = slots.promised == 0 && u16::MAX - slots.next >= PLACES_MIN;
+            if is_free {
+                (slots.is_away, slots.vacant) = (true, Vec::new());
+                known.roomy.remove(&page);
+                known.current.take_if(|current| *current == page);
+            }
+            is_free
+        };
+        if !is_free {
+            return Ok(false);
+        }
+        let root = self.root;
+        let taken_out = txn.nested((), |txn| {
+            let record = SmallBytes::from(&Link { next, root }.bytes()[..]);
+            txn.update(RecordId::new(before, LINK), &VersionedUpdate { record })?;
+            // What is freed keeps its bytes for a while: they are not to say that it belongs here (S6).
+            txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
+            txn.free(page)?;
+            Ok(((), Undo::none()))
+        });
+        if taken_out.is_err() {
+            self.known.lock().slots.get_mut(&page).expect("it was looked at").is_away = false;
+        }
+        taken_out.map(|()| true)
+    }
+
+    /// Purges all records of a page, if all are dead; says whether they were.
+    fn purge_all(&self, txn: &mut Txn, cache: &Cache, page: PageId) -> Result<bool> {
+        let _no_page_leaves = self.no_page_leaves();
+        let store = txn.store().clone();
+        let records = {
+            let view = txn.read_latched(page)?;
+            let found = self.own(&view).and_then(|own| {
+                let Some(own) = own else { return Ok(Vec::new()) };
+                own.slots()
+                    .map(|slot| Ok(own.get(slot)?.map(|found| (slot, found.header.is_dead()))))
+                    .filter_map(Result::transpose)
+                    .collect()
+            });
+            found.map_err(|damaged| said(&store, damaged))?
+        };
+        // The end of most is in the cache alone. Whether it is committed is asked where they are purged.
+        let is_dead = |&(slot, is_dead): &(Slot, bool)| {
+            is_dead || cache.peek(RecordId::new(page, slot)).is_some_and(|image| record::is_dead(&image.bytes))
+        };
+        if !records.iter().all(is_dead) {
+            return Ok(false);
+        }
+        records.into_iter().try_for_each(|(slot, _)| self.purge(txn, cache, RecordId::new(page, slot)))?;
+        Ok(true)
+    }
+
+    /// A page of this collection.
+    fn own<'p>(&self, view: &'p PageRef<'_>) -> Result<Option<ObjectPage<'p>>, Damaged> {
+        Ok(ObjectPage::of(view)?.filter(|objects| objects.link.root == self.root))
     }
 }
 
@@ -523,7 +631,7 @@ pub(crate) fn ends(store: &Store, root: PageId) -> Result<Ends> {
 }
 
 /// The pages of a collection, first to last.
-pub(crate) fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
+fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
     let (mut pages, mut seen) = (Vec::new(), HashSet::new());
     let mut next = ends(store, root)?.first;
     while let Some(page) = next {
@@ -546,6 +654,25 @@ mod tests {
 
     use super::*;
     use crate::{Objects, Options};
+
+    /// E19.16: no page leaves beside somebody who goes along them, or is choosing a place.
+    #[test]
+    fn who_goes_along_the_pages_finds_each() {
+        let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
+        let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let store = Store::open(disk, cedrat_txn::Options::simulated(), registry).unwrap();
+        let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+        let ids = [(); 3].map(|()| store.transact(|txn| objects.insert(txn, &[1; 3700])).unwrap());
+        store.transact(|txn| objects.remove(txn, ids[1])).unwrap();
+        let take_out = || store.transact(|txn| objects.take_out(txn, ids[0].page, ids[1].page)).unwrap();
+        let goes_along = objects.shared.places.no_page_leaves();
+        assert!(!take_out());
+        assert_eq!(objects.pages(&store).unwrap(), ids.map(|id| id.page));
+        drop(goes_along);
+        assert!(take_out());
+        assert_eq!(objects.pages(&store).unwrap(), [ids[0].page, ids[2].page]);
+        assert!(!take_out(), "it is not the collection's any more");
+    }
 
     /// Sweeps come to all pages, also of what is larger than memory.
     #[test]

@@ -21,6 +21,8 @@ type State = BTreeMap<u64, Vec<u8>>;
 struct WaitingRoom {
     steps: u64,
     pool_bytes: u64,
+    /// At times there are many, and what they have left is given back to the store.
+    shrinks: bool,
 }
 
 struct Attendant<'a> {
@@ -29,6 +31,7 @@ struct Attendant<'a> {
     waiting: BTreeMap<u64, ObjectId>,
     next_number: u64,
     chance: Rng,
+    shrinks: bool,
 }
 
 impl Attendant<'_> {
@@ -47,7 +50,8 @@ impl Attendant<'_> {
             waiting.insert(self.next_number, self.objects.insert(&mut txn, &bytes)?);
             came.push((self.next_number, bytes));
             self.next_number += 1;
-            if waiting.len() > STAY {
+            let most = if self.shrinks && self.next_number % 40 < 20 { 4 * STAY } else { STAY };
+            for _ in 0..waiting.len().saturating_sub(most).min(2) {
                 // Now and then the one that has come last but one.
                 let number = if self.chance.one_in(4) { waiting.keys().rev().nth(1) } else { waiting.keys().next() };
                 let number = *number.expect("some are there");
@@ -70,11 +74,29 @@ impl Attendant<'_> {
         Ok(())
     }
 
+    fn take_out_pages(&mut self) -> Outcome {
+        let store = self.run.store();
+        let mut txn = store.begin();
+        let mut before = None;
+        for page in self.objects.pages(store)? {
+            let is_out = match before {
+                Some(before) => self.objects.take_out(&mut txn, before, page)?,
+                None => false,
+            };
+            before = before.filter(|_| is_out).or(Some(page));
+        }
+        match self.chance.one_in(4) {
+            true => Ok(txn.rollback()?),
+            false => Ok(txn.commit(Commit::Async).map(drop)?),
+        }
+    }
+
     fn step(&mut self) -> Outcome {
         match self.chance.below(14) {
             0 => Ok(self.objects.flush_all(self.run.store())?),
             1 => Ok(self.run.store().checkpoint()?),
             2 => self.objects.sweep(self.run.store()).map(drop).map_err(Into::into),
+            3 | 4 if self.shrinks => self.take_out_pages(),
             _ => self.transaction(),
         }
     }
@@ -101,7 +123,8 @@ fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId
 
 impl Scenario for WaitingRoom {
     type State = State;
-    type Roots = ();
+    /// Pages that are none of the collection's.
+    type Roots = u64;
 
     fn options(&self) -> Options {
         Options { pool_bytes: self.pool_bytes, ..Options::simulated() }
@@ -111,7 +134,7 @@ impl Scenario for WaitingRoom {
         Registry::new().with(cedrat_structures::register).with(cedrat_objects::register)
     }
 
-    fn set_up(&self, store: &Store) -> Outcome {
+    fn set_up(&self, store: &Store) -> Outcome<u64> {
         let objects = self.open(store)?;
         // A page has few places left when it is found again.
         for turn in 0..40 {
@@ -120,33 +143,41 @@ impl Scenario for WaitingRoom {
                 store.transact(|txn| objects.remove(txn, id))?;
             }
         }
-        Ok(())
+        Ok(store.check()?.pages_allocated - objects.check(&store.begin())?.pages.len() as u64)
     }
 
-    fn run(&self, run: &Run<WaitingRoom>, (): &()) -> Outcome {
+    fn run(&self, run: &Run<WaitingRoom>, _: &u64) -> Outcome {
         let objects = self.open(run.store())?;
         // Room that openings before have left nobody finds without being told of it.
         objects.pages(run.store())?.into_iter().try_for_each(|page| objects.offer_room(run.store(), page))?;
         let waiting: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
         let next_number = waiting.keys().last().map_or(0, |number| number + 1);
-        let mut attendant = Attendant { run, objects, waiting, next_number, chance: run.rng(0) };
+        let mut attendant = Attendant { run, objects, waiting, next_number, chance: run.rng(0), shrinks: self.shrinks };
         (0..self.steps).try_for_each(|_| attendant.step())?;
         let pages = attendant.objects.pages(run.store())?.len();
-        if self.steps >= 100 && pages > 2 * STAY + 4 {
+        if self.steps >= 100 && pages > 2 * STAY + 4 && !self.shrinks {
             return Err(format!("{pages} pages for {STAY} objects").into());
         }
         Ok(())
     }
 
-    fn read(&self, store: &Store, (): &()) -> Outcome<State> {
+    fn read(&self, store: &Store, _: &u64) -> Outcome<State> {
         let all = read_all(store, &self.open(store)?)?;
         Ok(all.into_iter().map(|(number, (_, bytes))| (number, bytes)).collect())
     }
 
-    fn check(&self, store: &Store, (): &()) -> Outcome {
+    fn check(&self, store: &Store, others: &u64) -> Outcome {
         let checked = self.open(store)?.check(&store.begin())?;
-        if checked.is_sound() { Ok(()) } else { Err(checked.problems.join("; ").into()) }
+        if !checked.is_sound() {
+            return Err(checked.problems.join("; ").into());
+        }
+        let (own, all) = (checked.pages.len() as u64, store.check()?.pages_allocated);
+        if own + others == all {
+            Ok(())
+        } else {
+            Err(format!("{all} pages, of which {own} and {others} are known").into())
+        }
     }
 }
 
@@ -154,7 +185,17 @@ impl Scenario for WaitingRoom {
 #[test]
 fn what_comes_and_goes_survives_every_crash() {
     for (name, pool_bytes, seed) in [("objects-turnover", 1 << 20, 1), ("objects-turnover-eviction", 8 * 4096, 2)] {
-        let scenario = WaitingRoom { steps: 120, pool_bytes };
+        let scenario = WaitingRoom { steps: 120, pool_bytes, shrinks: false };
+        let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);
+        crashes.seed(check::seed(seed)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+    }
+}
+
+/// E19.16: pages go and come back, and each is somebody's, after every crash.
+#[test]
+fn pages_that_are_taken_out_survive_every_crash() {
+    for (name, pool_bytes, seed) in [("objects-shrink", 1 << 20, 3), ("objects-shrink-eviction", 8 * 4096, 4)] {
+        let scenario = WaitingRoom { steps: 160, pool_bytes, shrinks: true };
         let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);
         crashes.seed(check::seed(seed)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
     }

@@ -195,3 +195,80 @@ fn a_page_is_offered_while_its_dead_records_are_purged() {
 fn objects_of(bank: &Bank) -> Vec<ObjectId> {
     bank.objects.ids(&mut bank.store.begin()).unwrap()
 }
+
+/// Takes out all pages that nobody needs.
+fn take_out_all(store: &Store, objects: &Objects) {
+    let mut before = None;
+    for page in objects.pages(store).unwrap() {
+        let take_out = |before| store.transact(|txn| objects.take_out(txn, before, page)).unwrap();
+        before = before.filter(|&before| take_out(before)).or(Some(page));
+    }
+}
+
+/// E19.11, E19.16: pages go from one collection to another and come back while objects come to both, others walk over the pages, and
+/// somebody has identities of before in his hands.
+#[test]
+fn pages_come_and_go() {
+    const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 100 };
+    explore(29, 2 * SCHEDULES, || {
+        let bank = bank(Options::default(), 1);
+        let other = Objects::create(&bank.store, "other", Options::default()).unwrap();
+        let long = |value: u64| number(value, 0, &"x".repeat(3600));
+        let old: Arc<Vec<(ObjectId, u64)>> = {
+            let insert =
+                |txn: &mut Txn| (1..5).map(|value| Ok((bank.objects.insert(txn, &long(value))?, value))).collect();
+            let old: Vec<_> = bank.store.transact(insert).unwrap();
+            bank.store.transact(|txn| old.iter().try_for_each(|&(id, _)| bank.objects.remove(txn, id))).unwrap();
+            Arc::new(old)
+        };
+        let committers: Vec<_> = [&bank.objects, &other]
+            .into_iter()
+            .zip([100, 200])
+            .map(|(objects, first)| {
+                let (store, objects) = (bank.store.clone(), objects.clone());
+                thread::spawn(move || {
+                    let mut given = Vec::new();
+                    for turn in 0..TURNS as u64 {
+                        let insert = |txn: &mut Txn| -> Result<Vec<ObjectId>> {
+                            (0..2).map(|_| objects.insert(txn, &long(first + turn))).collect()
+                        };
+                        let new = store.transact(insert).unwrap();
+                        for &id in &new {
+                            assert_eq!(get(&store, &objects, id), Some(long(first + turn)));
+                        }
+                        store.transact(|txn| new.iter().try_for_each(|&id| objects.remove(txn, id))).unwrap();
+                        given.extend(new);
+                    }
+                    given
+                })
+            })
+            .collect();
+        let taker = {
+            let (store, both) = (bank.store.clone(), [bank.objects.clone(), other.clone()]);
+            thread::spawn(move || {
+                both.iter().cycle().take(2 * TURNS).for_each(|objects| take_out_all(&store, objects));
+            })
+        };
+        for &(id, value) in old.iter() {
+            if let Ok((bytes, _)) = bank.objects.read_committed(&bank.store, id, <[u8]>::to_vec) {
+                assert_eq!(bytes, long(value), "E19.11: a stranger");
+            }
+        }
+        for objects in [&bank.objects, &other] {
+            objects.pages(&bank.store).unwrap();
+            bank.store.checkpoint().unwrap();
+        }
+        let of_both: Vec<Vec<ObjectId>> = committers.into_iter().map(|thread| thread.join().unwrap()).collect();
+        taker.join().unwrap();
+        let mut of_one: Vec<ObjectId> = of_both[0].iter().copied().chain(old.iter().map(|&(id, _)| id)).collect();
+        let count = of_one.len();
+        of_one.sort_unstable();
+        of_one.dedup();
+        assert_eq!(of_one.len(), count, "E19.11");
+        assert_eq!(objects_of(&bank), bank.accounts);
+        let (one, two) = (bank.objects.check(&bank.store.begin()).unwrap(), other.check(&bank.store.begin()).unwrap());
+        assert!(one.pages.iter().all(|page| !two.pages.contains(page)), "a page in two hands");
+        one.expect_sound();
+        two.expect_sound();
+    });
+}

@@ -3,9 +3,11 @@
 
 mod common;
 
-use cedrat_objects::UndoPolicy;
-use cedrat_txn::{Commit, Error, Result, Txn};
-use common::{Place, number, place};
+use cedrat_objects::{ObjectId, Objects, UndoPolicy};
+use cedrat_pages::layout::Versioned;
+use cedrat_pages::{PageId, Slot};
+use cedrat_txn::{Commit, Error, Result, Store, Txn};
+use common::{Place, get, is_absent, number, place};
 
 /// E19.11: a collection in which as much is removed as inserted stays as it is, for as long as the store is open; and who still
 /// has an old identity in his hands finds nothing by it.
@@ -126,11 +128,12 @@ fn a_page_is_filled_again_around_what_is_in_doubt() {
     }
 }
 
-/// E19.11: when a page has had all the places that it can have, others follow.
+/// E19.11, E19.16: when a page has had all the places that it can have, others follow.
 #[test]
 fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
     let place = place(UndoPolicy::CommittedOnly);
     let mut given = std::collections::BTreeSet::new();
+    place.insert(&[0; 3700]); // has the first page
     let mut stays = None;
     for _ in 0..1000 {
         let ids =
@@ -141,7 +144,11 @@ fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
         ids.into_iter().for_each(|id| assert!(given.insert(id), "{id} was given away twice"));
     }
     place.transact(|txn| stays.iter().try_for_each(|&id| place.objects.remove(txn, id)));
-    assert!(given.iter().any(|id| id.slot.0 == u16::MAX - 1), "no page has given all of them away");
+    let last = given.iter().find(|id| id.slot.0 == u16::MAX - 1).expect("a page has given all of them away");
+    assert!(
+        !take_out_all(&place.store, &place.objects).contains(&last.page),
+        "E19.16: it would be of no use if it came back"
+    );
     let pages = place.objects.pages(&place.store).unwrap();
     assert!(pages.len() <= 8, "{} pages", pages.len());
     place.objects.sweep(&place.store).unwrap();
@@ -154,4 +161,106 @@ fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
         assert!(pages.contains(&id.page), "it is filled again");
     }
     crashed.check();
+}
+
+/// Takes out all pages that nobody needs; returns which.
+fn take_out_all(store: &Store, objects: &Objects) -> Vec<PageId> {
+    let (mut before, mut gone) = (None, Vec::new());
+    for page in objects.pages(store).unwrap() {
+        let is_out = before.is_some_and(|before| store.transact(|txn| objects.take_out(txn, before, page)).unwrap());
+        if is_out { gone.push(page) } else { before = Some(page) }
+    }
+    gone
+}
+
+/// E19.16, E19.11, S6: pages in which nothing has stayed are others', and come back with other places.
+#[test]
+fn a_collection_that_becomes_smaller_gives_its_pages_back() {
+    const COUNT: usize = 40;
+    let place = place(UndoPolicy::CommittedOnly);
+    let (store, objects) = (&place.store, &place.objects);
+    let allocated = || store.check().unwrap().pages_allocated;
+    let mut given = std::collections::BTreeSet::new();
+    let other = Objects::create(store, "other", place.options).unwrap();
+    let fill = |objects: &Objects, byte| -> Vec<ObjectId> {
+        (0..COUNT).map(|_| store.transact(|txn| objects.insert(txn, &[byte; 3700])).unwrap()).collect()
+    };
+    let mut most = 0;
+    for turn in 0..3 {
+        let ids = fill(objects, 1);
+        ids.iter().for_each(|&id| assert!(given.insert(id), "{id} was given away twice"));
+        most = most.max(allocated());
+        let full = allocated();
+        place.transact(|txn| ids[1..COUNT - 1].iter().try_for_each(|&id| objects.remove(txn, id)));
+        let gone = take_out_all(store, objects);
+        assert!(gone.len() >= COUNT - 4, "{} pages of {COUNT}", gone.len());
+        assert_eq!(allocated(), full - gone.len() as u64);
+        for &page in &gone {
+            let view = store.read(page).unwrap();
+            assert_eq!(Versioned::of(&view).unwrap().get(Slot(0)).unwrap(), None, "S6: page {page}");
+        }
+        place.check();
+        // Also where they were given to the file system.
+        (0..2).for_each(|_| store.checkpoint().unwrap());
+        ids[1..COUNT - 1].iter().for_each(|&id| assert_eq!(place.get(id), None));
+        // Others have the pages, and nobody comes to them by identities of before.
+        let others = fill(&other, 2);
+        assert!(others.iter().any(|id| gone.contains(&id.page)), "nobody else has one");
+        for &id in &ids[1..COUNT - 1] {
+            assert_eq!(place.get(id), None);
+            assert!(objects.read_committed(store, id, |_| ()).is_err());
+            assert!(is_absent(&store.transact(|txn| objects.remove(txn, id)).unwrap_err()));
+        }
+        others.iter().for_each(|&id| assert_eq!(get(store, &other, id), Some(vec![2; 3700])));
+        other.check(&store.begin()).unwrap().expect_sound();
+        let crashed = place.crashed();
+        assert_eq!(crashed.get(ids[0]), Some(vec![1; 3700]));
+        crashed.check();
+        store.transact(|txn| others.iter().try_for_each(|&id| other.remove(txn, id))).unwrap();
+        take_out_all(store, &other);
+        place.transact(|txn| [ids[0], ids[COUNT - 1]].iter().try_for_each(|&id| objects.remove(txn, id)));
+        assert!(turn == 0 || allocated() < most);
+    }
+    assert!(most < 4 * COUNT as u64, "{most} pages");
+    place.check();
+}
+
+/// E19.10, E19.16: not where a place was chosen, nor where an insertion or a removal is not committed, nor in doubt.
+#[test]
+fn a_page_that_somebody_needs_is_not_taken_out() {
+    for undo in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
+        let mut place = place(undo);
+        let insert = |place: &Place| place.insert(&[1; 3700]);
+        let ids: Vec<_> = (0..5).map(|_| insert(&place)).collect();
+        let out = |place: &Place| take_out_all(&place.store, &place.objects);
+        assert_eq!(out(&place), []);
+        let mut txn = place.begin();
+        place.objects.remove(&mut txn, ids[1]).unwrap();
+        assert_eq!(out(&place), [], "it may come back");
+        txn.rollback().unwrap();
+        place.transact(|txn| place.objects.remove(txn, ids[1]));
+        let mut txn = place.begin();
+        let reserved = place.objects.reserve(&mut txn, 3700).unwrap();
+        assert_eq!(reserved.id().page, ids[1].page);
+        assert_eq!(out(&place), [], "it was promised");
+        place.objects.fill(&mut txn, reserved, &[2; 3700]).unwrap();
+        assert_eq!(out(&place), [], "it has a record");
+        txn.rollback().unwrap();
+        let mut txn = place.begin();
+        let comes = place.objects.insert(&mut txn, &[2; 3700]).unwrap();
+        place.objects.remove(&mut txn, ids[3]).unwrap();
+        drop(txn.prepare(b"branch").unwrap());
+        assert!(!out(&place).contains(&comes.page));
+        place = place.crashed();
+        assert!(!out(&place).contains(&ids[3].page) && !out(&place).contains(&comes.page), "in doubt");
+        place.store.prepared(b"branch").unwrap().rollback().unwrap();
+        assert_eq!(place.get(ids[3]), Some(vec![1; 3700]));
+        place.transact(|txn| place.objects.remove(txn, ids[3]));
+        assert!(out(&place).contains(&ids[3].page));
+        let crashed = place.crashed();
+        for place in [&place, &crashed] {
+            assert!(!place.objects.pages(&place.store).unwrap().contains(&ids[3].page));
+            place.check();
+        }
+    }
 }
