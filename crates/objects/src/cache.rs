@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use cedrat_pages::layout::Versioned;
-use cedrat_pages::{LatchedPage, PageId};
+use cedrat_pages::{LatchedPage, LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result, Store, TakenBack, ToPages, Unflushed};
 use cedrat_wal::{Lsn, TxnId};
@@ -27,11 +27,23 @@ use crate::changing::{Back, Changing};
 use crate::delta::RecordDelta;
 use crate::error::ObjectError;
 use crate::kept::{Flushable, Image, Kept, Was};
+use crate::record;
 
 /// The way to pages: a store, or what a checkpoint lends.
 pub(crate) trait Pages {
     fn read(&self, page: PageId) -> Result<LatchedPage<'_>>;
     fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()>;
+
+    /// Whether the page has this version of a record, still.
+    fn has(&self, at: RecordId, version: Lsn) -> Result<bool> {
+        let page = self.read(at.page)?;
+        // It may have left its collection, for whatever wanted it (E19.16).
+        if page.kind() != LayoutKind::VERSIONED {
+            return Ok(false);
+        }
+        let versioned = Versioned::of(&page)?;
+        Ok(versioned.get(at.slot)?.is_some() && versioned.version(at.slot)? == version)
+    }
 }
 
 impl Pages for Store {
@@ -361,13 +373,17 @@ impl Cache {
         }
     }
 
-    /// Keeps a record as its page has it, if there is room. `None` if the page was read too early: read it again.
+    /// Keeps a record as its page has it, if there is room, and it is not about to leave its page: dead, or one whose insertion may
+    /// be taken back. `None` if the page was read too early: read it again (E19.17).
     pub(crate) fn bring(&self, at: RecordId, found: Image, pages: &dyn Pages) -> Result<Option<Image>> {
         let mut state = self.state.lock();
         let has_room = state.make_room(Kept::clean_bytes(&found), self.cache_bytes, at, pages)?;
         state.statistics.misses += 1;
         let Some(kept) = state.kept(at) else {
-            if has_room {
+            if has_room && !state.unborn.contains(&at) && !record::is_dead(&found.bytes) {
+                if !pages.has(at, found.version)? {
+                    return Ok(None);
+                }
                 state.put(Kept::clean(at, &found));
             }
             return Ok(Some(found));
@@ -394,8 +410,9 @@ impl Cache {
     /// Changes a record for a transaction that has room in the log for it, and logs it next: so long the latch is held.
     /// Everything that can refuse is asked here. `found`: the record, if it is not in the cache.
     ///
-    /// `None` if it is neither here nor found, or not as it was when its inverse was made, or if `wanted`, which is told its
-    /// bytes and its version, does not want it: nothing has happened then. So also after an error.
+    /// `None` if it is neither here nor found, or its page has it no more as it was found (E19.17), or not as it was when its inverse
+    /// was made, or if `wanted`, which is told its bytes and its version, does not want it: nothing has happened then. So
+    /// also after an error.
     #[allow(clippy::too_many_arguments, reason = "all that is asked under one latch")]
     pub(crate) fn change(
         &self,
@@ -417,6 +434,9 @@ impl Cache {
             (None, None) => return Ok(None),
             (None, Some(found)) => {
                 state.need_room(Kept::clean_bytes(found), self.cache_bytes, at, pages)?;
+                if !pages.has(at, found.version)? {
+                    return Ok(None);
+                }
                 state.put(Kept::clean(at, found))
             }
         };
@@ -603,15 +623,19 @@ mod tests {
     use super::*;
     use crate::delta::{Alive, Dead};
     use crate::kept::OVERHEAD_BYTES;
-    use crate::record::{self, new_record};
+    use crate::record::new_record;
 
-    /// Pages that take everything but the records of one, and count.
+    /// Pages that take everything but the records of one, and count; and have nothing any more that is older than this.
     #[derive(Default)]
-    struct Taking(Mutex<Vec<Lsn>>, Option<PageId>);
+    struct Taking(Mutex<Vec<Lsn>>, Option<PageId>, Lsn);
 
     impl Pages for Taking {
         fn read(&self, _: PageId) -> Result<LatchedPage<'_>> {
             Err(Error::Misuse("nobody asks for a page here"))
+        }
+
+        fn has(&self, _: RecordId, version: Lsn) -> Result<bool> {
+            Ok(version >= self.2)
         }
 
         fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
@@ -653,6 +677,37 @@ mod tests {
         assert_eq!(cache.oldest(), inverse);
         cache.flush_one(AT, &pages).unwrap();
         assert_eq!((pages.0.lock().len(), cache.oldest()), (2, None));
+    }
+
+    /// E19.17: what has left its page, or was changed and let go of, since somebody looked there, does not come back.
+    #[test]
+    fn what_a_page_had_once_is_not_kept() {
+        let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), None, Lsn::new(2)));
+        let once = image(new_record(b"object", 16, false), 1);
+        assert!(cache.bring(AT, once.clone(), &pages).unwrap().is_none());
+        let change = |found| cache.change(TxnId(7), AT, Some(found), |_, _| true, &Dead {}, Back::NotCounting, &pages);
+        assert!(change(once.clone()).unwrap().is_none());
+        assert_eq!(cache.statistics().records, 0);
+        let now = Image { version: Lsn::new(2), ..once };
+        assert!(cache.bring(AT, now, &pages).unwrap().is_some());
+        assert_eq!(cache.statistics().records, 1);
+    }
+
+    /// E19.17: what is about to leave its page is seen, and not kept.
+    #[test]
+    fn what_leaves_its_page_soon_is_not_kept() {
+        let (cache, pages) = (Cache::new(10_000), Taking::default());
+        let alive = image(new_record(b"object", 16, false), 1);
+        cache.is_born(TxnId(7), AT);
+        assert!(cache.bring(AT, alive.clone(), &pages).unwrap().is_some());
+        assert_eq!(cache.statistics().records, 0);
+        cache.ended(TxnId(7), Some(Lsn::new(2)));
+        let mut dead = alive.bytes.to_vec();
+        Dead {}.apply(&mut dead).unwrap();
+        assert!(cache.bring(AT, image(dead, 3), &pages).unwrap().is_some());
+        assert_eq!(cache.statistics().records, 0);
+        assert!(cache.bring(AT, alive, &pages).unwrap().is_some());
+        assert_eq!(cache.statistics().records, 1);
     }
 
     /// Whoever looks at a record has it as it was; so has whoever comes after a change that was given up.
@@ -711,7 +766,7 @@ mod tests {
     /// A record that cannot be written keeps no others from it.
     #[test]
     fn all_others_are_written() {
-        let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), Some(AT.page)));
+        let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), Some(AT.page), Lsn::ZERO));
         for (number, page) in [8, 9, 10].into_iter().enumerate() {
             let at = RecordId::new(PageId::new(page), Slot(1));
             let found = image(new_record(b"object", 16, false), 1);

@@ -533,7 +533,12 @@ impl Objects {
         while !self.try_change(txn, at, Some(found), |_| true, delta, &inverse)? {
             // It was let go meanwhile, or changed by somebody without isolation.
             let gone = || Refused::new(format!("the record at {at} has gone; isolate transactions by locks"));
-            (found, _) = self.record(txn, at)?.ok_or_else(gone)?;
+            let (image, header) = self.record(txn, at)?.ok_or_else(gone)?;
+            // It may be leaving its page just now (E19.17).
+            if header.is_dead() {
+                return Err(gone().into());
+            }
+            found = image;
         }
         Ok(())
     }

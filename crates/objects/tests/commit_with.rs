@@ -201,3 +201,26 @@ fn who_does_without_locks_is_noticed_by_a_commit() {
         assert_eq!((place.get(id), place.crashed().get(id)), (Some(b"3 2 1 0".to_vec()), Some(b"3 2 1 0".to_vec())));
     }
 }
+
+/// E19.17: who does without locks, and has seen an object that was purged since, does not bring it back.
+#[test]
+fn what_was_removed_since_it_was_seen_stays_so() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let id = place.insert(b"one two");
+    objects.evict(store, id).unwrap();
+    let mut others = store.begin_with(TxnOptions::default().without_isolation());
+    let edited = objects.edit(&mut others, id, |seen| {
+        assert_eq!(seen, b"one two");
+        place.transact(|txn| objects.remove(txn, id));
+        place.insert(b"three"); // who inserts purges
+        assert_eq!(objects.statistics().records, 0);
+        Ok((Edit::Range { at: 0, bytes: b"two"[..].into() }, ()))
+    });
+    assert!(matches!(edited, Err(Error::Refused(_))), "{edited:?}");
+    others.commit(Commit::Sync).unwrap();
+    assert_eq!(place.get(id), None);
+    store.checkpoint().unwrap();
+    let reopened = place.crashed();
+    assert_eq!(reopened.get(id), None);
+}
