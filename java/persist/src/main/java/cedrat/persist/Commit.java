@@ -234,8 +234,13 @@ final class Commit extends ObjectWriter {
                 }
             }
         } catch (GraphStoreException | RuntimeException | Error e) {
-            why.addSuppressed(e);
-            throw engine.stop(why);
+            // First of all: where memory has run out it may not suffice for the rest.
+            PersistenceException stopped = engine.stop(why);
+            // The virtual machine throws one instance again and again when memory has run out.
+            if (e != why) {
+                why.addSuppressed(e);
+            }
+            throw stopped;
         }
     }
 

@@ -46,6 +46,8 @@ final class Locks {
     private static final int SUSPICIONS_MAX = 3;
 
     private static final long LAST_LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
+    /// At so many that it waits for, one after the other, a virtual thread looks at most.
+    private static final int OWNERS_MAX = 64;
 
     private final ReentrantLock mutex = new ReentrantLock();
     private final MonitorCircles monitors = new MonitorCircles(this);
@@ -269,22 +271,19 @@ final class Locks {
         try {
             // It neither enters nor leaves any while it waits.
             Object monitor = ownMonitor(waiter);
-            // Of a virtual thread no other monitors are known, so that one without would look in vain.
-            boolean isLooking = monitor != null || !waiter.thread.isVirtual();
+            // Seldom is a virtual thread in such a circle, and there may be very many that wait.
+            boolean isOneOfMany = monitor == null && waiter.thread.isVirtual();
             while (waiter.turn == Turn.QUEUED) {
-                if (isLooking) {
-                    LockSupport.parkNanos(waiter.lock, pause);
-                    pause = Math.min(2 * pause, LAST_LOOK_NANOS);
-                } else {
-                    LockSupport.park(waiter.lock);
-                }
+                LockSupport.parkNanos(waiter.lock, pause);
+                pause = isOneOfMany ? 2 * pause : Math.min(2 * pause, LAST_LOOK_NANOS);
                 // A store cannot be broken off; the interrupt is for whoever asks next.
                 wasInterrupted |= Thread.interrupted();
-                if (!isLooking || waiter.turn != Turn.QUEUED) {
+                if (waiter.turn != Turn.QUEUED) {
                     continue;
                 }
                 suspicions = monitors.isSuspicious(waiter.owner, monitor) ? suspicions + 1 : 0;
-                if (suspicions == SUSPICIONS_MAX || monitors.isInCircle(waiter.owner)) {
+                int ownersMax = isOneOfMany ? OWNERS_MAX : Integer.MAX_VALUE;
+                if (suspicions == SUSPICIONS_MAX || monitors.isInCircle(waiter.owner, ownersMax)) {
                     giveUp(waiter);
                 }
             }

@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import java.lang.management.LockInfo;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
@@ -22,10 +23,11 @@ import java.util.concurrent.locks.LockSupport;
 /// To give way at once, where a monitor of the object is held, would refuse most waits that end by themselves: who
 /// has the lock has often left the monitor, and will only commit.
 ///
-/// The virtual machine does not tell what virtual threads are blocked on, and what they own. Where one takes part, a
-/// circle is suspected: who waits has entered the monitor of what it locks or has locked, and who has the lock is
-/// blocked on some monitor, at several looks in a row. Circles through other monitors of virtual threads are not
-/// found. Nor is any but these where the module `java.management` was left out.
+/// The virtual machine does not tell what virtual threads are blocked on, and which monitors they own; of a lock of
+/// `java.util.concurrent` it tells the owner. Where one takes part, a circle is suspected: who waits has entered the
+/// monitor of what it locks or has locked, and who has the lock is blocked on some monitor, at several looks in a row.
+/// Circles through other monitors of virtual threads are not found. Nor is any but these where the module
+/// `java.management` was left out.
 ///
 /// **Threads:** any.
 final class MonitorCircles {
@@ -56,6 +58,18 @@ final class MonitorCircles {
         static ThreadInfo info(long thread) {
             return BEAN == null ? null : BEAN.getThreadInfo(thread);
         }
+
+        /// Who has what a thread waits for, or NONE: it is not known, or there is none. Of a virtual thread
+        /// that has entered a monitor the virtual machine names the carrier, and of that, that it waits for
+        /// the virtual thread.
+        static long holder(ThreadInfo info) {
+            long holder = info == null ? NONE : info.getLockOwnerId();
+            ThreadInfo carrier = holder == NONE ? null : info(holder);
+            LockInfo carried = carrier == null ? null : carrier.getLockInfo();
+            return carried != null && carried.getClassName().equals("java.lang.VirtualThread")
+                    ? carrier.getLockOwnerId()
+                    : holder;
+        }
     }
 
     private final Locks locks;
@@ -68,10 +82,12 @@ final class MonitorCircles {
 
     /// Whether an owner, whose thread this is, waits for itself. If so, who is blocked on its monitor is
     /// remembered for [#letPass]. To be called from time to time while it waits.
-    boolean isInCircle(Locks.Owner owner) {
+    ///
+    /// @param ownersMax of how many owners it is asked whom they wait for: larger circles are not found
+    boolean isInCircle(Locks.Owner owner, int ownersMax) {
         long self = Thread.currentThread().threadId();
         waiting.put(self, owner);
-        return new Search(owner, self).isCircle();
+        return new Search(owner, self).isCircle(ownersMax);
     }
 
     /// Whether an owner, whose thread this is, may wait for itself, by way of a virtual thread. If so, who may be
@@ -126,13 +142,13 @@ final class MonitorCircles {
         long end = System.nanoTime() + LET_PASS_NANOS;
         while (blocked != null && System.nanoTime() - end < 0) {
             ThreadInfo info = Threads.info(blocked.thread);
+            if (Threads.holder(info) == Thread.currentThread().threadId()) {
+                return false;
+            }
             if (info == null
                     || info.getThreadState() != Thread.State.BLOCKED
                     || info.getBlockedCount() != blocked.count) {
                 return true;
-            }
-            if (info.getLockOwnerId() == Thread.currentThread().threadId()) {
-                return false;
             }
             LockSupport.parkNanos(LOOK_NANOS);
         }
@@ -157,8 +173,7 @@ final class MonitorCircles {
         long self = Thread.currentThread().threadId();
         long at = thread.threadId();
         while (at != NONE && at != self && seen.add(at)) {
-            ThreadInfo info = Threads.info(at);
-            at = info == null ? NONE : info.getLockOwnerId();
+            at = Threads.holder(Threads.info(at));
         }
         return at == self;
     }
@@ -174,10 +189,10 @@ final class MonitorCircles {
             this.self = self;
         }
 
-        boolean isCircle() {
+        boolean isCircle(int ownersMax) {
             next.add(start);
             boolean isBack = false;
-            while (!isBack && !next.isEmpty()) {
+            for (int count = 0; !isBack && !next.isEmpty() && count < ownersMax; count++) {
                 Locks.Owner owner = next.remove();
                 List<Locks.Owner> awaited = locks.awaited(owner);
                 isBack = awaited.isEmpty() ? isBlocked(owner) : add(awaited);
@@ -206,7 +221,7 @@ final class MonitorCircles {
             long thread = first == null ? NONE : first.threadId();
             while (thread != NONE && threads.add(thread)) {
                 ThreadInfo info = Threads.info(thread);
-                long holder = info == null ? NONE : info.getLockOwnerId();
+                long holder = Threads.holder(info);
                 if (holder == self) {
                     start.inTheWayOf = new Blocked(thread, info.getBlockedCount());
                     return true;

@@ -29,6 +29,16 @@ class NestedArraysTest {
         Object[] inner = {null};
         Object[] outer = {inner, inner};
         inner[0] = outer;
-        assertEquals(List.of(outer, inner, inner), found(outer));
+        assertEquals(List.of(outer, inner), found(outer));
+    }
+
+    /// Else there would be 2^40 ways.
+    @Test
+    void oneToWhichManyWaysLeadIsFoundOnce() {
+        Object[] array = {};
+        for (int depth = 0; depth < 40; depth++) {
+            array = new Object[] {array, array};
+        }
+        assertEquals(41, found(array).size());
     }
 }

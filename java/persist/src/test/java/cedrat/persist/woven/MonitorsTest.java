@@ -14,8 +14,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -95,6 +97,44 @@ class MonitorsTest {
             transaction.commit();
         }
         other.get();
+        assertEquals(2, account.balance);
+    }
+
+    /// It has a lock of `java.util.concurrent`, whose owner is known though it is a virtual thread.
+    @Test
+    void aVirtualThreadThatHasALockIsTold() throws Exception {
+        Account account = new Account();
+        ReentrantLock lock = new ReentrantLock();
+        FutureTask<Void> task = new FutureTask<>(
+                () -> {
+                    lock.lock();
+                    try {
+                        assertThrows(
+                                DeadlockException.class,
+                                () -> Transaction.run(() -> {
+                                    account.balance = 3;
+                                }));
+                    } finally {
+                        lock.unlock();
+                    }
+                },
+                null);
+        Thread other = Thread.ofVirtual().unstarted(task);
+        try (var transaction = Transaction.begin()) {
+            account.balance = 1;
+            Elsewhere.start(other);
+            while (LockSupport.getBlocker(other) == null && !task.isDone()) {
+                Thread.onSpinWait();
+            }
+            lock.lock();
+            try {
+                account.balance++;
+            } finally {
+                lock.unlock();
+            }
+            transaction.commit();
+        }
+        task.get();
         assertEquals(2, account.balance);
     }
 
