@@ -11,12 +11,25 @@ import java.util.List;
 /// - J5.2 A rollback puts back how often a collection was changed, and later changes bring it to what it was in
 ///        between. Who was made then would take the collection for the one that it has seen, and unlink a node of a
 ///        list, say, that is not in the list any more. So what was made within what is rolled back, and has seen
-///        what is not there any more, gets a count that no collection has.
+///        what is not there any more, gets a count that no collection has. So does an iterator of a list that made a
+///        step when it was out of date already, `forEachRemaining` does, and so is between nodes that are no
+///        neighbours. An iterator of an `ArrayDeque`, which counts no changes, gets a place that no array has if the
+///        deque is restored.
 ///
 /// **Threads:** any.
 final class Cursors {
     /// Collections begin at 0, and few are changed 2^32 times.
     private static final int NEVER = -1;
+
+    private static final Class<?> LIST_ITERATOR = ofJdk("java.util.LinkedList$ListItr");
+    private static final long LAST_NODE = Memory.offset(LIST_ITERATOR, "lastReturned");
+    private static final long NEXT_NODE = Memory.offset(LIST_ITERATOR, "next");
+    private static final long NODE_AFTER = Memory.offset(ofJdk("java.util.LinkedList$Node"), "next");
+
+    private static final Class<?> DEQUE_ITERATOR = ofJdk("java.util.ArrayDeque$DeqIterator");
+    private static final long DEQUE = Memory.offset(DEQUE_ITERATOR, "this$0");
+    private static final long CURSOR = Memory.offset(DEQUE_ITERATOR, "cursor");
+    private static final long LAST_PLACE = Memory.offset(DEQUE_ITERATOR, "lastRet");
 
     private static final String OF_COLLECTION = "modCount";
     private static final Cursors NONE = new Cursors(null, null, null);
@@ -49,6 +62,17 @@ final class Cursors {
         }
     }
 
+    /// The deque that an object runs over without counting its changes; or null.
+    static Object deque(Object made) {
+        return DEQUE_ITERATOR.isInstance(made) ? Memory.getReference(made, DEQUE) : null;
+    }
+
+    /// That is about to be restored: the next step of what runs over it throws, and nothing can be removed.
+    static void outdateUncounted(Object made) {
+        Memory.putBits(made, CURSOR, 'I', NEVER);
+        Memory.putBits(made, LAST_PLACE, 'I', NEVER);
+    }
+
     /// Whether objects of a class are such.
     static boolean are(Class<?> type) {
         return OF_CLASSES.get(type).seen != null;
@@ -65,8 +89,24 @@ final class Cursors {
                 return;
             }
         }
-        if (count(made, seen) != count(collection, count)) {
+        if (count(made, seen) != count(collection, count) || LIST_ITERATOR.isInstance(made) && isAstray(made)) {
             Memory.putBits(made, Memory.offset(seen), 'I', NEVER);
+        }
+    }
+
+    /// Whether an iterator of a list is not before or after the node that it was at last. It was at that, or at
+    /// none, when it was up to date, and `forEachRemaining` makes one step more.
+    private static boolean isAstray(Object iterator) {
+        Object last = Memory.getReference(iterator, LAST_NODE);
+        Object next = Memory.getReference(iterator, NEXT_NODE);
+        return last != null && last != next && Memory.getReference(last, NODE_AFTER) != next;
+    }
+
+    private static Class<?> ofJdk(String name) {
+        try {
+            return Class.forName(name, false, null);
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError(e);
         }
     }
 

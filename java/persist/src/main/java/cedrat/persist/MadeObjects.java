@@ -103,6 +103,25 @@ final class MadeObjects {
         }
     }
 
+    /// Those that were made since there were `mark` and run over a collection that counts no changes, and that the
+    /// log is about to restore, go no further.
+    void outdateUncounted(int mark, UndoLog log, int logMark) {
+        Object known = null;
+        boolean isRestored = false;
+        for (int entry = mark; entry < size; entry++) {
+            Object object = objects[entry] instanceof Weak weak ? weak.get() : objects[entry];
+            Object deque = object == null ? null : Cursors.deque(object);
+            // Most run over the same one as the one before.
+            if (deque != null && deque != known) {
+                known = deque;
+                isRestored = log.hasAny(logMark, deque);
+            }
+            if (deque != null && isRestored) {
+                Cursors.outdateUncounted(object);
+            }
+        }
+    }
+
     private void forget(int mark) {
         while (size > mark) {
             size--;

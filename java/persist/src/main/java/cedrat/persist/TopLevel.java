@@ -87,7 +87,11 @@ final class TopLevel {
     /// so many objects.
     void restore(int logMark, int madeMark) {
         try {
-            log.restore(logMark);
+            try {
+                made.outdateUncounted(madeMark, log, logMark);
+            } finally {
+                log.restore(logMark);
+            }
         } finally {
             made.truncate(madeMark);
         }

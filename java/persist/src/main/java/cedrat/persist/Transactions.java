@@ -343,11 +343,12 @@ final class Transactions {
         }
     }
 
-    /// What is locked for an object: the persistent collection that it is a part of, or itself.
+    /// What is locked for an object: the persistent collection that it is a part of, or shows an entry of, or itself.
     private Object whole(Object object) {
         if (!(object instanceof Persistable || object instanceof Class)) {
+            Object part = EntryViews.mapOrSelf(object);
             for (Persistent store : stores) {
-                Object owner = store.livingOwner(object);
+                Object owner = store.livingOwner(part);
                 if (owner != null) {
                     return owner;
                 }

@@ -69,6 +69,15 @@ final class UndoLog {
         return entry >= 0 && bits[entry] >= length;
     }
 
+    /// Whether a place of an object was kept since the log had `mark` entries. Looks through all of them.
+    boolean hasAny(int mark, Object base) {
+        int entry = size - 1;
+        while (entry >= mark && bases[entry] != base) {
+            entry--;
+        }
+        return entry >= mark;
+    }
+
     private int find(int mark, Object base, Slot slot, int index) {
         if (newest == null) {
             return lookThrough(mark, base, slot, index);

@@ -11,6 +11,7 @@ import cedrat.persist.Transaction;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Hashtable;
@@ -115,16 +116,31 @@ class HeldPartsTest extends StoreFixture {
         return Stream.of(HashMap::new, LinkedHashMap::new, TreeMap::new, Hashtable::new);
     }
 
-    /// J3: as a store to the part would.
+    private enum Key {
+        FIRST,
+        SECOND
+    }
+
+    static Stream<Supplier<Map<Key, Object>>> mapsOfKeys() {
+        return Stream.of(
+                HashMap::new,
+                LinkedHashMap::new,
+                TreeMap::new,
+                Hashtable::new,
+                IdentityHashMap::new,
+                () -> new EnumMap<>(Key.class));
+    }
+
+    /// J3: as a store to the part would. Some maps have no parts that are entries.
     @ParameterizedTest
-    @MethodSource("maps")
-    void whoLocksAPartLocksTheCollection(Supplier<Map<String, Object>> maker) throws Exception {
+    @MethodSource("mapsOfKeys")
+    void whoLocksAPartLocksTheCollection(Supplier<Map<Key, Object>> maker) throws Exception {
         store.mark("map", maker.get());
-        Map<String, Object> map = store.lookup("map");
-        Transaction.run(() -> map.put("key", 1));
-        Map.Entry<String, Object> entry = map.entrySet().iterator().next();
+        Map<Key, Object> map = store.lookup("map");
+        Transaction.run(() -> map.put(Key.FIRST, 1));
+        Map.Entry<Key, Object> entry = map.entrySet().iterator().next();
         for (boolean toWrite : new boolean[] {false, true}) {
-            FutureTask<Object> other = new FutureTask<>(() -> Transaction.call(() -> map.put("other", toWrite)));
+            FutureTask<Object> other = new FutureTask<>(() -> Transaction.call(() -> map.put(Key.SECOND, toWrite)));
             Thread thread = Thread.ofPlatform().daemon().unstarted(other);
             Transaction.run(() -> {
                 if (toWrite) {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.Transaction;
 import java.util.AbstractList;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.ConcurrentModificationException;
@@ -16,6 +17,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedList;
 import java.util.List;
+import java.util.ListIterator;
 import java.util.Map;
 import java.util.PriorityQueue;
 import java.util.Set;
@@ -249,6 +251,103 @@ class RolledBackIteratorsTest {
         assertThrows(ConcurrentModificationException.class, last::remove);
         assertEquals(List.of(1, 2, 4), list);
         assertEquals(3, list.size());
+    }
+
+    /// `forEachRemaining` makes a step before it finds that the list has changed.
+    @Test
+    void anIteratorThatWentAstrayGoesNoFurther() {
+        List<Consumer<List<String>>> changes =
+                List.of(list -> list.add(2, "x"), list -> list.remove(2), list -> list.remove(1), List::clear);
+        for (Consumer<List<String>> change : changes) {
+            List<String> list = new LinkedList<>(List.of("a", "b", "d"));
+            Iterator<String> astray = Transaction.call(transaction -> {
+                Iterator<String> made = list.iterator();
+                assertThrows(
+                        ConcurrentModificationException.class,
+                        () -> made.forEachRemaining(text -> {
+                            if (text.equals("b")) {
+                                change.accept(list);
+                            }
+                        }));
+                transaction.rollback();
+                return made;
+            });
+            assertThrows(ConcurrentModificationException.class, astray::next);
+            assertThrows(ConcurrentModificationException.class, astray::remove);
+            assertEquals(List.of("a", "b", "d"), list);
+        }
+    }
+
+    /// Where it is no further than the list is, it goes on, in both directions.
+    @Test
+    void anIteratorThatIsWhereItWasGoesOn() {
+        LinkedList<String> list = new LinkedList<>(List.of("a", "b", "d"));
+        for (int steps = 0; steps <= 3; steps++) {
+            for (boolean isBack : new boolean[] {false, true}) {
+                int forward = steps;
+                ListIterator<String> iterator = Transaction.call(transaction -> {
+                    ListIterator<String> made = list.listIterator();
+                    for (int i = 0; i < forward; i++) {
+                        made.next();
+                    }
+                    if (isBack && made.hasPrevious()) {
+                        made.previous();
+                    }
+                    list.add("x");
+                    transaction.rollback();
+                    return made;
+                });
+                List<String> rest = new ArrayList<>();
+                int from = iterator.nextIndex();
+                iterator.forEachRemaining(rest::add);
+                assertEquals(list.subList(from, 3), rest);
+            }
+        }
+    }
+
+    /// It counts no changes.
+    @Test
+    void anIteratorOfADequeThatIsRestoredGoesNoFurther() {
+        List<Function<ArrayDeque<String>, Iterator<String>>> runners =
+                List.of(ArrayDeque::iterator, ArrayDeque::descendingIterator);
+        for (Function<ArrayDeque<String>, Iterator<String>> runner : runners) {
+            ArrayDeque<String> deque = new ArrayDeque<>(List.of("a", "b"));
+            Iterator<String> iterator = Transaction.call(transaction -> {
+                deque.addFirst("x");
+                deque.addLast("y");
+                Iterator<String> made = runner.apply(deque);
+                made.next();
+                transaction.rollback();
+                return made;
+            });
+            assertThrows(IllegalStateException.class, iterator::remove);
+            assertThrows(IndexOutOfBoundsException.class, iterator::next);
+            assertThrows(IndexOutOfBoundsException.class, () -> iterator.forEachRemaining(text -> {}));
+            assertEquals(List.of("a", "b"), List.copyOf(deque));
+        }
+    }
+
+    /// Of a deque that the transaction has not changed, or that was made in it.
+    @Test
+    void anIteratorOfADequeThatIsNotRestoredGoesOn() {
+        ArrayDeque<String> deque = new ArrayDeque<>(List.of("a", "b"));
+        ArrayDeque<String> other = new ArrayDeque<>();
+        List<Iterator<String>> iterators = Transaction.call(transaction -> {
+            ArrayDeque<String> made = new ArrayDeque<>();
+            made.add("a");
+            made.add("b");
+            other.add("x");
+            List<Iterator<String>> all = List.of(deque.iterator(), made.iterator());
+            all.forEach(Iterator::next);
+            transaction.rollback();
+            return all;
+        });
+        for (Iterator<String> iterator : iterators) {
+            assertEquals("b", iterator.next());
+            iterator.remove();
+            assertFalse(iterator.hasNext());
+        }
+        assertEquals(List.of("a"), List.copyOf(deque));
     }
 
     /// A part of a map counts its elements once as long as the map is not changed.
