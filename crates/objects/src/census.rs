@@ -160,23 +160,27 @@ impl Objects {
         let Shared { root, cache, is_gone, .. } = &*self.shared;
         let mut is_said = false;
         let dropped = store.transact(|txn| {
+            // What was said before a deadlock was taken back with the rest.
+            if std::mem::take(&mut is_said) {
+                is_gone.store(false, Ordering::Release);
+            }
             self.lock(txn, LockMode::Exclusive)?;
             work(txn)?;
             let pages = self.census(store)?.pages;
             if !cache.clear() {
                 return Err(Error::Misuse("a transaction without isolation changes the collection; end it before"));
             }
+            // Before its pages say that they are nobody's: who reads without locks asks after it has looked there
+            // (E19.13). And before the lock goes: who gets it next finds pages that are somebody else's.
+            is_gone.store(true, Ordering::Release);
+            is_said = true;
             for page in pages {
                 // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
                 txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
                 txn.free(page)?;
             }
             Identification::bury(txn, *root)?;
-            txn.free(*root)?;
-            // Before the lock goes: who gets it next finds pages that are somebody else's.
-            is_gone.store(true, Ordering::Release);
-            is_said = true;
-            Ok(())
+            txn.free(*root)
         });
         // Not where somebody else has dropped it before.
         if dropped.is_err() && is_said {

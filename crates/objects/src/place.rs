@@ -571,7 +571,9 @@ impl Places {
             Ok(((), Undo::none()))
         });
         if taken_out.is_err() {
-            self.known.lock().slots.get_mut(&page).expect("it was looked at").is_away = false;
+            let mut known = self.known.lock();
+            known.slots.get_mut(&page).expect("it was looked at").is_away = false;
+            known.roomy.entry(page).or_default();
         }
         taken_out.map(|()| true)
     }

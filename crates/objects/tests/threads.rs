@@ -4,6 +4,7 @@ mod common;
 
 use cedrat_media::SimDisk;
 use cedrat_objects::{ObjectId, Objects, Options, UndoPolicy};
+use cedrat_structures::StructureError;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::{Error, Result, Store, Txn};
@@ -161,6 +162,31 @@ fn who_opens_what_is_being_dropped_harms_nobody() {
         is_over.store(true, Ordering::Release);
         opener.join().unwrap();
         assert_eq!(lost, 0, "objects that are in no page of their collection");
+    });
+}
+
+/// E19.13, S5: who reads without locks finds an object until its collection is gone, also while that is dropped page by page.
+#[test]
+fn a_drop_that_has_not_happened_hides_nothing() {
+    const PAGES: usize = if cfg!(cedrat_shuttle) { 3 } else { 300 };
+    explore(31, SCHEDULES, || {
+        let bank = bank(Options::default(), 1);
+        let insert = |txn: &mut Txn| {
+            (0..PAGES).try_for_each(|_| bank.objects.insert(txn, &number(START, 0, &"x".repeat(3600))).map(drop))
+        };
+        bank.store.transact(insert).unwrap();
+        let (store, objects, id) = (bank.store.clone(), bank.objects.clone(), bank.accounts[0]);
+        let reader = thread::spawn(move || {
+            loop {
+                match objects.read_committed(&store, id, |_| ()) {
+                    Ok(_) => thread::yield_now(),
+                    Err(error) => return error,
+                }
+            }
+        });
+        bank.objects.clone().drop(&bank.store, "bank").unwrap();
+        let error = reader.join().unwrap();
+        assert!(matches!(StructureError::of(&error), Some(StructureError::Gone { .. })), "{error}");
     });
 }
 
