@@ -37,7 +37,7 @@ pub(crate) struct Definition {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Of a form; else 0.
+    /// Of a form; of an object's class whether it is abstract, which nothing here depends on; else 0.
     pub(crate) version: u16,
     /// The number of another definition, or 0.
     pub(crate) superclass: u32,

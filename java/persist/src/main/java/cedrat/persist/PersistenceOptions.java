@@ -103,7 +103,8 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// A class of the store has another name now.
+    /// A class of the store has another name now. Stores that have no class of the old name open as without it; where
+    /// one has, the program must have one of the new name.
     ///
     /// @param stored as `Class.getName` said when it was stored
     /// @param now    as it says now
@@ -112,9 +113,18 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// A field of a class, or a constant of an enum, has another name now.
+    /// A field of a class, or a constant of an enum, has another name now. The declaration may stay as long as there
+    /// are objects that were stored before: stores that have only the new name open as without it, and so do those
+    /// that have neither.
+    ///
+    /// A misspelt name would let the field's values be dropped. So the store does not open if it has the old name
+    /// and the class not the new one; nor if it has neither of them, and fields of the class that the program has
+    /// no more. The class may be the mistake: because the field is one of a class above it, or because the program
+    /// has no class of that name. Then the store does not open if a field of the old name would be dropped.
     ///
     /// @param className the name of the class that declares it, as it is now
+    /// @param stored    its name in the store
+    /// @param now       its name now
     public PersistenceOptions renameField(String className, String stored, String now) {
         fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
                 .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));

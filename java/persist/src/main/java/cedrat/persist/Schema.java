@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,7 +24,8 @@ import java.util.concurrent.ConcurrentHashMap;
 /// The classes of a store, and which of the program's they are.
 ///
 /// - J10  All classes of the store are compared with those of the program when the store is opened; whatever
-///        does not fit is said at once, all of it.
+///        does not fit is said at once, all of it. What the program says of new names is compared too
+///        ([RenamedFields]).
 ///
 /// A class's definition is never changed: what the class has become gets a number of its own when the first
 /// object is stored by it, and older objects are read as they were stored.
@@ -48,6 +50,7 @@ final class Schema {
     private final PersistenceOptions options;
     private final ClassLoader loader;
     private final Forms forms;
+    private final RenamedFields renamed;
     /// What objects are stored by.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
     private final ConcurrentHashMap<Form, Shape> formShapes = new ConcurrentHashMap<>();
@@ -63,13 +66,14 @@ final class Schema {
         this.options = options;
         this.forms = forms;
         loader = options.classLoader;
+        renamed = new RenamedFields(options);
         List<byte[]> stored = graph.classes();
         definitions = new StoredClass[stored.size()];
         for (int i = 0; i < definitions.length; i++) {
             definitions[i] = StoredClass.parse(i + 1, stored.get(i));
         }
         shapes = new Shape[definitions.length];
-        List<String> problems = new ArrayList<>();
+        Set<String> problems = new LinkedHashSet<>();
         // What objects will be stored by has to be known before what older ones are read by.
         for (int number = 1; number <= definitions.length; number++) {
             findCurrent(number);
@@ -77,6 +81,7 @@ final class Schema {
         for (int number = 1; number <= definitions.length; number++) {
             check(number, problems);
         }
+        renamed.check(this::find, problems);
         if (!problems.isEmpty()) {
             throw new PersistenceException("the classes of the store do not fit those of the program:" + SEPARATOR
                     + String.join(SEPARATOR, problems));
@@ -234,8 +239,16 @@ final class Schema {
         for (Field field : lasting(type)) {
             members.add(member(field));
         }
-        Kind kind = type.isRecord() ? Kind.RECORD : Kind.OBJECT;
-        return new StoredClass(kind, 0, superclass, type.getName(), members);
+        Kind kind = Kind.of(type);
+        int version = 0;
+        if (kind == Kind.OBJECT) {
+            version = isAbstract(type) ? StoredClass.ABSTRACT : StoredClass.CONCRETE;
+        }
+        return new StoredClass(kind, version, superclass, type.getName(), members);
+    }
+
+    private static boolean isAbstract(Class<?> type) {
+        return Modifier.isAbstract(type.getModifiers());
     }
 
     private Shape array(Class<?> type) throws RefusedException {
@@ -307,8 +320,11 @@ final class Schema {
         if (type == null || !Persistable.class.isAssignableFrom(type) || current.containsKey(type)) {
             return;
         }
-        if (isCurrent(definition, type)) {
-            List<Layout.StoredField> fields = match(number, type, new ArrayList<>());
+        if (!isCurrent(definition, type)) {
+            return;
+        }
+        List<Layout.StoredField> fields = match(number, type, new HashSet<>());
+        if (fields != null) {
             Layout layout = new Layout(type, definition, fields, null);
             layout.number(number);
             current.put(type, layout);
@@ -316,15 +332,11 @@ final class Schema {
         }
     }
 
-    private void check(int number, List<String> problems) {
+    private void check(int number, Set<String> problems) {
         StoredClass definition = definitions[number - 1];
-        if (shapes[number - 1] != null) {
-            return;
-        }
         Shape shape =
                 switch (definition.kind()) {
-                    case OBJECT, RECORD -> checkFields(number, definition, problems);
-                    case ENUM -> checkConstants(definition, problems);
+                    case OBJECT, RECORD, ENUM -> checkClass(number, definition, problems);
                     case ARRAY -> checkArray(definition, problems);
                     case FORM -> checkForm(definition, problems);
                 };
@@ -334,7 +346,7 @@ final class Schema {
         }
     }
 
-    private Shape checkForm(StoredClass definition, List<String> problems) {
+    private Shape checkForm(StoredClass definition, Set<String> problems) {
         Form form = forms.find(definition.name(), definition.version());
         if (form == null) {
             problems.add("version " + definition.version() + " of the form " + definition.name()
@@ -344,7 +356,60 @@ final class Schema {
         return formShapes.computeIfAbsent(form, FormShape::new);
     }
 
-    private Shape checkArray(StoredClass definition, List<String> problems) {
+    private Shape checkClass(int number, StoredClass definition, Set<String> problems) {
+        Class<?> type = find(options.className(definition.name()));
+        if (type == null) {
+            problems.add(missing(definition.name()));
+            return null;
+        }
+        Kind stored = definition.kind();
+        Kind now = Kind.of(type);
+        if (now != stored) {
+            problems.add(type.getName() + " was " + article(stored) + ", and is " + article(now) + " now: keep the "
+                    + word(stored) + ", and give the " + word(now) + " another name");
+            return null;
+        }
+        if (isAbstract(type) && stored == Kind.OBJECT && mayHaveObjects(number, definition)) {
+            problems.add(type.getName() + " is abstract now, and could have objects when it was stored: let it not be "
+                    + "abstract, or keep a class of this name and give the abstract one another");
+            return null;
+        }
+        if (shapes[number - 1] != null) {
+            return shapes[number - 1];
+        }
+        return stored == Kind.ENUM
+                ? checkConstants(definition, type, problems)
+                : checkFields(number, definition, type, problems);
+    }
+
+    private static String word(Kind kind) {
+        return switch (kind) {
+            case RECORD -> "record";
+            case ENUM -> "enum";
+            case null -> "interface";
+            default -> "class";
+        };
+    }
+
+    private static String article(Kind kind) {
+        return (kind == Kind.ENUM || kind == null ? "an " : "a ") + word(kind);
+    }
+
+    /// Whether objects could be made of a class when it was defined. If its definition does not say so, it was made
+    /// for an object of it, or for a subclass, which is defined next.
+    private boolean mayHaveObjects(int number, StoredClass definition) {
+        if (definition.version() != StoredClass.UNSAID) {
+            return definition.version() == StoredClass.CONCRETE;
+        }
+        for (StoredClass other : definitions) {
+            if (other.superclass() == number) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private Shape checkArray(StoredClass definition, Set<String> problems) {
         String name = definition.name();
         int dimensions = name.lastIndexOf('[') + 1;
         boolean isOfClass = name.length() > dimensions && name.charAt(dimensions) == 'L';
@@ -365,21 +430,17 @@ final class Schema {
         return shape;
     }
 
-    private static String missing(String stored) {
+    private String missing(String stored) {
+        String now = options.className(stored);
+        if (!now.equals(stored)) {
+            return now + " is not there, which PersistenceOptions.renameClass says that " + stored
+                    + " is now: correct the name, or add the class to the class path";
+        }
         return stored + " is not there: add it to the class path, or say "
                 + "PersistenceOptions.renameClass if it has another name now";
     }
 
-    private Shape checkConstants(StoredClass definition, List<String> problems) {
-        Class<?> type = find(options.className(definition.name()));
-        if (type == null) {
-            problems.add(missing(definition.name()));
-            return null;
-        }
-        if (!type.isEnum()) {
-            problems.add(type.getName() + " was an enum, and is none");
-            return null;
-        }
+    private Shape checkConstants(StoredClass definition, Class<?> type, Set<String> problems) {
         Map<String, Enum<?>> byName = new HashMap<>();
         for (Object constant : type.getEnumConstants()) {
             byName.put(((Enum<?>) constant).name(), (Enum<?>) constant);
@@ -387,10 +448,13 @@ final class Schema {
         List<String> names = new ArrayList<>();
         List<Enum<?>> constants = new ArrayList<>();
         for (Member member : definition.members()) {
-            Enum<?> constant = byName.get(options.fieldName(type.getName(), member.name()));
-            if (constant == null) {
-                problems.add("the constant " + member.name() + " of " + type.getName()
+            String name = options.fieldName(type.getName(), member.name());
+            Enum<?> constant = byName.get(name);
+            if (constant == null && name.equals(member.name())) {
+                problems.add("the constant " + name + " of " + type.getName()
                         + " is not there: add it, or say PersistenceOptions.renameField");
+            } else if (constant == null) {
+                problems.add(unfound(type, "constant", name, member));
             }
             names.add(member.name());
             constants.add(constant);
@@ -400,12 +464,7 @@ final class Schema {
         return shape;
     }
 
-    private Shape checkFields(int number, StoredClass definition, List<String> problems) {
-        Class<?> type = find(options.className(definition.name()));
-        if (type == null) {
-            problems.add(missing(definition.name()));
-            return null;
-        }
+    private Shape checkFields(int number, StoredClass definition, Class<?> type, Set<String> problems) {
         if (!Persistable.class.isAssignableFrom(type)) {
             problems.add(type.getName() + " was a class with barriers, and has none now: do not exclude it, "
                     + "and start Java with the agent");
@@ -436,6 +495,7 @@ final class Schema {
         }
         StoredClass now = definition(type, superclass);
         return now.kind() == definition.kind()
+                && (now.version() == definition.version() || definition.version() == StoredClass.UNSAID)
                 && now.superclass() == definition.superclass()
                 && now.name().equals(definition.name())
                 && now.members().size() == definition.members().size()
@@ -444,7 +504,7 @@ final class Schema {
 
     /// The fields of a stored class, the superclass's first, and what they are now. Null if something does not
     /// fit.
-    private List<Layout.StoredField> match(int number, Class<?> type, List<String> problems) {
+    private List<Layout.StoredField> match(int number, Class<?> type, Set<String> problems) {
         List<StoredClass> stored = new ArrayList<>();
         for (int at = number; at != 0; at = definitions[at - 1].superclass()) {
             stored.addFirst(definitions[at - 1]);
@@ -468,6 +528,7 @@ final class Schema {
                     checkName(member, declaring, problems);
                     field = moved(member, declaring, type, stored);
                 }
+                renamed.add(type, definition, member, field);
                 fits &= match(member, field, fields, problems);
             }
         }
@@ -475,15 +536,17 @@ final class Schema {
     }
 
     /// A name that was told and that no field has is a mistake, and no removal.
-    private void checkName(Member member, Class<?> declaring, List<String> problems) {
-        String renamed = options.fieldName(declaring.getName(), member.name());
-        if (!renamed.equals(member.name())) {
-            String problem = declaring.getName() + " has no field " + renamed
-                    + ", which PersistenceOptions.renameField says that " + member.name() + " is now";
-            if (!problems.contains(problem)) {
-                problems.add(problem);
-            }
+    private void checkName(Member member, Class<?> declaring, Set<String> problems) {
+        String name = options.fieldName(declaring.getName(), member.name());
+        if (!name.equals(member.name())) {
+            problems.add(unfound(declaring, "field", name, member));
         }
+    }
+
+    private static String unfound(Class<?> declaring, String what, String renamed, Member member) {
+        return declaring.getName() + " has no " + what + " " + renamed
+                + ", which PersistenceOptions.renameField says that " + member.name()
+                + " is now: correct the name, or take the declaration away";
     }
 
     /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
@@ -511,20 +574,27 @@ final class Schema {
         return false;
     }
 
-    private boolean match(Member member, Field field, List<Layout.StoredField> fields, List<String> problems) {
+    private boolean match(Member member, Field field, List<Layout.StoredField> fields, Set<String> problems) {
         if (field == null) {
             fields.add(new Layout.StoredField(member, null));
             return true;
         }
         if (!fits(member, field.getType())) {
-            String problem = field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
-                    + ", and is " + field.getType().descriptorString() + ": no value of the one is one of the other";
-            if (!problems.contains(problem)) {
-                problems.add(problem);
-            }
+            problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
+                    + ", and is " + field.getType().descriptorString() + ": no value of the one is one of the other");
             return false;
         }
-        fields.add(new Layout.StoredField(member, slots.slot(field)));
+        Slot.Field slot = slots.slot(field);
+        for (Layout.StoredField other : fields) {
+            if (other.slot() == slot) {
+                problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " is both "
+                        + other.member().name() + " and " + member.name()
+                        + " of the store: give it another name, or take a "
+                        + "declaration of PersistenceOptions.renameField away");
+                return false;
+            }
+        }
+        fields.add(new Layout.StoredField(member, slot));
         return true;
     }
 

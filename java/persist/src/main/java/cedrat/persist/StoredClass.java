@@ -9,12 +9,18 @@ import java.util.List;
 
 /// The definition of a class, as a store keeps it beside the objects (J022; docs/formats/java-objects.md).
 ///
-/// @param version    of a logical form; otherwise 0
+/// @param version    of a logical form; of an object's class whether it is abstract; otherwise 0
 /// @param superclass the number of the superclass, if that is woven too; otherwise 0
 /// @param name       of a class, an array's class, or a logical form
 /// @param members    the class's own fields that last, or an enum's constants
 record StoredClass(Kind kind, int version, int superclass, String name, List<Member> members) {
     private static final int FORMAT = 1;
+    /// The version of an object's class that was defined before definitions said whether it is abstract.
+    static final int UNSAID = 0;
+    /// That of one that may have objects of its own.
+    static final int CONCRETE = 1;
+    /// That of one that has none: it is defined for its subclasses.
+    static final int ABSTRACT = 2;
 
     /// What a class's objects look like.
     enum Kind {
@@ -33,6 +39,17 @@ record StoredClass(Kind kind, int version, int superclass, String name, List<Mem
 
         Kind(int number) {
             this.number = number;
+        }
+
+        /// What objects of a class of the program would be; null: it is an interface.
+        static Kind of(Class<?> type) {
+            if (type.isInterface()) {
+                return null;
+            }
+            if (type.isEnum()) {
+                return ENUM;
+            }
+            return type.isRecord() ? RECORD : OBJECT;
         }
 
         private static Kind of(int number) {

@@ -101,6 +101,17 @@ public final class MemoryGraph {
         return classes.size();
     }
 
+    /// From here on no definition of a class of the program says whether that was abstract, as older ones do not.
+    public synchronized void clearVersionsOfClasses() {
+        for (int i = 0; i < classes.size(); i++) {
+            byte[] definition = classes.get(i).clone();
+            if (definition[1] == 1) {
+                definition[2] = 0;
+            }
+            classes.set(i, definition);
+        }
+    }
+
     private static ByteBuffer wrap(byte[] bytes) {
         return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
     }

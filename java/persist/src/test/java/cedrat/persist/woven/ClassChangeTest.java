@@ -1,6 +1,7 @@
 package cedrat.persist.woven;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -213,7 +214,7 @@ class ClassChangeTest {
             "Program$Item.text was Ljava/lang/String;, and is Ljava/lang/Integer;",
             "Program$Item does not extend Program$Base any more",
             "Program$Gone is not there",
-            "Program$Color was an enum, and is none",
+            "Program$Color was an enum, and is a class now",
         }) {
             assertTrue(problems.contains(problem), problem + " is not in " + problems);
         }
@@ -242,5 +243,211 @@ class ClassChangeTest {
         options.renameField("Program$Item", "adress", "addres");
         String problems = problems("static class Item { String address; }");
         assertTrue(problems.contains("Program$Item has no field addres"), problems);
+    }
+
+    @Test
+    void aNewNameThatNoClassOrConstantHasIsAMistake() throws IOException {
+        make(
+                "enum Color { RED } static class Item { Object color = Color.RED; } static Object make() { return new Item(); }");
+        options.renameClass("Program$Item", "Program$Thng").renameField("Program$Color", "RED", "SCARLETT");
+        String problems = problems("enum Color { SCARLET } static class Thing { Object color; }");
+        assertTrue(
+                problems.contains(
+                        "Program$Thng is not there, which PersistenceOptions.renameClass says that Program$Item is"),
+                problems);
+        assertTrue(
+                problems.contains("Program$Color has no constant SCARLETT, which PersistenceOptions.renameField says"),
+                problems);
+    }
+
+    private static final String MISSPELT = "static class Cust { String adress = \"Elm\"; int age = 41; }"
+            + " static Object make() { return new Cust(); }";
+    private static final String CUSTOMERS =
+            " static Object show(Object it) { Cust c = (Cust) it; return c.address + c.age; }"
+                    + " static void change(Object it) { ((Cust) it).age++; }";
+    private static final String SPELT = "static class Cust { String address; int age; }" + CUSTOMERS;
+
+    @Test
+    void anOldNameThatNoFieldHadIsAMistakeIfAFieldWouldBeDropped() throws IOException {
+        make(MISSPELT);
+        options.renameField("Program$Cust", "adres", "address");
+        String problems = problems(SPELT);
+        assertTrue(
+                problems.contains("PersistenceOptions.renameField(\"Program$Cust\", \"adres\", \"address\") "
+                        + "fits nothing in the store, and these fields would be dropped: Program$Cust.adress"),
+                problems);
+        options.renameField("Program$Cust", "adress", "address");
+        assertEquals("Elm41", show(SPELT));
+    }
+
+    @Test
+    void aFieldWouldBeDroppedBecauseAnotherClassIsNamed() throws IOException {
+        make("static class Base { String adress = \"Elm\"; } static class Cust extends Base { int age = 41; }"
+                + " static Object make() { return new Cust(); }");
+        String second = "static class Base { String address; } static class Cust extends Base { int age; }" + CUSTOMERS;
+        String dropped = "these fields would be dropped: Program$Base.adress";
+        options.renameField("Program$Cust", "adress", "address");
+        String problems = problems(second);
+        assertTrue(problems.contains("renameField(\"Program$Cust\"") && problems.contains(dropped), problems);
+        options.renameField("Program$Bse", "adress", "address");
+        problems = problems(second);
+        assertTrue(problems.contains("renameField(\"Program$Bse\"") && problems.contains(dropped), problems);
+    }
+
+    @Test
+    void aDeclarationStaysWhenObjectsAreConverted() throws IOException {
+        make(MISSPELT);
+        options.renameField("Program$Cust", "adress", "address");
+        assertEquals("Elm42", change(SPELT));
+        assertEquals("Elm42", show(SPELT), "a store that was converted");
+        // What the program drops on purpose does not make the declaration a mistake.
+        assertEquals(
+                "Elm",
+                show("static class Cust { String address; }"
+                        + " static Object show(Object it) { return ((Cust) it).address; }"));
+    }
+
+    @Test
+    void aStoreWrittenAfterTheRenameOpens() throws IOException {
+        make(
+                "static class Cust { String address = \"Elm\"; int age = 41; int gone; } static Object make() { return new Cust(); }");
+        options.renameField("Program$Cust", "adress", "address");
+        assertEquals("Elm41", show(SPELT));
+        // The field is removed, and its declaration forgotten.
+        assertEquals(
+                "41",
+                show(
+                        "static class Cust { int age; } static Object show(Object it) { return \"\" + ((Cust) it).age; }"));
+    }
+
+    /// An abstract class has no objects that it could be dropped from.
+    @Test
+    void aFieldThatIsPushedDownIsNotDropped() throws IOException {
+        make("static abstract class Base { String address = \"Elm\"; } static class Cust extends Base { int age = 41; }"
+                + " static Object make() { return new Cust(); }");
+        options.renameField("Program$Base", "x", "y");
+        String second =
+                "static abstract class Base { int y; } static class Cust extends Base { int age; String address; }"
+                        + CUSTOMERS;
+        assertEquals("Elm41", show(second));
+    }
+
+    @Test
+    void aStoreOlderThanTheFieldOpensIfNothingIsDropped() throws IOException {
+        make("static class Cust { int age = 41; } static Object make() { return new Cust(); }");
+        options.renameField("Program$Cust", "adress", "address")
+                .renameField("Program$Elsewhere", "adress", "address")
+                .renameField("Program$Other", "age", "years");
+        assertEquals("null41", show(SPELT + " static class Other { int years; }"));
+    }
+
+    /// A field got a name that another field has had, while the declaration of that is still there.
+    @Test
+    void aFieldIsNotTwoOfTheStore() throws IOException {
+        String both = "static class Cust { String address = \"now\", adress = \"then\"; int age = 41; }";
+        make(both + " static Object make() { return new Cust(); }");
+        options.renameField("Program$Cust", "adress", "address");
+        for (String program : new String[] {both, SPELT}) {
+            String problems = problems(program);
+            assertTrue(problems.contains("Program$Cust.address is both address and adress of the store"), problems);
+        }
+    }
+
+    /// The declaration is of the class that has the field now, and the store has it in another one.
+    @Test
+    void aFieldIsRenamedAndPulledUp() throws IOException {
+        make("static class Base { int gone; } static class Cust extends Base { String adress = \"Elm\"; int age = 41; }"
+                + " static Object make() { return new Cust(); }");
+        options.renameField("Program$Base", "adress", "address").renameField("Program$Elsewhere", "adress", "address");
+        String second = "static class Base { String address; } static class Cust extends Base { int age; }" + CUSTOMERS;
+        assertEquals("Elm41", show(second));
+    }
+
+    @Test
+    void aClassBecomesNoRecordEnumOrInterfaceAndNoneOfTheseAClass() throws IOException {
+        String first = """
+                static class A { int k = 1; } static class B { int k = 1; } static class C { int k = 1; } static class D { }
+                record E(int k) { } record F(int k) { } record G(int k) { } enum H { X } enum I { X } enum J { X }
+                static Object make() { return List.of(new A(), new B(), new C(), new D(), new E(1), new F(1), new G(1), H.X, I.X,
+                    J.X); }
+                """;
+        make(first);
+        String problems = problems("""
+                record A(int k) { } interface B { } @interface C { } enum D { X } static class E { int k; } interface F { }
+                enum G { X; int k; } static class H { } record I() { } interface J { }
+                """);
+        for (String problem : new String[] {
+            "A was a class, and is a record now: keep the class, and give the record another name",
+            "B was a class, and is an interface now: keep the class, and give the interface another name",
+            "C was a class, and is an interface now: keep the class, and give the interface another name",
+            "D was a class, and is an enum now: keep the class, and give the enum another name",
+            "E was a record, and is a class now: keep the record, and give the class another name",
+            "F was a record, and is an interface now: keep the record, and give the interface another name",
+            "G was a record, and is an enum now: keep the record, and give the enum another name",
+            "H was an enum, and is a class now: keep the enum, and give the class another name",
+            "I was an enum, and is a record now: keep the enum, and give the record another name",
+            "J was an enum, and is an interface now: keep the enum, and give the interface another name",
+        }) {
+            assertTrue(problems.contains("\n  - Program$" + problem), problem + " is not in " + problems);
+        }
+        assertEquals(11, problems.split("\n").length, problems);
+        assertEquals("10", show(first + " static Object show(Object it) { return \"\" + ((List<?>) it).size(); }"));
+    }
+
+    private static final String PLACES =
+            "static Object make() { List<Object> all = new ArrayList<>(); change(all); return all; }"
+                    + " static Object show(Object it) { return \"\" + ((List<?>) it).size(); } ";
+    private static final String ITEMS = "static void change(Object it) { ((List<Object>) it).add(new Item()); } ";
+    private static final String ABSTRACT_BASE =
+            "static abstract class Base { int k = 4; } static class Item extends Base { int more; } " + ITEMS + PLACES;
+
+    @Test
+    void aClassThatHasObjectsIsNotAbstractNow() throws IOException {
+        make("static class Item { int k = 4; } " + ITEMS + PLACES);
+        String problems = problems("static abstract class Item { int k; }");
+        assertTrue(
+                problems.endsWith(
+                        "\n  - Program$Item is abstract now, and could have objects when it was stored: let it not be "
+                                + "abstract, or keep a class of this name and give the abstract one another"),
+                problems);
+    }
+
+    /// Objects of a class may be stored though it is the superclass of others.
+    @Test
+    void aSuperclassThatCouldHaveObjectsIsNotAbstractNow() throws IOException {
+        make("static class Base { int k = 4; } static class Item extends Base { int more; }"
+                + " static void change(Object it) { ((List<Object>) it).add(new Item()); ((List<Object>) it).add(new Base()); } "
+                + PLACES);
+        String problems = problems(ABSTRACT_BASE);
+        assertTrue(problems.contains("Program$Base is abstract now"), problems);
+    }
+
+    @Test
+    void aSuperclassThatWasAbstractStaysSoAndMayGetObjects() throws IOException {
+        make(ABSTRACT_BASE);
+        assertEquals("2", change(ABSTRACT_BASE));
+        int classes = graph.classes();
+        assertEquals("3", change(ABSTRACT_BASE));
+        assertEquals(classes, graph.classes(), "the definitions are there already");
+        String concrete = "static class Base { int k = 4; } static class Item extends Base { int more; }"
+                + " static void change(Object it) { ((List<Object>) it).add(new Base()); } " + PLACES;
+        assertEquals("4", change(concrete));
+        assertEquals("5", change(concrete));
+        String problems = problems(ABSTRACT_BASE);
+        assertTrue(problems.contains("Program$Base is abstract now"), problems);
+    }
+
+    /// Stores may have definitions that do not say whether their class was abstract.
+    @Test
+    void ofADefinitionThatDoesNotSayOnlyASuperclassMayBeAbstract() throws IOException {
+        make(ABSTRACT_BASE);
+        graph.clearVersionsOfClasses();
+        int classes = graph.classes();
+        assertEquals("2", change(ABSTRACT_BASE));
+        assertEquals(classes, graph.classes(), "the definitions are there already");
+        String problems =
+                problems("static abstract class Base { int k; } static abstract class Item extends Base { int more; }");
+        assertTrue(problems.contains("Program$Item is abstract now"), problems);
+        assertFalse(problems.contains("Program$Base"), problems);
     }
 }
