@@ -27,6 +27,11 @@ final class ArrayShape extends Shape {
     }
 
     @Override
+    boolean mayChange(Object array) {
+        return Array.getLength(array) != 0;
+    }
+
+    @Override
     StoredClass definition() {
         return new StoredClass(StoredClass.Kind.ARRAY, 0, 0, name, List.of());
     }

@@ -24,6 +24,8 @@ final class Commit extends ObjectWriter {
     /// What one more entry costs, so that a smaller gap is better written than left out.
     private static final int GAP = 24;
 
+    private static final String OF_ANOTHER =
+            "it belongs to another store, or to this one before it was opened anew: look it up, or copy what it has";
     private static final int CAPACITY = 4;
     private static final Object[] NOTHING = {};
     private static final int[] NO_NUMBERS = {};
@@ -512,8 +514,7 @@ final class Commit extends ObjectWriter {
             if (identity.id == 0 && !engine.recorder.transactions.isWriter(transaction, object)) {
                 return 0;
             }
-            throw new RefusedException("it belongs to another store, or to this one before it was opened anew: look "
-                    + "it up, or copy what it has");
+            throw new RefusedException(OF_ANOTHER);
         }
         if (identity.id != 0) {
             return identity.id;
@@ -533,7 +534,7 @@ final class Commit extends ObjectWriter {
         if (!engine.schema.of(value).isConstant()) {
             lock(value);
             if (engine.recorder.isOfAnother(engine, value)) {
-                throw new RefusedException("it belongs to another store: copy it");
+                throw new RefusedException(OF_ANOTHER);
             }
             known = engine.table.find(value);
             if (known instanceof ObjectIdentity identity) {

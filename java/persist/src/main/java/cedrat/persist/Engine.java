@@ -16,7 +16,7 @@ import java.util.concurrent.locks.ReentrantLock;
 ///
 /// - Open     objects are loaded, and commits are stored
 /// - Stopped  memory is ahead of the disk, so nothing is loaded or stored any more (J3)
-/// - Closed   as that; what is in memory stays readable
+/// - Closed   as that; what is in memory stays readable, and transactions do not change it (J7.2)
 ///
 /// **Threads:** any.
 final class Engine implements Persistent {
@@ -28,6 +28,9 @@ final class Engine implements Persistent {
     final IdentityTable table = new IdentityTable();
     final ConcurrentHashMap<String, Root> roots = new ConcurrentHashMap<>();
     final AbsentNames absentNames = new AbsentNames();
+    /// Why transactions change nothing of a store that is closed.
+    static final String CLOSED = "the store is closed: open it, and look objects up again";
+
     /// One of each name, for they are what is locked.
     final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();
@@ -103,7 +106,7 @@ final class Engine implements Persistent {
     }
 
     void close() throws GraphStoreException {
-        end = "the store is closed: open it, and look objects up again";
+        end = CLOSED;
         cause = null;
         // A collection sees that the end has come.
         collecting.lock();

@@ -17,6 +17,11 @@ abstract class Form {
         this.name = name;
     }
 
+    /// Whether anything can be stored to its objects themselves, and not only to what they lead to.
+    boolean mayChange() {
+        return !isConstant;
+    }
+
     /// Writes an object: its data, [ObjectWriter#endData], its references.
     abstract void write(Object object, ObjectWriter out);
 

@@ -23,6 +23,11 @@ final class FormShape extends Shape {
     }
 
     @Override
+    boolean mayChange(Object object) {
+        return form.mayChange();
+    }
+
+    @Override
     void write(Object object, ObjectWriter out) {
         form.write(object, out);
     }

@@ -16,4 +16,7 @@ abstract class IdentityEntry extends StoredIdentity {
 
     /// The identity of the persistent object that it is, or is a part of.
     abstract ObjectIdentity owner();
+
+    /// Whether anything can be stored to the object.
+    abstract boolean mayChange(Object object);
 }

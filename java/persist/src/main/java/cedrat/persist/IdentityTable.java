@@ -36,6 +36,8 @@ final class IdentityTable {
     private volatile WeakReference<Object> canary = new WeakReference<>(new Object());
     /// How many collections have been noticed.
     private volatile int collections;
+    /// Where what may change is told of when the store is closed, or null: it is open.
+    private volatile LeftObjects left;
 
     /// A part of a table. Under its monitor.
     private abstract static class Stripe {
@@ -289,6 +291,32 @@ final class IdentityTable {
                 stripe.size = pushLive(stripe, buckets) + 1;
             }
             push(stripe, entry);
+            // A commit that the store has taken before it was closed.
+            if (left != null && entry.mayChange(object)) {
+                left.add(object);
+            }
+        }
+    }
+
+    /// The store is about to be closed: what may change, and is found by itself, is told of.
+    void leave(LeftObjects others) {
+        synchronized (this) {
+            if (left != null) {
+                return;
+            }
+            left = others;
+        }
+        for (ByObject stripe : byObject) {
+            synchronized (stripe) {
+                for (IdentityEntry first : stripe.buckets) {
+                    for (IdentityEntry entry = first; entry != null; entry = entry.nextByObject) {
+                        Object object = entry.get();
+                        if (object != null && entry.mayChange(object)) {
+                            others.add(object);
+                        }
+                    }
+                }
+            }
         }
     }
 

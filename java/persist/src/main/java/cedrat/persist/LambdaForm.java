@@ -25,6 +25,12 @@ final class LambdaForm extends Form {
                 && object.getClass().isSynthetic();
     }
 
+    /// A lambda that has captured nothing is one for its whole program.
+    @Override
+    boolean mayChange() {
+        return false;
+    }
+
     @Override
     void write(Object object, ObjectWriter out) {
         SerializedLambda form;

@@ -48,6 +48,11 @@ final class ObjectIdentity extends IdentityEntry {
         return this;
     }
 
+    @Override
+    boolean mayChange(Object object) {
+        return shape.mayChange(object);
+    }
+
     /// The word of a reference field if it is pending, otherwise 0. Under the monitor.
     long word(int reference) {
         return pending == null ? 0 : pending[reference];

@@ -72,6 +72,12 @@ final class PartIdentity extends IdentityEntry {
         return owner;
     }
 
+    /// What was taken back belongs to nobody.
+    @Override
+    boolean mayChange(Object object) {
+        return !isTakenBack();
+    }
+
     @Override
     Persistent store() {
         return owner.engine;

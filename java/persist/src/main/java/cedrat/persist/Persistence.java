@@ -275,8 +275,9 @@ public final class Persistence implements AutoCloseable {
     }
 
     /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and
-    /// are no longer persistent objects of an open store: what is pending cannot be read, and nothing is
-    /// stored. May be called again. What branches have changed that are prepared is in memory as it was
+    /// are no longer persistent objects of an open store: what is pending cannot be read, and a transaction that
+    /// changes one, an array or a collection too, gets [IllegalStateException]. Outside of transactions they may be
+    /// changed, in memory. May be called again. What branches have changed that are prepared is in memory as it was
     /// before; in the store they stay in doubt.
     ///
     /// @throws IllegalStateException if this thread is in a transaction, or branches have neither prepared
@@ -287,7 +288,11 @@ public final class Persistence implements AutoCloseable {
             throw new IllegalStateException("a store is not closed within a transaction: end it first");
         }
         recorder.unrecorded(engine.branches::close);
-        recorder.closed(engine);
+        try {
+            recorder.leave(engine.table);
+        } finally {
+            recorder.closed(engine);
+        }
         try {
             engine.close();
         } catch (GraphStoreException e) {

@@ -30,6 +30,8 @@ final class Recorder implements Handler {
     /// Those whose objects are locked by who reads them.
     private final List<Persistent> locking = new CopyOnWriteArrayList<>();
 
+    private final LeftObjects left = new LeftObjects();
+
     final Unwoven unwoven;
     final Transactions transactions;
     final BranchTransactions branches;
@@ -90,7 +92,18 @@ final class Recorder implements Handler {
         }
     }
 
-    /// A store is closed.
+    /// A store is about to be closed: from here on transactions do not change what it had.
+    void leave(IdentityTable table) {
+        left.lookThrough();
+        table.leave(left);
+    }
+
+    /// Whether an array or an object of the JDK was persistent in a store that is closed.
+    boolean isLeft(Object object) {
+        return left.has(object);
+    }
+
+    /// A store is closed. What it had was said by [#leave] before.
     void closed(Persistent store) {
         if (locking.remove(store)) {
             Barrier.lockingClosed();
@@ -183,14 +196,15 @@ final class Recorder implements Handler {
         }
     }
 
-    /// Whether an array or an object of the JDK is persistent in another store than this one.
+    /// Whether an array or an object of the JDK is persistent in another store than this one, or was in one that is
+    /// closed.
     boolean isOfAnother(Persistent store, Object object) {
         for (Persistent other : stores) {
             if (other != store && other.owner(object) != null) {
                 return true;
             }
         }
-        return false;
+        return isLeft(object);
     }
 
     /// A thread that is in no transaction is about to store to an object.
@@ -374,6 +388,9 @@ final class Recorder implements Handler {
                     return false;
                 }
             }
+            if (isLeft(base)) {
+                return false;
+            }
         }
         return callers.areOfTheJdk();
     }
@@ -398,12 +415,25 @@ final class Recorder implements Handler {
 
     /// As that, of an array or an object of the JDK.
     private void lockToChangePart(Transaction transaction, Object base) {
-        if (lockOwner(transaction, base) || locks.isSurelyWriter(transaction.top.owner, base)) {
+        if (lockOwner(transaction, base)) {
+            return;
+        }
+        refuseIfLeft(base);
+        if (locks.isSurelyWriter(transaction.top.owner, base)) {
             return;
         }
         transactions.lock(transaction, base, true);
-        // Who had the lock may have made it a part of something that is persistent (J3).
-        lockOwner(transaction, base);
+        // Who had the lock may have made it a part of something that is persistent (J3), whose store may be closed.
+        if (!lockOwner(transaction, base)) {
+            refuseIfLeft(base);
+        }
+    }
+
+    /// @throws IllegalStateException if it was persistent in a store that is closed (J7.2)
+    private void refuseIfLeft(Object base) {
+        if (isLeft(base)) {
+            throw new IllegalStateException(Engine.CLOSED);
+        }
     }
 
     /// @return false if it is not persistent

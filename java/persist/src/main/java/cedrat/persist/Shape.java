@@ -23,6 +23,11 @@ abstract class Shape {
         return false;
     }
 
+    /// Whether anything can be stored to an object itself, and not only to what it leads to.
+    boolean mayChange(Object object) {
+        return true;
+    }
+
     /// Writes an object: its data, and the objects that it refers to.
     abstract void write(Object object, ObjectWriter out);
 

@@ -235,7 +235,8 @@ final class UnseenStores {
                 || object.getClass().getPackageName().equals("java.util.concurrent.atomic");
     }
 
-    /// Whether an object of the JDK is. Other threads do not change it then, but in transactions.
+    /// Whether an object of the JDK is, or was in a store that is closed. Other threads do not change it then, but in
+    // transactions.
     private boolean isPersistent(Context context, Object object) {
         context.isUnrecorded = true;
         try {
@@ -244,7 +245,7 @@ final class UnseenStores {
                     return true;
                 }
             }
-            return false;
+            return recorder.isLeft(object);
         } finally {
             context.isUnrecorded = false;
         }

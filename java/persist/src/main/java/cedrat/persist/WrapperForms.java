@@ -58,6 +58,12 @@ final class WrapperForms {
             this.maker = maker;
         }
 
+        /// What a wrapper shows may.
+        @Override
+        boolean mayChange() {
+            return false;
+        }
+
         @Override
         void write(Object object, ObjectWriter out) {
             out.endData();
@@ -116,6 +122,18 @@ final class WrapperForms {
         }
     }
 
+    /// An array that nobody else has.
+    private static final class AtomicArray extends Wrapper {
+        AtomicArray(String name, long inner, Function<Object, Object> maker) {
+            super(name, inner, maker);
+        }
+
+        @Override
+        boolean mayChange() {
+            return true;
+        }
+    }
+
     // ---- what does not change
 
     private void addImmutable() {
@@ -169,7 +187,12 @@ final class WrapperForms {
                 new Made(
                         "java.util.AbstractMap$SimpleEntry",
                         taker,
-                        pair -> new AbstractMap.SimpleEntry<>(pair[0], pair[1])));
+                        pair -> new AbstractMap.SimpleEntry<>(pair[0], pair[1])) {
+                    @Override
+                    boolean mayChange() {
+                        return true;
+                    }
+                });
     }
 
     // ---- what Collections wraps
@@ -393,13 +416,13 @@ final class WrapperForms {
                 new Wrapper("java.util.Arrays.asList", array, elements -> Arrays.asList((Object[]) elements)));
         forms.add(
                 AtomicIntegerArray.class,
-                new Wrapper(
+                new AtomicArray(
                         "java.util.concurrent.atomic.AtomicIntegerArray",
                         Memory.offset(AtomicIntegerArray.class, "array"),
                         elements -> new AtomicIntegerArray((int[]) elements)));
         forms.add(
                 AtomicLongArray.class,
-                new Wrapper(
+                new AtomicArray(
                         "java.util.concurrent.atomic.AtomicLongArray",
                         Memory.offset(AtomicLongArray.class, "array"),
                         elements -> new AtomicLongArray((long[]) elements)));
