@@ -114,7 +114,14 @@ public final class Agent {
                     Map.of(),
                     Set.of(),
                     Map.of());
-            instrumentation.addTransformer(started, true);
+            boolean canRetransform = instrumentation.isRetransformClassesSupported();
+            instrumentation.addTransformer(started, canRetransform);
+            if (!canRetransform) {
+                // Classes that come are woven, so that who begins a transaction is told this and nothing else.
+                recorder.unwoven.fail("those of java.util cannot be woven, because the manifest of the jar that starts "
+                        + "the agent lacks a line: add Can-Retransform-Classes: true");
+                return;
+            }
             started.retransform();
             if (recorder.unwoven.guardsReads()) {
                 started.weaver.weaveReads();

@@ -18,6 +18,9 @@ import java.util.function.Supplier;
 /// Forms of the collections of `java.util` that change and are not made of nodes ([NodeForms]): as references their
 /// elements, or keys and values.
 final class CollectionForms {
+    /// So much of a key is shown.
+    private static final int SHOWN_MAX = 60;
+
     private final Forms forms;
 
     private CollectionForms(Forms forms) {
@@ -366,6 +369,16 @@ final class CollectionForms {
         }
 
         @Override
+        String storedStep(int reference) {
+            return reference % 2 == 0 ? "a key" : super.storedStep(reference);
+        }
+
+        @Override
+        int storedKey(int reference) {
+            return reference % 2 == 0 ? -1 : reference - 1;
+        }
+
+        @Override
         void parts(Object object, PartVisitor parts) {
             finder.find(object, parts);
         }
@@ -386,8 +399,30 @@ final class CollectionForms {
 
     /// A key, as a program would write it.
     static String show(Object key) {
-        boolean isShown = key == null || key instanceof String || key instanceof Number || key instanceof Enum;
-        return isShown ? "" + key : "an object of " + key.getClass().getName();
+        String text = text(key);
+        return text != null ? text : "an object of " + key.getClass().getName();
+    }
+
+    /// A key as a text, cut where it is long; null of one whose text is the program's business, or is no name.
+    static String text(Object key) {
+        return switch (key) {
+            case null -> "null";
+            case String text -> cut(text);
+            // Its `toString` may be the program's.
+            case Enum<?> constant -> cut(constant.name());
+            case Boolean bool -> bool.toString();
+            case Character character -> character.toString();
+            case Number number when number.getClass().getClassLoader() == null -> cut(number.toString());
+            default -> null;
+        };
+    }
+
+    private static String cut(String text) {
+        if (text.length() <= SHOWN_MAX) {
+            return text;
+        }
+        boolean isWithin = Character.isHighSurrogate(text.charAt(SHOWN_MAX - 1));
+        return text.substring(0, isWithin ? SHOWN_MAX - 1 : SHOWN_MAX) + "…";
     }
 
     // ---- lists and queues

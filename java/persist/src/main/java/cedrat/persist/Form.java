@@ -63,6 +63,11 @@ abstract class Form {
         return "[…]";
     }
 
+    /// If a reference is that of a map to a value, the number of the one to its key; otherwise -1.
+    int storedKey(int reference) {
+        return -1;
+    }
+
     /// Shows the objects and arrays of the JDK's own that an object is made of: what is stored to one of them
     /// is stored to the object.
     void parts(Object object, PartVisitor parts) {}

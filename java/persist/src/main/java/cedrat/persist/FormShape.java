@@ -51,4 +51,9 @@ final class FormShape extends Shape {
     String storedStep(int reference) {
         return form.storedStep(reference);
     }
+
+    @Override
+    int storedKey(int reference) {
+        return form.storedKey(reference);
+    }
 }

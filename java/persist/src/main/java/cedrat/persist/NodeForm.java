@@ -145,6 +145,19 @@ abstract class NodeForm extends Form {
         return CollectionForms.step((java.util.Map<?, ?>) object, 2 * entry + (reference - head) % width);
     }
 
+    @Override
+    String storedStep(int reference) {
+        if (reference < head) {
+            return "comparator()";
+        }
+        return nodes.valueName != null && (reference - head) % width == 0 ? "a key" : super.storedStep(reference);
+    }
+
+    @Override
+    int storedKey(int reference) {
+        return nodes.valueName != null && reference >= head && (reference - head) % width == 1 ? reference - 1 : -1;
+    }
+
     /// How one gets to what a node leads to.
     final String step(Object node, Function<Object, String> shown, int place) {
         if (nodes.valueName == null) {

@@ -50,6 +50,7 @@ public final class Persistence implements AutoCloseable {
         /// Opens the store in a folder, which is made if it is not there.
         ///
         /// @param pageBytesMax how many bytes of its pages stay in memory
+        /// @throws GraphStoreException if it does not open; it says why, and need not name the folder
         GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException;
     }
 

@@ -46,4 +46,9 @@ abstract class Shape {
     String storedStep(int reference) {
         return step(null, reference);
     }
+
+    /// If a reference is that of a map to a value, the number of the one to its key; otherwise -1.
+    int storedKey(int reference) {
+        return -1;
+    }
 }

@@ -6,6 +6,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /// How one gets from a name to an object of a store, as it was committed last: for refusals of what is reached from
 /// an object that is persistent already.
@@ -15,14 +16,21 @@ final class Ways {
     /// So many objects are read, at most: what is further away is told without its way.
     private static final int READS_MAX = 20_000;
 
+    private static final Object[] NOTHING = {};
+    /// The forms of keys that are objects of the store, and are shown.
+    private static final Set<String> SHOWN = Set.of(
+            "java.lang.String", "java.lang.Long", "java.lang.Double", "java.math.BigInteger", "java.math.BigDecimal");
+
     private final Engine engine;
     private final Map<Long, Step> steps = new HashMap<>();
     private final Deque<Long> next = new ArrayDeque<>();
 
     /// How an object was come to.
     ///
-    /// @param from the object before it; 0 if a name leads to it
-    private record Step(long from, String text) {}
+    /// @param from      the object before it; 0 if a name leads to it
+    /// @param reference which of that one's references
+    /// @param name      the name, or null
+    private record Step(long from, int reference, String name) {}
 
     Ways(Engine engine) {
         this.engine = engine;
@@ -31,7 +39,7 @@ final class Ways {
     /// A shortest way to an object, or null: none was found nearby.
     String to(long id) {
         for (Root root : engine.roots.values()) {
-            add(root.word(), 0, root.name);
+            add(root.word(), new Step(0, 0, root.name));
         }
         for (int reads = 0; reads < READS_MAX && !steps.containsKey(id) && !next.isEmpty(); reads++) {
             look(next.remove());
@@ -39,24 +47,26 @@ final class Ways {
         return steps.containsKey(id) ? way(id) : null;
     }
 
-    private void add(long word, long from, String text) {
-        if (Words.isIdentity(word) && steps.putIfAbsent(word, new Step(from, text)) == null) {
+    private void add(long word, Step step) {
+        if (Words.isIdentity(word) && steps.putIfAbsent(word, step) == null) {
             next.add(word);
         }
     }
 
     private void look(long id) {
-        ObjectBytes bytes;
-        Shape shape;
-        try {
-            bytes = new ObjectBytes(id, engine.graph.read(id));
-            shape = engine.schema.shape(bytes);
-        } catch (GraphStoreException | PersistenceException | OutOfMemoryError unreadable) {
-            // It may have been removed meanwhile, be damaged, or be very long. There may be other ways.
-            return;
+        ObjectBytes bytes = read(id);
+        for (int reference = 0; bytes != null && reference < bytes.referenceCount(); reference++) {
+            add(bytes.reference(reference), new Step(id, reference, null));
         }
-        for (int reference = 0; reference < bytes.referenceCount(); reference++) {
-            add(bytes.reference(reference), id, shape.storedStep(reference));
+    }
+
+    /// Null if it cannot be read: it may have been removed meanwhile, be damaged, or be very long.
+    private ObjectBytes read(long id) {
+        try {
+            ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
+            return engine.schema.shape(bytes) == null ? null : bytes;
+        } catch (GraphStoreException | PersistenceException | OutOfMemoryError unreadable) {
+            return null;
         }
     }
 
@@ -64,9 +74,38 @@ final class Ways {
         List<String> way = new ArrayList<>();
         for (long at = id; at != 0; ) {
             Step step = steps.get(at);
-            way.addFirst(step.text);
+            way.addFirst(step.name != null ? step.name : text(step));
             at = step.from;
         }
+        way.removeIf(String::isEmpty);
         return String.join(" → ", way);
+    }
+
+    private String text(Step step) {
+        ObjectBytes bytes = read(step.from);
+        if (bytes == null) {
+            return "[…]";
+        }
+        Shape shape = engine.schema.shape(bytes);
+        int key = shape.storedKey(step.reference);
+        String shown = key < 0 || key >= bytes.referenceCount() ? null : key(bytes.reference(key));
+        return shown == null ? shape.storedStep(step.reference) : "[" + shown + "]";
+    }
+
+    /// A key of a map, or null: it is none of those that can be shown without asking the program.
+    private String key(long word) {
+        try {
+            if (!Words.isIdentity(word)) {
+                return CollectionForms.text(word == 0 ? null : engine.value(word));
+            }
+            ObjectBytes bytes = read(word);
+            return bytes != null
+                            && engine.schema.shape(bytes) instanceof FormShape shape
+                            && SHOWN.contains(shape.form.name)
+                    ? CollectionForms.text(shape.fill(shape.create(bytes), bytes, NOTHING))
+                    : null;
+        } catch (PersistenceException | OutOfMemoryError unreadable) {
+            return null;
+        }
     }
 }

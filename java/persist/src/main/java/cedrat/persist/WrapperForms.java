@@ -96,6 +96,18 @@ final class WrapperForms {
         }
     }
 
+    /// A map: its keys and values.
+    private static final class MadeMap extends Made {
+        MadeMap(String name, Function<Object[], Object> maker) {
+            super(name, WrapperForms::pairs, maker);
+        }
+
+        @Override
+        int storedKey(int reference) {
+            return reference % 2 == 0 ? -1 : reference - 1;
+        }
+    }
+
     private static Object[] pairs(Object map) {
         Map<?, ?> entries = (Map<?, ?>) map;
         Object[] pairs = new Object[2 * entries.size()];
@@ -118,6 +130,11 @@ final class WrapperForms {
 
         @Override
         String step(Object object, int reference) {
+            return "";
+        }
+
+        @Override
+        String storedStep(int reference) {
             return "";
         }
     }
@@ -151,7 +168,7 @@ final class WrapperForms {
         Made sets = new Made("java.util.Set.of", set -> ((Set<?>) set).toArray(), references -> Set.of(references));
         forms.add(Set.of(1).getClass(), sets);
         forms.add(Set.of(1, 2, 3).getClass(), sets);
-        Made maps = new Made("java.util.Map.of", WrapperForms::pairs, WrapperForms::mapOf);
+        Made maps = new MadeMap("java.util.Map.of", WrapperForms::mapOf);
         forms.add(Map.of(1, 1).getClass(), maps);
         forms.add(Map.of(1, 1, 2, 2).getClass(), maps);
         forms.add(
@@ -378,9 +395,8 @@ final class WrapperForms {
                         references -> Collections.singleton(references[0])));
         forms.add(
                 Collections.singletonMap(1, 1).getClass(),
-                new Made(
+                new MadeMap(
                         "java.util.Collections.singletonMap",
-                        WrapperForms::pairs,
                         references -> Collections.singletonMap(references[0], references[1])));
         forms.add(
                 Collections.nCopies(2, 1).getClass(),
@@ -522,6 +538,11 @@ final class WrapperForms {
 
             @Override
             String step(Object object, int reference) {
+                return storedStep(reference);
+            }
+
+            @Override
+            String storedStep(int reference) {
                 return "get()";
             }
         });

@@ -202,6 +202,11 @@ final class NativeGraphStore implements GraphStore {
             functions = new Functions(Libcedrat.load());
         } catch (IOException missing) {
             throw new GraphStoreException(missing.getMessage(), missing, false);
+        } catch (NoClassDefFoundError missing) {
+            throw new GraphStoreException(
+                    "what loads the library is missing on the class path (" + missing.getMessage() + "): add libcedrat",
+                    missing,
+                    false);
         }
         try (Arena call = Arena.ofConfined()) {
             MemorySegment message = call.allocate(MESSAGE_BYTES);
@@ -211,7 +216,7 @@ final class NativeGraphStore implements GraphStore {
             options.set(JAVA_LONG, PAGE_POOL_BYTES, pageBytesMax);
             int status = (int) OPEN.invokeExact(functions.open, path, options, to, message, (long) MESSAGE_BYTES);
             if (status != OK) {
-                throw failure("the store in " + directory + " does not open", functions, status, message.getString(0));
+                throw failure(name(functions, status) + ": " + message.getString(0), status);
             }
             MemorySegment store = to.get(ADDRESS, 0);
             MemorySegment name = call.allocateFrom(NAME);
@@ -220,7 +225,7 @@ final class NativeGraphStore implements GraphStore {
                 String reason = lastMessage(functions.message, functions, store);
                 // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
                 int ignored = (int) CLOSE.invokeExact(functions.close, store);
-                throw failure("the store in " + directory + " has no graph of objects", functions, status, reason);
+                throw failure("it has no graph of objects", functions, status, reason);
             }
             return new NativeGraphStore(functions, store, to.get(ADDRESS, 0), dependents);
         } catch (Throwable problem) {

@@ -55,22 +55,37 @@ class LaunchTest {
         assertEquals(0, ended.status);
     }
 
-    @Test
-    void withTheAgentInTheManifest() throws Exception {
+    private Ended withManifest(boolean canRetransform) throws IOException, InterruptedException {
         Manifest manifest = new Manifest();
         Attributes attributes = manifest.getMainAttributes();
         attributes.put(Attributes.Name.MANIFEST_VERSION, "1.0");
         attributes.put(Attributes.Name.MAIN_CLASS, Launched.class.getName());
         attributes.put(Attributes.Name.CLASS_PATH, CLASSES.toUri() + " " + AGENT.toUri());
         attributes.putValue("Launcher-Agent-Class", "cedrat.persist.Agent");
-        attributes.putValue("Can-Retransform-Classes", "true");
+        if (canRetransform) {
+            attributes.putValue("Can-Retransform-Classes", "true");
+        }
         Path jar = folder.resolve("program.jar");
         try (OutputStream out = Files.newOutputStream(jar)) {
             new JarOutputStream(out, manifest).close();
         }
-        Ended ended = java("-jar", jar.toString());
+        return java("-jar", jar.toString());
+    }
+
+    @Test
+    void withTheAgentInTheManifest() throws Exception {
+        Ended ended = withManifest(true);
         assertTrue(ended.said.contains(RESTORED), ended.said);
         assertEquals(0, ended.status);
+    }
+
+    /// J12
+    @Test
+    void aManifestThatLacksALineIsToldWhich() throws Exception {
+        Ended ended = withManifest(false);
+        assertTrue(ended.said.contains("add Can-Retransform-Classes: true"), ended.said);
+        assertFalse(ended.said.contains("ASSERTION FAILED"), ended.said);
+        assertNotEquals(0, ended.status);
     }
 
     /// J12

@@ -15,10 +15,16 @@ import cedrat.persist.Transaction;
 import java.lang.reflect.Proxy;
 import java.util.AbstractMap;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.Hashtable;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
@@ -91,6 +97,80 @@ class RefusalsTest extends StoreFixture {
         String way = "others → [1] → [0] → right → held → [1] leads to an object of java.lang.Thread";
         assertTrue(thrown.getMessage().startsWith(way), thrown.getMessage());
         assertNull(holder.held);
+    }
+
+    private enum Size {
+        SMALL,
+        LARGE;
+
+        @Override
+        public String toString() {
+            throw new AssertionError("who is refused runs none of the program's code");
+        }
+    }
+
+    private record Key(int number) {
+        @Override
+        public int hashCode() {
+            return number;
+        }
+
+        @Override
+        public String toString() {
+            throw new AssertionError("who is refused runs none of the program's code");
+        }
+    }
+
+    private void wayIs(String way, Map<?, Holder> map) {
+        store.mark("map", map);
+        reopen();
+        Map<?, Holder> stored = store.lookup("map");
+        Holder holder = stored.values().iterator().next();
+        PersistenceException thrown = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    holder.held = new Thread();
+                }));
+        String whole = "map → " + way + " → held leads to an object of java.lang.Thread";
+        assertTrue(thrown.getMessage().startsWith(whole), thrown::getMessage);
+    }
+
+    private static <K> Map<K, Holder> put(Map<K, Holder> map, K key) {
+        map.put(key, new Holder());
+        return map;
+    }
+
+    /// Of a map that was stored before.
+    @Test
+    void theWayToWhatIsRefusedNamesKeys() {
+        wayIs("[k]", put(new HashMap<>(), "k"));
+        wayIs("[7]", put(new TreeMap<>(), 7));
+        wayIs("[" + Long.MAX_VALUE + "]", put(new LinkedHashMap<>(), Long.MAX_VALUE));
+        wayIs("[0.1]", put(new Hashtable<>(), 0.1));
+        wayIs("[true]", put(new HashMap<>(), true));
+        wayIs("[x]", put(new HashMap<>(), 'x'));
+        wayIs("[null]", put(new HashMap<>(), null));
+        wayIs("[LARGE]", put(new HashMap<>(), Size.LARGE));
+        wayIs("[SMALL]", put(new EnumMap<>(Size.class), Size.SMALL));
+        wayIs("[k]", put(new IdentityHashMap<>(), "k"));
+        wayIs("[k]", Map.of("k", new Holder()));
+        wayIs("[k]", Collections.singletonMap("k", new Holder()));
+        wayIs("[k]", Collections.unmodifiableMap(put(new HashMap<>(), "k")));
+        wayIs("[" + "k".repeat(60) + "…]", put(new HashMap<>(), "k".repeat(5_000)));
+        wayIs("[…]", put(new HashMap<>(), new Key(1)));
+        wayIs("[…]", put(new HashMap<>(), List.of("k")));
+    }
+
+    /// As of one that is stored by the commit that is refused.
+    @Test
+    void theWayThroughANewMapRunsNoCodeOfTheProgram() {
+        for (Object key : new Object[] {Size.LARGE, new Key(1)}) {
+            Map<Object, Object> map = new HashMap<>();
+            map.put(key, new Thread());
+            String shown = key instanceof Size ? "LARGE" : "an object of " + Key.class.getName();
+            PersistenceException thrown = assertThrows(PersistenceException.class, () -> store.mark("map", map));
+            assertTrue(thrown.getMessage().startsWith("map → [" + shown + "] leads to"), thrown::getMessage);
+        }
     }
 
     @Test
