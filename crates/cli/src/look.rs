@@ -39,7 +39,10 @@ impl Looked {
         // Not every store has the file yet: a crash may have come before. Then what is missing is said below.
         let alone = match media.lock(LOCK_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            locked => Some(locked.while_doing("the store is open elsewhere, or cannot be locked")?),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Some(Err(error).while_doing("the store is open elsewhere")?)
+            }
+            locked => Some(locked.while_doing("the store cannot be kept from others while it is looked at")?),
         };
         let found = Log::look(&media).while_doing(directory.display())?;
         Ok(Looked { found, _alone: alone })

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cedrat::graph::{self, Graph};
 use cedrat::media::RealDisk;
 use cedrat::objects::{self, Objects};
-use cedrat::structures::{Catalogue, Kind, check_named};
-use cedrat::txn::{Options, Progress, Store};
+use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
+use cedrat::txn::{Options, Progress, Store, Txn};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -17,6 +17,9 @@ use crate::heap;
 use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome, grouped, progress};
 use crate::overlay::Overlay;
+
+/// So many damaged pages are named one by one.
+const DAMAGES_MAX: u64 = 100;
 
 /// What a verification found.
 #[derive(Debug, Default, Serialize)]
@@ -104,24 +107,27 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     verdict.in_doubt = recovery.in_doubt;
 
     verdict.heaps = heap::examine(store, &mut verdict.problems);
-    verdict.pages = store.check()?.pages_allocated;
+    let mut damages = 0_u64;
+    let checked = store.check_beyond(|damaged| {
+        damages += 1;
+        if damages <= DAMAGES_MAX {
+            verdict.problems.push(damaged.to_string());
+        }
+        Ok(())
+    });
+    verdict.pages = checked?.pages_allocated;
+    if damages > DAMAGES_MAX {
+        verdict.problems.push(format!("and {} other pages are damaged", grouped(damages - DAMAGES_MAX)));
+    }
     let catalogue = Catalogue::open(store)?;
     let mut txn = store.begin();
     let checked = catalogue.check(&txn)?;
     verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
     for named in catalogue.list(&mut txn)? {
-        let checked = match named.kind {
-            Kind::Objects => {
-                let objects =
-                    Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;
-                Some(objects.check(&txn).while_doing(&named.name)?)
-            }
-            Kind::Graph => {
-                let graph = Graph::open(store, &named.name, graph::Options::default()).while_doing(&named.name)?;
-                Some(graph.check().while_doing(&named.name)?)
-            }
-            _ => check_named(&txn, &named).while_doing(&named.name)?,
-        };
+        let checked = walked(store, &txn, &named).unwrap_or_else(|Failure(problem)| {
+            verdict.problems.push(problem);
+            None
+        });
         let (elements, pages) = match checked {
             Some(checked) => {
                 let problems = checked.problems.iter().map(|problem| format!("{}: {problem}", named.name));
@@ -133,6 +139,21 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
         verdict.structures.push(Structure { name: named.name, kind: named.kind.to_string(), elements, pages });
     }
     Ok(txn.rollback()?)
+}
+
+/// What a structure looks like from inside, if it can be walked here.
+fn walked(store: &Store, txn: &Txn, named: &Named) -> Result<Option<Checked>, Failure> {
+    match named.kind {
+        Kind::Objects => {
+            let objects = Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;
+            Ok(Some(objects.check(txn).while_doing(&named.name)?))
+        }
+        Kind::Graph => {
+            let graph = Graph::open(store, &named.name, graph::Options::default()).while_doing(&named.name)?;
+            Ok(Some(graph.check().while_doing(&named.name)?))
+        }
+        _ => check_named(txn, named).while_doing(&named.name),
+    }
 }
 
 /// Shows on `bar` how far recovery is.

@@ -188,6 +188,65 @@ fn damage_is_named_with_file_and_offset() {
 }
 
 #[test]
+fn each_damaged_page_is_named() {
+    use cedrat::objects::{Objects, Options};
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let objects = Objects::create(&store, "articles", Options::default()).expect("a collection");
+    let insert = |txn: &mut cedrat::Txn| (0..400).try_for_each(|_| objects.insert(txn, &[1; 3600]).map(drop));
+    store.transact(insert).expect("some pages of objects");
+    let pages = objects.pages(&store).expect("they can be listed");
+    let damaged = [pages[20], pages[30]];
+    drop(objects);
+    store.close().expect("it is not in use");
+    let file = folder.path().join("pages");
+    let mut bytes = fs::read(&file).expect("the page file");
+    for page in damaged {
+        bytes[page.get() as usize * 4096 + 2000] ^= 1;
+    }
+    fs::write(&file, bytes).expect("room");
+    let output = cedrat(&["verify", text(folder.path()), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let problems = verdict["problems"].to_string();
+    for page in damaged {
+        assert!(problems.contains(&format!("page {page} ")), "{problems}");
+    }
+    assert!(problems.contains("articles: "), "who has the pages is not said: {problems}");
+    assert!(verdict["pages"].as_u64() > Some(400), "{verdict}");
+}
+
+/// As a copy of before is that was mounted for reading only.
+#[test]
+fn what_must_not_be_written_can_be_looked_at() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    cedrat::open(&store).expect("a store").close().expect("it is not in use");
+    let may_only = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    files(&store).keys().for_each(|file| may_only(Path::new(file), 0o444));
+    let folders = [folder.path(), &store, &store.join("log")];
+    folders.into_iter().filter(|folder| folder.is_dir()).for_each(|folder| may_only(folder, 0o555));
+    // Who may do anything is somebody else meanwhile, and gets a copy of the command that he may run.
+    let own = folder.path().join("cedrat");
+    let is_root = fs::metadata(folder.path()).expect("it is there").uid() == 0;
+    if is_root {
+        fs::copy(env!("CARGO_BIN_EXE_cedrat"), &own).expect("room");
+        may_only(&own, 0o755);
+    }
+    for subcommand in ["info", "verify", "log"] {
+        let mut looking = if is_root { std::process::Command::new(&own) } else { command() };
+        if is_root {
+            looking.uid(NOBODY).gid(NOBODY);
+        }
+        printed(&looking.args([subcommand, text(&store)]).output().expect("cedrat runs"));
+    }
+    folders.into_iter().filter(|folder| folder.is_dir()).for_each(|folder| may_only(folder, 0o755));
+}
+
+#[test]
 fn objects_are_walked() {
     use cedrat::objects::{Objects, Options};
     let folder = tempfile::tempdir().expect("a folder");

@@ -117,10 +117,14 @@ impl Media for RealDisk {
     fn lock(&self, name: &str) -> io::Result<LockGuard> {
         split(name)?;
         let path = self.directory.join(name);
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
         // An opening of its own: the lock belongs to the open file, so another opening here is excluded too.
-        let holder = retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty()))
-            .map_err(|errno| failed("lock", &path, None, errno))?;
+        let open = |access| retry_on_intr(|| rustix::fs::open(&path, access | OFlags::CLOEXEC, Mode::empty()));
+        let holder = match open(OFlags::RDWR) {
+            // A copy that must not be written can be looked at. Network file systems lock only what may be written.
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
+            opened => opened,
+        };
+        let holder = holder.map_err(|errno| failed("lock", &path, None, errno))?;
         match rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(LockGuard::new(holder)),
             Err(Errno::WOULDBLOCK) => {

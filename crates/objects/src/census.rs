@@ -65,17 +65,21 @@ impl Objects {
     /// The pages of the collection, first to last. Others may follow while this is asked.
     ///
     /// # Errors
-    /// Damage, with file and offset.
+    /// [`StructureError::Gone`], also while the collection is being dropped; damage, with file and offset.
     pub fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
-        self.shared.places.pages(store)
+        self.beside_drops(|| self.shared.places.pages(store))
     }
 
     /// The identities in one of the collection's pages, by slot, as the page has them: in no transaction, so some may be
     /// gone in the cache, or not be committed.
     ///
     /// # Errors
-    /// Damage, with file and offset.
+    /// [`StructureError::Gone`], also while the collection is being dropped; damage, with file and offset.
     pub fn ids_of_page(&self, store: &Store, page: PageId) -> Result<Vec<ObjectId>> {
+        self.beside_drops(|| self.look_for_ids(store, page))
+    }
+
+    fn look_for_ids(&self, store: &Store, page: PageId) -> Result<Vec<ObjectId>> {
         let view = store.read(page)?;
         let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
         let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else {
@@ -126,10 +130,11 @@ impl Objects {
         store.transact(|txn| {
             self.lock(txn, LockMode::Exclusive)?;
             let superfluous = self.census(store)?.superfluous();
-            for &(at, is_orphan) in &superfluous {
-                self.shared.places.purge_found(txn, &self.shared.cache, at, is_orphan)?;
+            let mut gone = 0;
+            for (at, is_orphan) in superfluous {
+                gone += u64::from(self.shared.places.purge_found(txn, &self.shared.cache, at, is_orphan)?);
             }
-            Ok(superfluous.len() as u64)
+            Ok(gone)
         })
     }
 
@@ -157,12 +162,12 @@ impl Objects {
     /// # Errors
     /// Those of `work`; as [`drop`](Objects::drop).
     pub fn drop_with(&self, store: &Store, mut work: impl FnMut(&mut Txn) -> Result<()>) -> Result<()> {
-        let Shared { root, cache, is_gone, .. } = &*self.shared;
+        let Shared { root, cache, drops, .. } = &*self.shared;
         let mut is_said = false;
         let dropped = store.transact(|txn| {
             // What was said before a deadlock was taken back with the rest.
             if std::mem::take(&mut is_said) {
-                is_gone.store(false, Ordering::Release);
+                drops.fetch_add(1, Ordering::AcqRel);
             }
             self.lock(txn, LockMode::Exclusive)?;
             work(txn)?;
@@ -172,19 +177,22 @@ impl Objects {
             }
             // Before its pages say that they are nobody's: who reads without locks asks after it has looked there
             // (E19.13). And before the lock goes: who gets it next finds pages that are somebody else's.
-            is_gone.store(true, Ordering::Release);
+            drops.fetch_add(1, Ordering::AcqRel);
             is_said = true;
-            for page in pages {
-                // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
-                txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
-                txn.free(page)?;
-            }
-            Identification::bury(txn, *root)?;
-            txn.free(*root)
+            // One lock, on the collection, in place of one on each of its pages.
+            txn.isolated(*root, |txn| {
+                for page in pages {
+                    // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
+                    txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
+                    txn.free(page)?;
+                }
+                Identification::bury(txn, *root)?;
+                txn.free(*root)
+            })
         });
         // Not where somebody else has dropped it before.
         if dropped.is_err() && is_said {
-            is_gone.store(false, Ordering::Release);
+            drops.fetch_add(1, Ordering::AcqRel);
         }
         dropped
     }
@@ -235,5 +243,40 @@ impl Objects {
             }
         }
         Ok(checked)
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))] // threads: tests/threads.rs
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_sync::Arc;
+    use cedrat_txn::Registry;
+
+    use super::*;
+    use crate::Options;
+
+    /// S5: what was seen before a drop that is taken back while it is seen, is not believed.
+    #[test]
+    fn who_looks_while_a_drop_is_taken_back_looks_again() {
+        let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), cedrat_txn::Options::simulated(), registry).unwrap();
+        let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+        let id = store.transact(|txn| objects.insert(txn, b"there")).unwrap();
+        let mut looks = 0;
+        let look = || {
+            looks += 1;
+            if looks == 1 {
+                // Its page is freed already when the drop comes to it, which is refused.
+                objects.drop_with(&store, |txn| txn.free(id.page)).expect_err("a page is freed once");
+                return Ok(false);
+            }
+            Ok(true)
+        };
+        assert!(objects.beside_drops(look).unwrap());
+        assert_eq!(looks, 2);
+        let gone = |error: Error| matches!(StructureError::of(&error), Some(StructureError::Gone { .. }));
+        let look = || objects.clone().drop(&store, "objects");
+        assert!(gone(objects.beside_drops(look).unwrap_err()));
+        assert!(gone(objects.beside_drops(|| Ok(())).unwrap_err()));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cedrat_pages::{Damaged, LatchedPage, PageId};
 use cedrat_structures::{Catalogue, Kind, StructureError};
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
@@ -61,8 +61,9 @@ pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     pub(crate) keeper: Keeper,
     pub(crate) places: Places,
-    /// The collection was dropped. Said under the lock on it; asked there, or after what was read without.
-    pub(crate) is_gone: AtomicBool,
+    /// How often it was said that the collection is dropped, and that this was taken back: an odd number says that it is gone.
+    /// Counted under the lock on it; asked there, or before and behind what is read without ([`Objects::beside_drops`]).
+    pub(crate) drops: AtomicU64,
 }
 
 /// A named collection of objects, with a cache of them (Lemon §7).
@@ -197,7 +198,7 @@ impl Objects {
             let cache = Arc::new(Cache::new(options.cache_bytes));
             let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
             let places = Places::new(root, ends(store, root)?);
-            Ok(Shared { root, identification: found, options, cache, keeper, places, is_gone: AtomicBool::new(false) })
+            Ok(Shared { root, identification: found, options, cache, keeper, places, drops: AtomicU64::new(0) })
         })?;
         // Dropped before it was known here, it would be told to nobody (S5).
         if Identification::read(store, root)? != found {
@@ -262,10 +263,7 @@ impl Objects {
         let mut before = None;
         loop {
             let late = store.late_commits();
-            // Whatever was found: its pages may have been somebody else's by then (S5).
-            let home = self.committed(store, id);
-            self.is_there()?;
-            let (home, header) = home?.ok_or_else(none)?;
+            let (home, header) = self.beside_drops(|| self.committed(store, id))?.ok_or_else(none)?;
             if header.is_dead() || header.is_target() {
                 return Err(none());
             }
@@ -273,9 +271,8 @@ impl Objects {
                 let version = Version { at: id, lsn: home.version };
                 return Ok((look(object(&home.bytes, &header)), version));
             };
-            let target = self.committed(store, at);
-            self.is_there()?;
-            if let Some((image, header)) = target?
+            let target = self.beside_drops(|| self.committed(store, at))?;
+            if let Some((image, header)) = target
                 && header.is_target()
                 && !header.is_dead()
             {
@@ -606,9 +603,26 @@ impl Objects {
     }
 
     fn is_there(&self) -> Result<()> {
-        match self.shared.is_gone.load(Ordering::Acquire) {
-            true => Err(StructureError::Gone { root: self.shared.root }.into()),
-            false => Ok(()),
+        self.drops().map(drop)
+    }
+
+    /// How often a drop was taken back, twice; the collection is there.
+    fn drops(&self) -> Result<u64> {
+        match self.shared.drops.load(Ordering::Acquire) {
+            odd if odd % 2 == 1 => Err(StructureError::Gone { root: self.shared.root }.into()),
+            drops => Ok(drops),
+        }
+    }
+
+    /// Looks at pages of the collection without a lock: again where a drop came in between and was taken back, since what was
+    /// seen of pages that were nobody's for a moment says nothing of them (S5).
+    pub(crate) fn beside_drops<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let drops = self.drops()?;
+            let seen = look();
+            if self.drops()? == drops {
+                return seen;
+            }
         }
     }
 

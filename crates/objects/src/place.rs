@@ -471,10 +471,13 @@ impl Places {
         }
     }
 
-    /// Purges records that a sweep has found, of a collection that is locked.
-    pub(crate) fn purge_found(&self, txn: &mut Txn, cache: &Cache, at: RecordId, is_orphan: bool) -> Result<()> {
+    /// Purges a record that a sweep has found, of a collection that is locked. Says whether it has: what is in doubt stays.
+    pub(crate) fn purge_found(&self, txn: &mut Txn, cache: &Cache, at: RecordId, is_orphan: bool) -> Result<bool> {
         let store = txn.store().clone();
-        cache.hand_over(at, &store)?;
+        // Without isolation there is no lock that would say so.
+        if store.is_changed_in_doubt(at) || !cache.hand_over(at, &store)? {
+            return Ok(false);
+        }
         {
             let view = txn.read_latched(at.page)?;
             let versioned = Versioned::of(&view).map_err(|damaged| said(&store, damaged))?;
@@ -482,7 +485,7 @@ impl Places {
         }
         txn.update_latched(at, &Purge { is_orphan })?;
         self.known.lock().roomy.entry(at.page).or_default();
-        Ok(())
+        Ok(true)
     }
 
     /// An empty page behind the last.

@@ -3,6 +3,8 @@
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
@@ -23,15 +25,17 @@ struct WaitingRoom {
     pool_bytes: u64,
     /// At times there are many, and what they have left is given back to the store.
     shrinks: bool,
+    /// How many pages went to the store, in all runs.
+    taken_out: Arc<AtomicU64>,
 }
 
 struct Attendant<'a> {
+    room: &'a WaitingRoom,
     run: &'a Run<WaitingRoom>,
     objects: Objects,
     waiting: BTreeMap<u64, ObjectId>,
     next_number: u64,
     chance: Rng,
-    shrinks: bool,
 }
 
 impl Attendant<'_> {
@@ -50,7 +54,7 @@ impl Attendant<'_> {
             waiting.insert(self.next_number, self.objects.insert(&mut txn, &bytes)?);
             came.push((self.next_number, bytes));
             self.next_number += 1;
-            let most = if self.shrinks && self.next_number % 40 < 20 { 4 * STAY } else { STAY };
+            let most = if self.room.shrinks && self.next_number % 40 < 20 { 4 * STAY } else { STAY };
             for _ in 0..waiting.len().saturating_sub(most).min(2) {
                 // Now and then the one that has come last but one.
                 let number = if self.chance.one_in(4) { waiting.keys().rev().nth(1) } else { waiting.keys().next() };
@@ -83,6 +87,7 @@ impl Attendant<'_> {
                 Some(before) => self.objects.take_out(&mut txn, before, page)?,
                 None => false,
             };
+            self.room.taken_out.fetch_add(u64::from(is_out), Ordering::Relaxed);
             before = before.filter(|_| is_out).or(Some(page));
         }
         match self.chance.one_in(4) {
@@ -96,7 +101,7 @@ impl Attendant<'_> {
             0 => Ok(self.objects.flush_all(self.run.store())?),
             1 => Ok(self.run.store().checkpoint()?),
             2 => self.objects.sweep(self.run.store()).map(drop).map_err(Into::into),
-            3 | 4 if self.shrinks => self.take_out_pages(),
+            3 | 4 if self.room.shrinks => self.take_out_pages(),
             _ => self.transaction(),
         }
     }
@@ -153,7 +158,7 @@ impl Scenario for WaitingRoom {
         let waiting: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
         let next_number = waiting.keys().last().map_or(0, |number| number + 1);
-        let mut attendant = Attendant { run, objects, waiting, next_number, chance: run.rng(0), shrinks: self.shrinks };
+        let mut attendant = Attendant { room: self, run, objects, waiting, next_number, chance: run.rng(0) };
         (0..self.steps).try_for_each(|_| attendant.step())?;
         let pages = attendant.objects.pages(run.store())?.len();
         if self.steps >= 100 && pages > 2 * STAY + 4 && !self.shrinks {
@@ -185,7 +190,7 @@ impl Scenario for WaitingRoom {
 #[test]
 fn what_comes_and_goes_survives_every_crash() {
     for (name, pool_bytes, seed) in [("objects-turnover", 1 << 20, 1), ("objects-turnover-eviction", 8 * 4096, 2)] {
-        let scenario = WaitingRoom { steps: 120, pool_bytes, shrinks: false };
+        let scenario = WaitingRoom { steps: 120, pool_bytes, shrinks: false, taken_out: Arc::default() };
         let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);
         crashes.seed(check::seed(seed)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
     }
@@ -195,8 +200,10 @@ fn what_comes_and_goes_survives_every_crash() {
 #[test]
 fn pages_that_are_taken_out_survive_every_crash() {
     for (name, pool_bytes, seed) in [("objects-shrink", 1 << 20, 3), ("objects-shrink-eviction", 8 * 4096, 4)] {
-        let scenario = WaitingRoom { steps: 160, pool_bytes, shrinks: true };
+        let taken_out = Arc::default();
+        let scenario = WaitingRoom { steps: 160, pool_bytes, shrinks: true, taken_out: Arc::clone(&taken_out) };
         let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);
         crashes.seed(check::seed(seed)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+        assert_ne!(taken_out.load(Ordering::Relaxed), 0, "no page was taken out");
     }
 }

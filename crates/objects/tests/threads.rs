@@ -190,6 +190,48 @@ fn a_drop_that_has_not_happened_hides_nothing() {
     });
 }
 
+/// S5: a drop that fails when its pages are nobody's already is taken back: who looks without locks meanwhile is told that the
+/// collection is gone, or finds all.
+#[test]
+fn a_drop_that_is_taken_back_hides_nothing() {
+    const DROPS: usize = if cfg!(cedrat_shuttle) { 1 } else { 400 };
+    const PAGES: usize = if cfg!(cedrat_shuttle) { 2 } else { 20 };
+    explore(37, 3 * SCHEDULES, || {
+        let bank = bank(Options::default(), 1);
+        let insert = |txn: &mut Txn| {
+            (0..PAGES).try_for_each(|_| bank.objects.insert(txn, &number(START, 0, &"x".repeat(3600))).map(drop))
+        };
+        bank.store.transact(insert).unwrap();
+        let pages = bank.objects.pages(&bank.store).unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let (store, objects, id) = (bank.store.clone(), bank.objects.clone(), bank.accounts[0]);
+        let (is_done, all) = (Arc::clone(&done), pages.clone());
+        let reader = thread::spawn(move || {
+            let is_gone = |error: &Error| matches!(StructureError::of(error), Some(StructureError::Gone { .. }));
+            while !is_done.load(Ordering::Acquire) {
+                objects
+                    .read_committed(&store, id, |_| ())
+                    .map_or_else(|error| assert!(is_gone(&error), "{error}"), drop);
+                objects
+                    .pages(&store)
+                    .map_or_else(|error| assert!(is_gone(&error), "{error}"), |pages| assert_eq!(pages, all));
+                objects
+                    .ids_of_page(&store, id.page)
+                    .map_or_else(|error| assert!(is_gone(&error), "{error}"), |ids| assert_eq!(ids[0], id));
+                thread::yield_now();
+            }
+        });
+        for _ in 0..DROPS {
+            // Its last page is freed already when the drop comes to it, which is refused.
+            let last = pages[pages.len() - 1];
+            bank.objects.drop_with(&bank.store, |txn| txn.free(last)).expect_err("a page is freed once");
+        }
+        done.store(true, Ordering::Release);
+        reader.join().unwrap();
+        assert_eq!(objects_of(&bank).len(), 1 + PAGES);
+    });
+}
+
 /// E19.10: a sweep offers pages whose dead records others are just purging.
 #[test]
 fn a_page_is_offered_while_its_dead_records_are_purged() {

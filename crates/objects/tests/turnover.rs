@@ -3,11 +3,14 @@
 
 mod common;
 
-use cedrat_objects::{ObjectId, Objects, UndoPolicy};
+use cedrat_media::Loss;
+use cedrat_objects::{ObjectId, Objects, Options, UndoPolicy};
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{PageId, Slot};
+use cedrat_sync::Arc;
+use cedrat_txn::locks::NoLocks;
 use cedrat_txn::{Commit, Error, Result, Store, Txn};
-use common::{Place, get, is_absent, number, place};
+use common::{Place, get, is_absent, number, open_on, place, place_with};
 
 /// E19.11: a collection in which as much is removed as inserted stays as it is, for as long as the store is open; and who still
 /// has an old identity in his hands finds nothing by it.
@@ -263,4 +266,46 @@ fn a_page_that_somebody_needs_is_not_taken_out() {
             place.check();
         }
     }
+}
+
+/// E19.16: a page that could not leave is filled again.
+#[test]
+fn a_page_whose_way_out_fails_is_offered_again() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let ids = [(); 3].map(|()| place.insert(&[1; 3700]));
+    place.transact(|txn| place.objects.remove(txn, ids[1]));
+    // What died is known from here on; there is room for this behind it.
+    assert_eq!(place.insert(&[3; 50]).page, ids[2].page);
+    let mut txn = place.begin();
+    txn.free(ids[1].page).unwrap();
+    place.objects.take_out(&mut txn, ids[0].page, ids[1].page).expect_err("a page is freed once");
+    txn.rollback().unwrap();
+    assert_eq!(place.objects.pages(&place.store).unwrap(), ids.map(|id| id.page));
+    assert_eq!(place.insert(&[2; 3700]).page, ids[1].page);
+    place.check();
+    place.crashed().check();
+}
+
+/// E19.10: also where no lock says so, because there are none.
+#[test]
+fn a_sweep_leaves_what_is_in_doubt() {
+    let of_store = || cedrat_txn::Options {
+        locks: Arc::new(NoLocks),
+        checkpoint_when_opened: false,
+        ..cedrat_txn::Options::simulated()
+    };
+    let options = Options { undo: UndoPolicy::Inverses, ..Options::default() };
+    let place = place_with(options, of_store());
+    let id = place.insert(b"may come back");
+    let mut txn = place.begin();
+    place.objects.remove(&mut txn, id).unwrap();
+    drop(txn.prepare(b"branch").unwrap());
+    let disk = Arc::new(place.disk.journal().crash(place.disk.journal_len(), Loss::Everything));
+    let store = open_on(&disk, of_store());
+    let objects = Objects::open(&store, "objects", options).unwrap();
+    assert_eq!(objects.sweep(&store).unwrap(), 0);
+    store.prepared(b"branch").unwrap().rollback().unwrap();
+    assert_eq!(get(&store, &objects, id), Some(b"may come back".to_vec()));
+    store.transact(|txn| objects.remove(txn, id)).unwrap();
+    assert_eq!(get(&store, &objects, id), None);
 }

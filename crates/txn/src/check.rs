@@ -1,9 +1,9 @@
 //! Looking at everything: what `cedrat verify` does with an open store, and tests at their end.
 
 use cedrat_pages::layout::Layout;
-use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef, Slot};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef, PoolError, Slot};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::CheckReport;
 use crate::space::{GROUP_PAGES, SPACE_MAP, used_from_map};
 use crate::store::Store;
@@ -16,25 +16,44 @@ impl Store {
     /// # Errors
     /// The first damage found, with file and offset.
     pub fn check(&self) -> Result<CheckReport> {
+        self.check_beyond(Err)
+    }
+
+    /// As [`check`](Store::check), but goes on behind each damage that `damaged` takes. Behind that of a space map nothing is
+    /// known of the pages that it is about, and they are not looked at.
+    ///
+    /// # Errors
+    /// Those of `damaged`, to which each damage is given, with file and offset. The store stopped.
+    pub fn check_beyond(&self, mut damaged: impl FnMut(Error) -> Result<()>) -> Result<CheckReport> {
+        let mut beyond = |checked: Result<()>| match checked {
+            Err(error @ Error::Pages(PoolError::Damaged { .. } | PoolError::Beyond { .. })) => damaged(error),
+            other => other,
+        };
         let pool = self.pool();
         let mut report = CheckReport::default();
         let mut end = 0;
         for map in (0..pool.len_pages()).step_by(GROUP_PAGES as usize).map(PageId::new) {
             let mut used = Vec::new();
-            used_from_map(pool, map, |page| used.push(PageId::new(page)))?;
+            beyond(used_from_map(pool, map, |page| used.push(PageId::new(page))))?;
             for page in used {
                 end = page.get() + 1;
                 report.pages_allocated += 1;
-                let page = pool.read(page)?;
-                *report.kinds.entry(page.kind().0).or_default() += 1;
-                // A layout that nobody registered is its owner's affair; its pages are only counted.
-                if let Some(layout) = self.inner.layouts.get(page.kind()) {
-                    layout.check(&page).map_err(|damaged| pool.damaged(damaged))?;
-                }
+                beyond(self.check_page(page, &mut report))?;
             }
         }
         report.pages_free = end.saturating_sub(report.pages_allocated);
         Ok(report)
+    }
+
+    fn check_page(&self, page: PageId, report: &mut CheckReport) -> Result<()> {
+        let pool = self.pool();
+        let page = pool.read(page)?;
+        *report.kinds.entry(page.kind().0).or_default() += 1;
+        // A layout that nobody registered is its owner's affair; its pages are only counted.
+        if let Some(layout) = self.inner.layouts.get(page.kind()) {
+            layout.check(&page).map_err(|damaged| pool.damaged(damaged))?;
+        }
+        Ok(())
     }
 }
 

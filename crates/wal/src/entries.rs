@@ -95,9 +95,11 @@ pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
         if error.kind() != ErrorKind::NotFound {
             return Err(error);
         }
-        // Somebody else may be quicker; the lock decides.
-        let _ = media.open(LOCK_FILE, OpenMode::Create);
-        media.lock(LOCK_FILE)
+        match media.open(LOCK_FILE, OpenMode::Create) {
+            // Somebody else may be quicker; the lock decides.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => media.lock(LOCK_FILE),
+        }
     });
     taken.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => {

@@ -346,17 +346,14 @@ final class Locks {
         }
     }
 
-    /// Whom an owner waits for just now: who is before it in the queue, or who has the lock. Empty if it waits for
-    /// none.
+    /// Whom an owner waits for just now: who has the lock. Who is before it in the queue waits for those too, and for
+    /// nothing else. Empty if it waits for none.
     List<Owner> awaited(Owner owner) {
         mutex.lock();
         try {
             Waiter waiter = owner.waiting;
             if (waiter == null) {
                 return List.of();
-            }
-            if (waiter.previous != null) {
-                return List.of(waiter.previous.owner);
             }
             ObjectLock lock = waiter.lock;
             List<Owner> holders = new ArrayList<>(Arrays.asList(lock.readers).subList(0, lock.readerCount));

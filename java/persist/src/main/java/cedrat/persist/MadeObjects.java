@@ -1,7 +1,9 @@
 package cedrat.persist;
 
 import java.lang.ref.WeakReference;
+import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Set;
 
 /// The objects that a transaction has made and that are still there, in their order.
 ///
@@ -106,17 +108,17 @@ final class MadeObjects {
     /// Those that were made since there were `mark` and run over a collection that counts no changes, and that the
     /// log is about to restore, go no further.
     void outdateUncounted(int mark, UndoLog log, int logMark) {
-        Object known = null;
-        boolean isRestored = false;
+        Set<Object> restored = null;
         for (int entry = mark; entry < size; entry++) {
             Object object = objects[entry] instanceof Weak weak ? weak.get() : objects[entry];
             Object deque = object == null ? null : Cursors.deque(object);
-            // Most run over the same one as the one before.
-            if (deque != null && deque != known) {
-                known = deque;
-                isRestored = log.hasAny(logMark, deque);
+            if (deque == null) {
+                continue;
             }
-            if (deque != null && isRestored) {
+            if (restored == null) {
+                restored = log.kept(logMark, ArrayDeque.class);
+            }
+            if (restored.contains(deque)) {
                 Cursors.outdateUncounted(object);
             }
         }

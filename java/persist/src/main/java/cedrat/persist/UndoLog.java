@@ -1,6 +1,9 @@
 package cedrat.persist;
 
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
 
 /// What a transaction has overwritten, oldest first: places and their old values (Transactions for Java,
 /// §3.3).
@@ -69,13 +72,15 @@ final class UndoLog {
         return entry >= 0 && bits[entry] >= length;
     }
 
-    /// Whether a place of an object was kept since the log had `mark` entries. Looks through all of them.
-    boolean hasAny(int mark, Object base) {
-        int entry = size - 1;
-        while (entry >= mark && bases[entry] != base) {
-            entry--;
+    /// The objects of a class of which a place was kept since the log had `mark` entries.
+    Set<Object> kept(int mark, Class<?> type) {
+        Set<Object> kept = Collections.newSetFromMap(new IdentityHashMap<>());
+        for (int entry = mark; entry < size; entry++) {
+            if (type.isInstance(bases[entry])) {
+                kept.add(bases[entry]);
+            }
         }
-        return entry >= mark;
+        return kept;
     }
 
     private int find(int mark, Object base, Slot slot, int index) {

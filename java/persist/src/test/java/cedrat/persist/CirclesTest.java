@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -16,6 +18,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class CirclesTest {
     private static final int THREADS = 20_000;
+    private static final int WAITERS = 200;
 
     private final Locks locks = new Locks();
 
@@ -60,6 +63,49 @@ class CirclesTest {
         for (Object object : objects) {
             assertFalse(locks.isLocked(object));
         }
+    }
+
+    /// J3.1: only the last of many in a queue can give way, which has a lock of the JDK that the first, who has the
+    /// object, waits for.
+    @Test
+    void whoWaitsBehindManyGivesWayInACircleThroughALockOfTheJdk() throws InterruptedException {
+        Object object = new Object();
+        ReentrantLock ofJdk = new ReentrantLock();
+        Locks.Owner first = new Locks.Owner(0);
+        first.thread = Thread.currentThread();
+        assertTrue(locks.acquire(first, object, true));
+        List<Integer> victims = Collections.synchronizedList(new ArrayList<>());
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 1; i <= WAITERS; i++) {
+            Locks.Owner owner = new Locks.Owner(i);
+            boolean isLast = i == WAITERS;
+            int mine = i;
+            Thread thread = Thread.ofVirtual().start(() -> {
+                owner.thread = Thread.currentThread();
+                if (isLast) {
+                    ofJdk.lock();
+                }
+                try {
+                    if (!locks.acquire(owner, object, true)) {
+                        victims.add(mine);
+                    }
+                    locks.releaseAll(owner);
+                } finally {
+                    if (isLast) {
+                        ofJdk.unlock();
+                    }
+                }
+            });
+            awaitWaiting(thread);
+            threads.add(thread);
+        }
+        ofJdk.lockInterruptibly();
+        ofJdk.unlock();
+        locks.releaseAll(first);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertEquals(List.of(WAITERS), victims);
     }
 
     /// Readers and writers of a few objects in random order: each gets through or gives way, and nothing stays
