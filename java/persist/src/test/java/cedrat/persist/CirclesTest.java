@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /// Who waits for whom, among more threads than a stack has room for.
-@Timeout(120)
+@Timeout(300)
 class CirclesTest {
     private static final int THREADS = 20_000;
     private static final int WAITERS = 200;
