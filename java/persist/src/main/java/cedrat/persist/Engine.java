@@ -20,6 +20,9 @@ import java.util.concurrent.locks.ReentrantLock;
 ///
 /// **Threads:** any.
 final class Engine implements Persistent {
+    /// Why transactions change nothing of a store that is closed.
+    static final String CLOSED = "the store is closed: open it, and look objects up again";
+
     final GraphStore graph;
     final Recorder recorder;
     final PersistenceOptions options;
@@ -28,9 +31,6 @@ final class Engine implements Persistent {
     final IdentityTable table = new IdentityTable();
     final ConcurrentHashMap<String, Root> roots = new ConcurrentHashMap<>();
     final AbsentNames absentNames = new AbsentNames();
-    /// Why transactions change nothing of a store that is closed.
-    static final String CLOSED = "the store is closed: open it, and look objects up again";
-
     /// One of each name, for they are what is locked.
     final ConcurrentHashMap<String, Records> records = new ConcurrentHashMap<>();
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();

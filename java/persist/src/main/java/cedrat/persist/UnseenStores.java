@@ -236,7 +236,7 @@ final class UnseenStores {
     }
 
     /// Whether an object of the JDK is, or was in a store that is closed. Other threads do not change it then, but in
-    // transactions.
+    /// transactions.
     private boolean isPersistent(Context context, Object object) {
         context.isUnrecorded = true;
         try {
