@@ -192,6 +192,9 @@ fn a_drop_that_has_not_happened_hides_nothing() {
 
 /// S5: a drop that fails when its pages are nobody's already is taken back: who looks without locks meanwhile is told that the
 /// collection is gone, or finds all.
+///
+/// That a look is not believed which a whole such drop has outlasted, `who_looks_while_a_drop_is_taken_back_looks_again` sees each
+/// time; here it is a matter of chance.
 #[test]
 fn a_drop_that_is_taken_back_hides_nothing() {
     const DROPS: usize = if cfg!(cedrat_shuttle) { 1 } else { 400 };

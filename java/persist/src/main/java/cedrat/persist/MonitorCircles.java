@@ -28,7 +28,7 @@ import java.util.concurrent.locks.LockSupport;
 /// monitor of what it locks or has locked, and who has the lock is blocked on some monitor, at several looks in a row.
 /// Circles through other monitors of virtual threads are not found; nor do virtual threads look for one among more
 /// than 64 owners, as where so many have read what is to be written. Where the module `java.management` was left
-/// out, no circles but those above are found.
+/// out, only suspected circles are found.
 ///
 /// **Threads:** any.
 final class MonitorCircles {
