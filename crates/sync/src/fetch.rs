@@ -1,17 +1,19 @@
-//! Asking for cache lines ahead of need.
+//! Prefetching of cache lines that are about to be written.
 //!
-//! The compiler's own hint that a line will be written becomes a hint that it will be read where it may not take newer processors for
-//! granted, and writing then asks the other processors a second time. The instruction itself does nothing on those that do not know it.
+//! If the compiler may not assume a newer processor, its own hint for a write becomes a hint for a read, and the
+//! write then requests the line from the other processors a second time. The instruction used here does nothing on
+//! processors that do not know it.
 //!
 //! `unsafe` here is sound because
-//! 1. the instruction is a hint: it reads and writes nothing that the program could see, whatever the address.
+//! 1. the instruction is a hint: it reads and writes nothing that the program can observe, whatever the address.
 
-/// Asks the processor for the cache line of the value's first byte, which this thread is about to write.
+/// Prefetches the cache line of the value's first byte, which this thread is about to write.
 ///
-/// Lines asked for together come together. Writes to lines that other processors have wait for one another.
+/// Lines that are requested together arrive together, whereas writes to lines that other processors own wait for one
+/// another.
 #[inline(always)]
 pub fn prefetch_to_write<T>(value: &T) {
-    #[cfg(all(target_arch = "x86_64", not(cedrat_shuttle)))]
+    #[cfg(all(target_arch = "x86_64", not(any(cedrat_shuttle, miri))))]
     // SAFETY: 1.
     unsafe {
         std::arch::asm!(
@@ -20,6 +22,6 @@ pub fn prefetch_to_write<T>(value: &T) {
             options(readonly, nostack, preserves_flags)
         );
     }
-    #[cfg(not(all(target_arch = "x86_64", not(cedrat_shuttle))))]
+    #[cfg(not(all(target_arch = "x86_64", not(any(cedrat_shuttle, miri)))))]
     let _ = value;
 }

@@ -1,17 +1,17 @@
-//! Asking for a processor soon: a call that neither the standard library nor rustix has.
+//! Requests for early scheduling: a system call that neither the standard library nor rustix offers.
 //!
 //! `unsafe` here is sound because
-//! 1. the kernel reads or fills the attributes it is given, which are plain numbers, borrowed until the call returns;
-//! 2. it is told their length.
+//! 1. the kernel reads or fills the attributes, which are plain integers, borrowed until the call returns;
+//! 2. the call passes their length.
 
-#[cfg(all(target_os = "linux", not(cedrat_shuttle)))]
+#[cfg(all(target_os = "linux", not(any(cedrat_shuttle, miri))))]
 pub use linux::hurry;
 
-/// Does nothing: there is no such wish here.
-#[cfg(not(all(target_os = "linux", not(cedrat_shuttle))))]
+/// Does nothing: the platform has no such request.
+#[cfg(not(all(target_os = "linux", not(any(cedrat_shuttle, miri)))))]
 pub fn hurry() {}
 
-#[cfg(all(target_os = "linux", not(cedrat_shuttle)))]
+#[cfg(all(target_os = "linux", not(any(cedrat_shuttle, miri))))]
 mod linux {
     /// The first version of the kernel's `struct sched_attr`.
     #[derive(Default)]
@@ -22,7 +22,7 @@ mod linux {
         flags: u64,
         nice: i32,
         priority: u32,
-        /// Of an ordinary thread: how long its turns are, in nanoseconds.
+        /// For an ordinary thread, the length of its time slices in nanoseconds.
         runtime: u64,
         deadline: u64,
         period: u64,
@@ -31,19 +31,20 @@ mod linux {
 
     const ORDINARY: u32 = 0;
 
-    /// Turns of a tenth of a millisecond, the shortest there are.
+    /// Time slices of a tenth of a millisecond, the shortest that the kernel allows.
     const TURN_NS: u64 = 100_000;
 
-    /// Asks that this thread gets a processor soon whenever it wakes up, for the price of short turns: it gets no more of
-    /// one than others, only earlier. For threads that mostly wait for a disk, and for which others wait. From Linux 6.12
-    /// on anybody may ask; where it is refused nothing changes.
+    /// Requests that this thread gets a processor soon after each wake-up, at the price of short time slices: its
+    /// share of processor time stays the same, but comes earlier. Meant for threads that mostly wait for a disk, and
+    /// for which other threads wait. From Linux 6.12 on no privilege is needed; where the kernel refuses, nothing
+    /// changes.
     pub fn hurry() {
         let mut attributes = Attributes::default();
         let len = size_of::<Attributes>();
         // SAFETY: 1 and 2; 0 is the calling thread.
         let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, len, 0) };
         if got != 0 || attributes.policy != ORDINARY {
-            return; // somebody has chosen something else for this thread
+            return; // another policy was chosen for this thread
         }
         attributes.size = len as u32;
         attributes.runtime = TURN_NS;
@@ -53,7 +54,7 @@ mod linux {
 
     #[cfg(test)]
     mod tests {
-        /// Asked twice, and beside work: it changes no more than when a thread runs.
+        /// Two requests, next to ordinary work: they change only the time at which a thread runs.
         #[test]
         fn whoever_is_in_a_hurry_goes_on() {
             let worker = std::thread::spawn(|| {

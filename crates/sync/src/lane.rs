@@ -1,13 +1,13 @@
-//! Pieces of work on their way from one thread to another.
+//! Bounded queues that pass work from one thread to another.
 
 use std::collections::VecDeque;
 
 use crate::{Condvar, Mutex};
 
-/// A queue of few places, from one thread to another, in order.
+/// A bounded queue from one thread to another, in order.
 ///
-/// Either end may be gone at any moment, by a panic too: whoever holds a [`Closing`] closes the lane on every way out, and
-/// nobody waits at a closed one.
+/// Either end may disappear at any moment, also by a panic. The thread at each end holds a [`Closing`], which closes
+/// the lane on every way out, and no thread waits at a closed lane.
 #[derive(Debug)]
 pub struct Lane<T> {
     state: Mutex<State<T>>,
@@ -22,13 +22,13 @@ struct State<T> {
 }
 
 impl<T> Lane<T> {
-    /// An empty lane for so many pieces: enough to keep the taker busy, few enough to bound memory.
+    /// Creates an empty lane for `places` pieces: enough to keep the taker busy, few enough to bound memory.
     pub fn new(places: usize) -> Lane<T> {
         let state = State { pieces: VecDeque::with_capacity(places), closed: false };
         Lane { state: Mutex::new(state), changed: Condvar::new(), places }
     }
 
-    /// Waits for a place. What comes after closing is dropped.
+    /// Waits for a free place and adds the piece. A piece that is put after closing is dropped.
     pub fn put(&self, piece: T) {
         let mut state = self.state.lock();
         while state.pieces.len() >= self.places && !state.closed {
@@ -40,7 +40,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Waits for a piece; `None` once the lane is closed and empty.
+    /// Waits for a piece and returns it; `None` once the lane is closed and empty.
     pub fn take(&self) -> Option<T> {
         let mut state = self.state.lock();
         loop {
@@ -55,7 +55,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Nothing more goes in; what is there may be taken.
+    /// Closes the lane: no piece is added any more; those in it can still be taken.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();

@@ -1,22 +1,25 @@
-//! The one door to threads, latches and atomics.
+//! The one source of threads, locks and atomics.
 //!
-//! Every crate above takes its threads, mutexes, condition variables and atomics from here and from nowhere
-//! else. In an ordinary build they are `parking_lot`'s and the standard library's. Built with
-//! `RUSTFLAGS="--cfg cedrat_shuttle"` the same names stand over [`shuttle`](https://docs.rs/shuttle), whose
-//! seeded scheduler runs one thread at a time and chooses at every operation who goes next; a failing
-//! schedule can then be repeated from its seed.
+//! Every crate above takes its threads, mutexes, condition variables and atomics from this crate and from no other.
+//! In an ordinary build they are those of `parking_lot` and the standard library. Built with `RUSTFLAGS="--cfg
+//! cedrat_shuttle"`, the same names stand for [`shuttle`](https://docs.rs/shuttle), whose seeded scheduler runs one
+//! thread at a time and chooses at every operation which thread runs next; a failing schedule can then be repeated
+//! from its seed.
 //!
-//! Three habits follow from having two worlds behind one door:
+//! Three rules follow from having two implementations behind one interface:
 //!
-//! 1. Locks do not poison. A panic under a lock is judged by whoever owns the data, not by the lock.
-//! 2. Nothing correct depends on time: under the scheduler no time passes, and a timed wait is a plain wait.
-//! 3. A loop that waits for another thread calls [`spin_hint`] in every turn, or the scheduler never leaves it.
+//! 1. Locks do not poison. The owner of the data, not the lock, handles a panic under the lock.
+//! 2. No correctness depends on time: under the scheduler no time passes, and a timed wait is a plain wait.
+//! 3. A loop that waits for another thread calls [`spin_hint`] in every turn; otherwise the scheduler never leaves
+//!    it.
 //!
 //! In a shuttle build these types may be used only inside [`explore`]. Such a build is tested with `--tests`: the
-//! programs in the documentation run on ordinary threads.
+//! examples in the documentation run on ordinary threads.
 
 #![deny(unsafe_code)]
 
+#[cfg(all(feature = "lock-order", not(cedrat_shuttle)))]
+mod ordered;
 #[cfg(not(cedrat_shuttle))]
 mod real;
 #[cfg(not(cedrat_shuttle))]
@@ -32,6 +35,7 @@ mod fetch;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod hurry;
 mod lane;
+mod planted;
 mod word;
 
 pub use fetch::prefetch_to_write;
@@ -42,5 +46,6 @@ pub use world::{
 };
 
 pub use lane::{Closing, Lane};
+pub use planted::is_planted;
 pub use std::sync::{Arc, Weak};
 pub use word::WaitWord;

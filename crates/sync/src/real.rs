@@ -1,9 +1,12 @@
 //! Threads of the operating system.
 
+#[cfg(feature = "lock-order")]
+pub use crate::ordered::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
+#[cfg(not(feature = "lock-order"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
 pub use std::thread_local;
 
-/// Atomic numbers and fences.
+/// Atomic integers and fences.
 pub mod atomic {
     pub use std::sync::atomic::{
         AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -17,10 +20,10 @@ pub mod thread {
         yield_now,
     };
 
-    /// Spawns a thread within `scope`, if the system has one to give; plain spawning panics when it has none.
+    /// Spawns a thread within `scope`. Plain spawning panics where this returns an error.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system if it cannot create a thread.
     pub fn spawn_in<'scope, 'env, T: Send + 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         name: &str,
@@ -29,19 +32,19 @@ pub mod thread {
         Builder::new().name(name.into()).spawn_scoped(scope, body)
     }
 
-    /// How many threads run at the same time here, at most.
+    /// Returns the number of threads that this machine runs at the same time, at least 1.
     pub fn parallelism() -> usize {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
     }
 }
 
-/// Whether nobody held the mutex a moment ago. A hint, on which nothing correct depends.
+/// Whether the mutex was free a moment ago. A hint, on which no correctness depends.
 #[inline]
 pub fn is_free<T>(mutex: &Mutex<T>) -> bool {
     !mutex.is_locked()
 }
 
-/// Says that this thread turns in a loop until another one has done something.
+/// Marks a turn of a loop that waits for another thread.
 #[inline]
 pub fn spin_hint() {
     std::hint::spin_loop();
@@ -49,7 +52,8 @@ pub fn spin_hint() {
 
 /// Runs `body` once on real threads; in a shuttle build, `schedules` times under a scheduler seeded by `seed`.
 ///
-/// A test written with `explore` is thus an ordinary test here and a search through interleavings there.
+/// A test written with `explore` is thus an ordinary test in this build, and a search through interleavings in the
+/// other.
 pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let _ = (seed, schedules);
     body();

@@ -1,4 +1,4 @@
-//! Threads of a seeded scheduler: the names of `real`, over `shuttle`.
+//! Threads of a seeded scheduler: the names of `real`, on top of `shuttle`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub use shuttle::sync::WaitTimeoutResult;
 pub use shuttle::thread_local;
 
-/// Atomic numbers and fences, sequentially consistent whatever order is asked for.
+/// Atomic integers and fences, sequentially consistent whatever ordering is requested.
 pub mod atomic {
     pub use shuttle::sync::atomic::{
         AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -22,7 +22,7 @@ pub mod thread {
         yield_now,
     };
 
-    /// Spawns a thread within `scope`; the scheduler always has one to give.
+    /// Spawns a thread within `scope`; the scheduler can always create one.
     ///
     /// # Errors
     /// None.
@@ -34,27 +34,29 @@ pub mod thread {
         Ok(scope.spawn(body))
     }
 
-    /// How many threads shall run at the same time: the same everywhere, so that schedules repeat on any machine.
+    /// Returns the number of threads that run at the same time: a constant, so that schedules repeat on any machine.
     pub fn parallelism() -> usize {
         4
     }
 }
 
-/// Whether nobody held the mutex a moment ago: under the scheduler nobody knows, and nothing correct depends on it.
+/// Whether the mutex was free a moment ago: always `false`, for the scheduler does not expose it, and no correctness
+/// depends on it.
 pub fn is_free<T>(_: &Mutex<T>) -> bool {
     false
 }
 
-/// Says that this thread turns in a loop until another one has done something; the scheduler runs another.
+/// Marks a turn of a loop that waits for another thread; the scheduler runs another one.
 pub fn spin_hint() {
     shuttle::thread::yield_now();
 }
 
-/// So many turns only a loop takes that never ends. A suite that goes through hundreds of recoveries in one schedule takes
-/// about a million, which is the scheduler's own default.
+/// Steps after which a schedule counts as an endless loop. A suite that goes through hundreds of recoveries in one
+/// schedule takes about a million, which is the scheduler's own default.
 const STEPS_MAX: usize = 20_000_000;
 
-/// Enough for recovery and for formatting a panic; the scheduler's own default is 32 KiB.
+/// Stack of a scheduled thread: enough for recovery and for formatting a panic; the scheduler's own default is 32
+/// KiB.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed`.
@@ -66,35 +68,35 @@ pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'sta
     shuttle::Runner::new(scheduler, config).run(body);
 }
 
-/// Mutual exclusion without poison; the interface of `parking_lot::Mutex`.
+/// A mutex without poisoning; the interface of `parking_lot::Mutex`.
 pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
 
-/// Access to what a [`Mutex`] protects, until dropped.
+/// Access to the data of a [`Mutex`], until dropped.
 pub struct MutexGuard<'a, T: ?Sized> {
-    /// Empty only inside [`Condvar::wait`], which has the guard borrowed exclusively.
+    /// Empty only inside [`Condvar::wait`], which borrows the guard exclusively.
     held: Option<shuttle::sync::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
-    /// A free mutex around `value`.
+    /// Creates a free mutex around `value`.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(shuttle::sync::Mutex::new(value))
     }
 
-    /// The value; nobody can hold the mutex any more.
+    /// Returns the value; ownership proves that no thread holds the mutex.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free, and locks it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         MutexGuard { held: Some(guard) }
     }
 
-    /// Takes the mutex if it is free.
+    /// Locks the mutex if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(MutexGuard { held: Some(guard) }),
@@ -103,7 +105,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, without locking: the exclusive borrow proves that nobody holds the mutex.
+    /// Returns the value without locking: the exclusive borrow proves that no thread holds the mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +119,7 @@ impl<T: Default> Default for Mutex<T> {
 
 impl<T: ?Sized> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Looking inside would be a step of the schedule.
+        // Reading the value would be a step of the schedule.
         f.write_str("Mutex(..)")
     }
 }
@@ -142,30 +144,30 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// A place to wait until another thread says that something changed; the interface of `parking_lot::Condvar`.
+/// A condition variable; the interface of `parking_lot::Condvar`.
 #[derive(Default)]
 pub struct Condvar(shuttle::sync::Condvar);
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// Creates a condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar(shuttle::sync::Condvar::new())
     }
 
-    /// Gives the mutex back, waits to be notified, takes the mutex again.
+    /// Releases the mutex, waits for a notification, and locks the mutex again.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.held.take().expect("a guard waits once at a time");
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits while `condition` says so.
+    /// Waits while `condition` returns `true`.
     pub fn wait_while<T>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
             self.wait(guard);
         }
     }
 
-    /// As [`Condvar::wait`]: no time passes under the scheduler, so the time is never out.
+    /// Waits as [`Condvar::wait`] does: no time passes under the scheduler, so the wait never times out.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         let held = guard.held.take().expect("a guard waits once at a time");
         let (held, result) = self.0.wait_timeout(held, time).unwrap_or_else(PoisonError::into_inner);
@@ -190,49 +192,49 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// Many readers or one writer, without poison; the interface of `parking_lot::RwLock`.
+/// A reader-writer lock without poisoning; the interface of `parking_lot::RwLock`.
 pub struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
 
-/// Shared access to what a [`RwLock`] protects, until dropped.
+/// Shared access to the data of a [`RwLock`], until dropped.
 pub type RwLockReadGuard<'a, T> = shuttle::sync::RwLockReadGuard<'a, T>;
 
-/// Exclusive access to what a [`RwLock`] protects, until dropped.
+/// Exclusive access to the data of a [`RwLock`], until dropped.
 pub type RwLockWriteGuard<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
 
 impl<T> RwLock<T> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(shuttle::sync::RwLock::new(value))
     }
 
-    /// The value; nobody can hold the lock any more.
+    /// Returns the value; ownership proves that no thread holds the lock.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes, and reads.
+    /// Waits until no thread holds the lock exclusively, and locks it shared.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody reads or writes, and writes.
+    /// Waits until no thread holds the lock, and locks it exclusively.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads if nobody writes.
+    /// Locks it shared if no thread holds it exclusively.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         free(self.0.try_read())
     }
 
-    /// Writes if nobody reads or writes.
+    /// Locks it exclusively if no thread holds it.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         free(self.0.try_write())
     }
 
-    /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
+    /// Returns the value without locking: the exclusive borrow proves that no thread holds the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }

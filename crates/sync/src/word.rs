@@ -1,48 +1,50 @@
 //! A word on which threads sleep: the cheapest way to wake many threads with one call.
 
-#[cfg(all(target_os = "linux", not(cedrat_shuttle)))]
+// Miri refuses the types with which rustix makes the system call.
+#[cfg(all(target_os = "linux", not(any(cedrat_shuttle, miri))))]
 pub use futex::WaitWord;
-#[cfg(not(all(target_os = "linux", not(cedrat_shuttle))))]
+#[cfg(not(all(target_os = "linux", not(any(cedrat_shuttle, miri)))))]
 pub use portable::WaitWord;
 
-#[cfg(all(target_os = "linux", not(cedrat_shuttle)))]
+#[cfg(all(target_os = "linux", not(any(cedrat_shuttle, miri))))]
 mod futex {
     use crate::atomic::{AtomicU32, Ordering};
     use rustix::thread::futex::{self, Flags, Timespec};
     use std::time::Duration;
 
-    /// A number that threads can wait to see changed.
+    /// An integer whose change threads can wait for.
     #[derive(Debug, Default)]
     pub struct WaitWord(AtomicU32);
 
     impl WaitWord {
-        /// A word with this number in it.
+        /// Creates a word that holds `value`.
         pub const fn new(value: u32) -> WaitWord {
             WaitWord(AtomicU32::new(value))
         }
 
-        /// The number now.
+        /// Returns the current value.
         pub fn load(&self) -> u32 {
             self.0.load(Ordering::Acquire)
         }
 
-        /// Changes the number. Wakes nobody.
+        /// Sets the value without waking a thread.
         pub fn store(&self, value: u32) {
             self.0.store(value, Ordering::Release);
         }
 
-        /// Changes the number from `from` to `to`, if it is `from`; says whether it was. Wakes nobody.
+        /// Sets the value to `to` if it is `from`, and returns whether it was. Wakes no thread.
         pub fn change(&self, from: u32, to: u32) -> bool {
             self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         }
 
-        /// Sleeps while the number is `expected`, until woken or `at_most` is over. May return for no reason.
+        /// Sleeps while the value is `expected`, until a wake-up or until `at_most` has elapsed. May return
+        /// spuriously.
         pub fn wait(&self, expected: u32, at_most: Option<Duration>) {
             let time = at_most.map(|time| Timespec {
                 tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
                 tv_nsec: time.subsec_nanos().into(),
             });
-            // Whatever the answer, the caller looks at the number again.
+            // Whatever the result, the caller reads the value again.
             let _ = futex::wait(&self.0, Flags::PRIVATE, expected, time.as_ref());
         }
 
@@ -58,43 +60,44 @@ mod futex {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(cedrat_shuttle))))]
+#[cfg(not(all(target_os = "linux", not(any(cedrat_shuttle, miri)))))]
 mod portable {
     use crate::atomic::{AtomicU32, Ordering};
     use crate::{Condvar, Mutex};
     use std::time::Duration;
 
-    /// A number that threads can wait to see changed.
+    /// An integer whose change threads can wait for.
     #[derive(Debug, Default)]
     pub struct WaitWord {
         value: AtomicU32,
-        /// Between looking at the number and sleeping nobody wakes.
+        /// Held between the check of the value and the sleep, so that no wake-up is lost in between.
         gate: Mutex<()>,
         woken: Condvar,
     }
 
     impl WaitWord {
-        /// A word with this number in it.
+        /// Creates a word that holds `value`.
         pub const fn new(value: u32) -> WaitWord {
             WaitWord { value: AtomicU32::new(value), gate: Mutex::new(()), woken: Condvar::new() }
         }
 
-        /// The number now.
+        /// Returns the current value.
         pub fn load(&self) -> u32 {
             self.value.load(Ordering::Acquire)
         }
 
-        /// Changes the number. Wakes nobody.
+        /// Sets the value without waking a thread.
         pub fn store(&self, value: u32) {
             self.value.store(value, Ordering::Release);
         }
 
-        /// Changes the number from `from` to `to`, if it is `from`; says whether it was. Wakes nobody.
+        /// Sets the value to `to` if it is `from`, and returns whether it was. Wakes no thread.
         pub fn change(&self, from: u32, to: u32) -> bool {
             self.value.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         }
 
-        /// Sleeps while the number is `expected`, until woken or `at_most` is over. May return for no reason.
+        /// Sleeps while the value is `expected`, until a wake-up or until `at_most` has elapsed. May return
+        /// spuriously.
         pub fn wait(&self, expected: u32, at_most: Option<Duration>) {
             let mut gate = self.gate.lock();
             if self.load() == expected {

@@ -1,4 +1,4 @@
-//! Both worlds behind the door behave alike. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`.
+//! Both implementations behave alike. The second run takes `RUSTFLAGS="--cfg cedrat_shuttle"`.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, RwLock, explore, spin_hint, thread};
