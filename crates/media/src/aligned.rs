@@ -1,8 +1,8 @@
-//! Bytes aligned to a block: every `unsafe` of this crate.
+//! Block-aligned buffers. This module holds every `unsafe` of the crate.
 //!
 //! Sound because
-//! 1. `start` is dangling while `capacity` is 0, else it was allocated with `layout(capacity)` by the global
-//!    allocator and belongs to this value alone;
+//! 1. `start` is dangling while `capacity` is 0; otherwise it was allocated with `layout(capacity)` by the global
+//!    allocator and is owned by this value alone;
 //! 2. all `capacity` bytes were zeroed when allocated, so every byte is initialised, and `len ≤ capacity`;
 //! 3. `capacity` is a multiple of [`BLOCK_LEN`] that `layout` has accepted, hence at most `isize::MAX`.
 
@@ -15,35 +15,35 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A growing buffer of bytes that begins at a multiple of [`BLOCK_LEN`] in memory, as direct I/O wants it.
+/// A growing byte buffer that begins at a multiple of [`BLOCK_LEN`] in memory, as direct I/O requires.
 ///
-/// Growing moves the bytes; new bytes are zero. The length may be any; [`AlignedBuf::pad_to_block`] fills up
-/// the last block.
+/// Growing moves the bytes; new bytes are zero. Any length is possible; [`AlignedBuf::pad_to_block`] fills the last
+/// block.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
 }
 
-// SAFETY: 1: the bytes belong to this value alone, as with a `Vec<u8>`.
+// SAFETY: 1: this value alone owns the bytes, as a `Vec<u8>` does.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: a shared reference only reads.
 unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
-    /// An empty buffer that has not allocated.
+    /// Creates an empty buffer without an allocation.
     pub const fn new() -> AlignedBuf {
         AlignedBuf { start: NonNull::dangling(), len: 0, capacity: 0 }
     }
 
-    /// `len` bytes of zero.
+    /// Creates a buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> AlignedBuf {
         let mut buffer = AlignedBuf::with_capacity(len);
         buffer.len = len;
         buffer
     }
 
-    /// An empty buffer with room for `capacity` bytes, rounded up to whole blocks.
+    /// Creates an empty buffer with capacity for `capacity` bytes, rounded up to whole blocks.
     pub fn with_capacity(capacity: usize) -> AlignedBuf {
         let capacity = capacity.next_multiple_of(BLOCK_LEN);
         if capacity == 0 {
@@ -56,8 +56,8 @@ impl AlignedBuf {
         AlignedBuf { start, len: 0, capacity }
     }
 
-    /// Asks the processor to fetch the cache line of the byte at `at`, which is about to be written. Nothing happens outside of
-    /// the bytes in use.
+    /// Prefetches the cache line of the byte at `at`, which is about to be written. Does nothing for an index outside
+    /// of the bytes in use.
     #[inline]
     pub fn prefetch_to_write(&self, at: usize) {
         if let Some(byte) = self.get(at) {
@@ -65,7 +65,7 @@ impl AlignedBuf {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -75,24 +75,24 @@ impl AlignedBuf {
         self.len == 0
     }
 
-    /// Bytes there is room for without moving; a multiple of [`BLOCK_LEN`].
+    /// Returns the number of bytes that fit without a move; a multiple of [`BLOCK_LEN`].
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The bytes in use.
+    /// Returns the bytes in use.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: 2 and 3; where capacity is 0 the pointer dangles but is aligned for bytes and `len` is 0.
+        // SAFETY: 2 and 3; if capacity is 0, the pointer dangles but is aligned for bytes, and `len` is 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The bytes in use, to be changed.
+    /// Returns the bytes in use, mutable.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// Makes the buffer `len` bytes long, new bytes being zero.
+    /// Resizes the buffer to `len` bytes, new bytes being zero.
     pub fn resize(&mut self, len: usize) {
         self.reserve(len);
         let old = std::mem::replace(&mut self.len, len);
@@ -102,7 +102,7 @@ impl AlignedBuf {
         }
     }
 
-    /// Appends bytes, moving the buffer to twice its room if they do not fit.
+    /// Appends bytes; doubles the capacity if they do not fit.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let old = self.len;
         self.reserve(old + bytes.len());
@@ -115,12 +115,12 @@ impl AlignedBuf {
         self.resize(self.len.next_multiple_of(BLOCK_LEN));
     }
 
-    /// Makes the buffer empty and keeps its room.
+    /// Empties the buffer and keeps its capacity.
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Makes room for `needed` bytes in all.
+    /// Grows the capacity to at least `needed` bytes.
     fn reserve(&mut self, needed: usize) {
         if needed > self.capacity {
             let mut larger = AlignedBuf::with_capacity(needed.max(self.capacity * 2));

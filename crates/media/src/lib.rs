@@ -1,18 +1,18 @@
-//! Bytes that may be lost.
+//! Storage media: files whose unsynced bytes a crash may lose.
 //!
-//! A [`Media`] is one directory of files on something that forgets: what was written lies in some cache until
-//! a sync says otherwise. It is the only way to input and output in Cedrat; whatever stands above takes it as
-//! a parameter, so that the disk can be made to fail at any single call and again tomorrow from the same seed.
+//! A [`Media`] is one directory of files on a device that forgets: written bytes may be only in a cache until a sync
+//! has succeeded. It is the only way to input and output in Cedrat. Every layer above takes it as a parameter, so
+//! that a test can let the disk fail at any single call, and repeat that from the same seed.
 //!
-//! Words:
+//! Terms:
 //!
 //! - a write is *volatile* from its return until a [`Media::sync`] of its file that began later has returned
 //!   `Ok`; then its bytes are *durable*. A crash may lose any of the volatile bytes, in units of a sector;
 //! - a write with [`Durability::Durable`] is durable when it returns;
-//! - a *sector* of [`SECTOR_LEN`] bytes is what a device writes whole or not at all; a *block* of
-//!   [`BLOCK_LEN`] bytes is what callers align to;
-//! - growing, shrinking, reserving and punching change a file's *shape*; a shape is volatile until a sync of
-//!   the file. That a name exists, or exists no more, is volatile until a [`Media::sync_directory`].
+//! - a *sector* of [`SECTOR_LEN`] bytes is the unit that a device writes completely or not at all; a *block* of
+//!   [`BLOCK_LEN`] bytes is the unit of alignment for callers;
+//! - growing, shrinking, reserving and punching change a file's *shape*; a shape is volatile until a sync of the
+//!   file. The creation or removal of a name is volatile until a [`Media::sync_directory`].
 //!
 //! One run of a workload on a [`SimDisk`] shows every crash of it:
 //!
@@ -42,8 +42,8 @@
 //! # }
 //! ```
 //!
-//! `docs/inside/media.md` says in words what is assumed of real disks. [`RealDisk`] is the operating system's
-//! file system, [`SimDisk`] a simulated one that remembers every call and can be cut off after any of them.
+//! `docs/inside/media.md` lists the assumptions about real disks. [`RealDisk`] is the operating system's file system,
+//! [`SimDisk`] a simulated disk that records every call and can lose its power after any of them.
 
 #![deny(unsafe_code)]
 
@@ -55,38 +55,38 @@ mod sim;
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
 pub use real::RealDisk;
-pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Loss, Mark, SimDisk};
+pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Kill, Loss, Mark, SimDisk};
 
 use std::fmt::Debug;
 use std::io;
 
-/// Bytes that callers align offsets, lengths and buffers to; also the alignment of [`AlignedBuf`].
+/// The unit of alignment for offsets, lengths and buffers, in bytes; also the alignment of [`AlignedBuf`].
 pub const BLOCK_LEN: usize = 4096;
 
-/// Bytes that a device writes whole or not at all.
+/// The unit that a device writes completely or not at all, in bytes.
 pub const SECTOR_LEN: usize = 512;
 
 const _: () = assert!(BLOCK_LEN.is_multiple_of(SECTOR_LEN));
 
 /// An open file of one medium.
 ///
-/// It stays good until its medium is dropped or the file is removed, and means nothing to another medium.
+/// It stays valid until its medium is dropped or the file is removed, and is meaningless for another medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub(crate) u32);
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenMode {
-    /// An existing file; changing it through this id is refused as `PermissionDenied`.
+    /// An existing file; a change through this id is refused as `PermissionDenied`.
     Read,
     /// An existing file, to read and to change.
     ReadWrite,
-    /// A new, empty file, to read and to change; `AlreadyExists` if the name is taken. Its directory is made
-    /// if it is missing.
+    /// A new, empty file, to read and to change; `AlreadyExists` if the name is taken. Its directory is created if it
+    /// is missing.
     Create,
 }
 
-/// When the bytes of a write are durable.
+/// The time at which the bytes of a write are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// After the next successful [`Media::sync`] of the file.
@@ -95,75 +95,75 @@ pub enum Durability {
     Durable,
 }
 
-/// One directory of files on something that forgets.
+/// One directory of files on a device that may lose unsynced bytes.
 ///
 /// **Names** are relative, of one component or of two joined by `/`; no component begins with a dot.
 ///
-/// **Threads:** every call may be made from any thread at any time. Calls that overlap in time and in bytes
-/// leave either's bytes, sector by sector. A read that overlaps a write may see any mixture of old and new.
+/// **Threads:** every call may be made from any thread at any time. Calls that overlap in time and in bytes leave the
+/// bytes of either, sector by sector. A read that overlaps a write may see any mixture of old and new.
 ///
-/// **Alignment:** any offset, length and buffer is accepted. Those aligned to [`BLOCK_LEN`] take the direct
-/// way past the operating system's cache where there is one; a block should not be written both ways at once.
+/// **Alignment:** any offset, length and buffer is accepted. Those aligned to [`BLOCK_LEN`] bypass the operating
+/// system's cache where that is possible; a block should not be written both ways at the same time.
 ///
-/// **Errors** name the file, and the offset where there is one. A full disk is
-/// [`io::ErrorKind::StorageFull`]. After a failed [`Media::sync`] or a failed durable write nobody knows
-/// which of the volatile bytes are durable, and a later `Ok` does not tell (W6): the caller stops.
+/// **Errors** name the file, and the offset if there is one. A full disk is [`io::ErrorKind::StorageFull`]. After a
+/// failed [`Media::sync`] or a failed durable write it is unknown which of the volatile bytes are durable, and a
+/// later `Ok` does not reveal it (W6): the caller stops.
 pub trait Media: Send + Sync + Debug {
-    /// Opens a file. Opening a name again gives an id of the same file.
+    /// Opens a file. Opening a name again returns an id of the same file.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId>;
 
-    /// Takes the whole file for one owner, until the guard is dropped or the process ends.
+    /// Locks the whole file for one owner, until the guard is dropped or the process ends.
     ///
-    /// Never waits: `WouldBlock` if another owner has it, be it another process or another opening within this
-    /// one; `NotFound` if there is no such file. The file is not changed. A lock excludes other locks, not
-    /// reads and writes.
+    /// Never waits: `WouldBlock` if another owner holds it, in another process or by another opening within this one;
+    /// `NotFound` if there is no such file. The file is not changed. A lock excludes other locks, not reads and
+    /// writes.
     fn lock(&self, name: &str) -> io::Result<LockGuard>;
 
-    /// The names of the files in a directory, sorted and without the directory; `""` is the medium's own. A
+    /// Returns the names of the files in a directory, sorted and without the directory; `""` is the medium's own. A
     /// directory that does not exist is empty.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
 
     /// Removes a file. Its ids become invalid. Durable after [`Media::sync_directory`].
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes durable which names exist in a directory, `""` being the medium's own, and that the directory
-    /// itself exists. What is in the files is not concerned.
+    /// Makes durable which names exist in a directory, `""` being the medium's own, and that the directory itself
+    /// exists. Does not concern the content of the files.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
 
-    /// The length of a file, in bytes.
+    /// Returns the length of a file, in bytes.
     fn len(&self, file: FileId) -> io::Result<u64>;
 
-    /// Reads bytes from `offset` on; returns how many. May be fewer than asked for; 0 only at or beyond the
-    /// end of the file, or into an empty buffer.
+    /// Reads bytes from `offset` on and returns their number. It may be smaller than requested; it is 0 only at or
+    /// beyond the end of the file, or for an empty buffer.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes bytes from `offset` on; returns how many, which may be fewer than given. Grows the file if need
-    /// be; a gap reads as zero. With [`Durability::Durable`], the bytes counted, and the file's length as far as
-    /// they need it, are durable on return.
+    /// Writes bytes from `offset` on and returns their number, which may be smaller than given. Grows the file if
+    /// necessary; a gap reads as zero. With [`Durability::Durable`], the bytes counted, and the file's length as far
+    /// as they need it, are durable on return.
     fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize>;
 
     /// After `Ok`, every write to the file that returned before this call began, and the file's shape, are
     /// durable.
     fn sync(&self, file: FileId) -> io::Result<()>;
 
-    /// Reserves space for the bytes from `offset` on and grows the file to hold them. New bytes read as zero,
-    /// bytes already written stay. `StorageFull` comes here, not from a later write to these bytes.
+    /// Reserves space for the bytes from `offset` on and grows the file to hold them. New bytes read as zero, bytes
+    /// already written stay. `StorageFull` is reported here, and not by a later write to these bytes.
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Gives the space of these bytes back; they read as zero. The length of the file stays. Where the file
-    /// system cannot, zeros are written instead and nothing is given back.
+    /// Frees the space of these bytes; they read as zero. The length of the file stays. If the file system cannot
+    /// free space, zeros are written instead.
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()>;
 
     /// Sets the length of the file; new bytes read as zero.
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()>;
 
-    /// The file's path for people, as used in errors.
+    /// Returns the file's path for people, as used in errors.
     fn path(&self, file: FileId) -> String;
 }
 
-/// Fills `buffer` from `offset` on, whatever number of reads that takes.
+/// Fills `buffer` from `offset` on, with as many reads as necessary.
 ///
-/// `UnexpectedEof`, naming the file and the offset of its end, if the file ends before.
+/// Fails with `UnexpectedEof`, naming the file and the offset of its end, if the file ends before.
 pub fn read_exact_at(media: &dyn Media, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -183,9 +183,20 @@ pub fn read_exact_at(media: &dyn Media, file: FileId, offset: u64, buffer: &mut 
     Ok(())
 }
 
-/// Writes all of `bytes` from `offset` on, whatever number of writes that takes.
+/// Writes the `len` bytes at `offset` again, durably. A process that relies on bytes of an earlier process makes them
+/// durable in this way, whatever the outcome of that process's syncs (A9).
 ///
-/// After an error nothing is known about which of the bytes were written.
+/// An interruption at any point is harmless: each sector keeps the bytes that were read, or those that a crash would
+/// have left anyway.
+pub fn write_again(media: &dyn Media, file: FileId, offset: u64, len: usize) -> io::Result<()> {
+    let mut bytes = AlignedBuf::zeroed(len);
+    read_exact_at(media, file, offset, &mut bytes)?;
+    write_all_at(media, file, offset, &bytes, Durability::Durable)
+}
+
+/// Writes all of `bytes` from `offset` on, with as many writes as necessary.
+///
+/// After an error it is unknown which of the bytes were written.
 pub fn write_all_at(
     media: &dyn Media,
     file: FileId,

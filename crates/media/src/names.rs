@@ -1,14 +1,14 @@
-//! What a file may be called, and who holds one.
+//! Names and locks of files.
 
 use std::any::Any;
 use std::fmt;
 use std::io;
 
-/// A locked file; see [`crate::Media::lock`]. Dropping it lets the file go.
+/// A locked file; see [`crate::Media::lock`]. Dropping the guard unlocks the file.
 pub struct LockGuard(#[allow(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>);
 
 impl LockGuard {
-    /// A lock that is let go when `holder` is dropped; for those who write a medium of their own.
+    /// Creates a lock that is released when `holder` is dropped; for implementations of other media.
     pub fn new(holder: impl Any + Send + Sync) -> LockGuard {
         LockGuard(Box::new(holder))
     }
@@ -38,7 +38,7 @@ pub(crate) fn check_directory(name: &str) -> io::Result<()> {
     if name.is_empty() || is_component(name) { Ok(()) } else { Err(refused(name)) }
 }
 
-/// Components may not begin with a dot, so that no name leads out of the directory.
+/// Whether the component is valid. It may not begin with a dot, so that no name leads out of the directory.
 fn is_component(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
 }

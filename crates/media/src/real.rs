@@ -1,13 +1,14 @@
 //! The file system of the operating system.
 //!
-//! A file is opened twice where the file system allows direct I/O: aligned calls go past the operating system's
-//! cache, straight between the caller's buffer and the device; all others go through the cache. Both ways lead to
+//! A file is opened twice if the file system allows direct I/O: aligned calls bypass the operating system's cache,
+//! straight between the caller's buffer and the device; all others go through the cache. Both descriptors refer to
 //! the same inode, and one `fdatasync` covers both. (Bouncing small writes through an aligned copy was the
-//! alternative: it must read the rest of the block first, and two neighbours doing so at once lose one's bytes.)
+//! alternative: it must read the rest of the block first, and two neighbours that do so concurrently lose one's
+//! bytes.)
 
 use crate::names::{check_directory, split};
 use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
-use cedrat_sync::{Arc, RwLock};
+use cedrat_sync::{Arc, RwLock, planted};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::collections::HashMap;
@@ -16,24 +17,26 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Zeros written at once where the file system has no call for them.
+/// The number of zeros written at a time if the file system has no call for them.
 const ZEROS_LEN: u64 = 1 << 20;
 
 /// A directory of the operating system's file system; Linux only.
 ///
-/// Making one touches nothing; the directory is made when the first file is created in it.
+/// Creating one touches nothing; the directory is created with the first file in it.
 #[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
     direct: bool,
+    /// The process that created it. A forked child has its memory and its files, and none of its threads.
+    process: u32,
     files: RwLock<Files>,
 }
 
-/// Slots are never used again, so that the id of a removed file stays invalid.
+/// Slots are never reused, so that the id of a removed file stays invalid.
 #[derive(Debug, Default)]
 struct Files {
     slots: Vec<Option<Arc<RealFile>>>,
-    /// By name, and whether the id may change the file.
+    /// Ids by name and by whether they may change the file.
     ids: HashMap<(String, bool), FileId>,
 }
 
@@ -41,34 +44,48 @@ struct Files {
 struct RealFile {
     path: PathBuf,
     writable: bool,
-    /// Through the operating system's cache.
+    /// The descriptor that goes through the operating system's cache.
     buffered: OwnedFd,
-    /// Past it; `None` where the file system refuses.
+    /// The descriptor that bypasses it; `None` if the file system refuses.
     direct: Option<OwnedFd>,
 }
 
 impl RealDisk {
-    /// The files below `directory`, past the operating system's cache where the file system allows it.
+    /// Creates a medium of the files below `directory`, bypassing the operating system's cache if the file system
+    /// allows it.
     pub fn new(directory: impl Into<PathBuf>) -> RealDisk {
-        RealDisk { directory: directory.into(), direct: true, files: RwLock::default() }
+        RealDisk { directory: directory.into(), direct: true, process: std::process::id(), files: RwLock::default() }
     }
 
-    /// The files below `directory`, through the operating system's cache.
+    /// Creates a medium of the files below `directory`, through the operating system's cache.
     pub fn buffered(directory: impl Into<PathBuf>) -> RealDisk {
         RealDisk { direct: false, ..RealDisk::new(directory) }
     }
 
-    /// Where the files are.
+    /// Returns the directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Whether aligned calls on this file go past the operating system's cache.
+    /// Whether aligned calls on this file bypass the operating system's cache.
     pub fn is_direct(&self, file: FileId) -> bool {
         self.file(file).is_ok_and(|file| file.direct.is_some())
     }
 
+    /// Fails in a forked child: the child and its parent would overwrite each other's bytes.
+    fn check_process(&self) -> io::Result<()> {
+        let (own, this) = (self.process, std::process::id());
+        if own == this || planted!("forked_child_writes") {
+            return Ok(());
+        }
+        let path = self.directory.display();
+        let message =
+            format!("{path} was opened by process {own}, and process {this} was forked from it: open it there again");
+        Err(io::Error::other(message))
+    }
+
     fn file(&self, id: FileId) -> io::Result<Arc<RealFile>> {
+        self.check_process()?;
         let files = self.files.read();
         files.slots.get(id.0 as usize).cloned().flatten().ok_or_else(|| {
             let message = format!("file {} of {} was removed", id.0, self.directory.display());
@@ -76,7 +93,7 @@ impl RealDisk {
         })
     }
 
-    /// As `file`, for calls that change it.
+    /// Returns the file as `file` does, for calls that change it.
     fn file_to_change(&self, id: FileId) -> io::Result<Arc<RealFile>> {
         let file = self.file(id)?;
         if file.writable {
@@ -99,6 +116,7 @@ impl RealDisk {
 
 impl Media for RealDisk {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        self.check_process()?;
         let (directory, _) = split(name)?;
         let key = (name.to_owned(), mode != OpenMode::Read);
         let mut files = self.files.write();
@@ -116,23 +134,15 @@ impl Media for RealDisk {
 
     fn lock(&self, name: &str) -> io::Result<LockGuard> {
         split(name)?;
+        self.check_process()?;
         let path = self.directory.join(name);
-        // An opening of its own: the lock belongs to the open file, so another opening here is excluded too.
-        let open = |access| retry_on_intr(|| rustix::fs::open(&path, access | OFlags::CLOEXEC, Mode::empty()));
-        let holder = match open(OFlags::RDWR) {
-            // A copy that must not be written can be looked at. Network file systems lock only what may be written.
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
-            opened => opened,
-        };
-        let holder = holder.map_err(|errno| failed("lock", &path, None, errno))?;
-        match rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(LockGuard::new(holder)),
-            Err(Errno::WOULDBLOCK) => {
-                let message =
-                    format!("{} is held by another process or another opening: close it first", path.display());
-                Err(io::Error::new(io::ErrorKind::WouldBlock, message))
+        loop {
+            let holder = Holder::lock(&path)?;
+            // Between opening and locking, the file may have been deleted and created again: then another opening may
+            // hold the new one.
+            if holder.is_still_at(&path)? {
+                return Ok(LockGuard::new(holder));
             }
-            Err(errno) => Err(failed("lock", &path, None, errno)),
         }
     }
 
@@ -147,7 +157,7 @@ impl Media for RealDisk {
         for entry in entries {
             let entry = entry.map_err(|error| explained("list", &path, None, error))?;
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            // What cannot be a name here was put there by somebody else.
+            // Other programs put files with invalid names here.
             if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
                 && split(&name).is_ok()
             {
@@ -160,6 +170,7 @@ impl Media for RealDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         split(name)?;
+        self.check_process()?;
         let path = self.directory.join(name);
         let mut files = self.files.write();
         fs::remove_file(&path).map_err(|error| explained("remove", &path, None, error))?;
@@ -184,7 +195,7 @@ impl Media for RealDisk {
         let file = self.file(file)?;
         if let Some(direct) = file.direct_for(offset, buffer) {
             match retry_on_intr(|| rustix::io::pread(direct, &mut *buffer, offset)) {
-                // The device wants more than our alignment; the cache does not mind.
+                // The device requires more than our alignment; the cache does not.
                 Err(Errno::INVAL) => {}
                 result => {
                     return result.map_err(|errno| failed("read", &file.path, Some(offset), errno));
@@ -211,7 +222,7 @@ impl Media for RealDisk {
 
     fn sync(&self, file: FileId) -> io::Result<()> {
         let file = self.file(file)?;
-        // Not even an interrupted sync is tried again (W6).
+        // Not even an interrupted sync is repeated (W6).
         rustix::fs::fdatasync(&file.buffered).map_err(|errno| failed("sync", &file.path, None, errno))
     }
 
@@ -223,7 +234,7 @@ impl Media for RealDisk {
         match retry_on_intr(|| rustix::fs::fallocate(&file.buffered, FallocateFlags::empty(), offset, len)) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                // Bytes that exist stay; only what lies beyond the end can be taken by writing.
+                // Existing bytes stay; only bytes beyond the end can be allocated by writing.
                 let end = file.len()?;
                 file.write_zeros(offset.max(end), offset.saturating_add(len))
             }
@@ -261,8 +272,59 @@ impl Media for RealDisk {
     }
 }
 
+/// A file that is locked by `flock`, so by an open file description: other openings are excluded, in this process
+/// too. A forked child shares the lock, until the child ends; so the owner unlocks explicitly, instead of only
+/// closing its descriptor.
+struct Holder {
+    file: OwnedFd,
+    /// The process that locked it.
+    process: u32,
+}
+
+impl Holder {
+    fn lock(path: &Path) -> io::Result<Holder> {
+        // A separate open: the lock belongs to the open file description, so another opening in this process is
+        // excluded too.
+        let open = |access| retry_on_intr(|| rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty()));
+        let file = match open(OFlags::RDWR) {
+            // A read-only copy can be looked at. Network file systems lock only files that are open for writing.
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
+            opened => opened,
+        };
+        let file = file.map_err(|errno| failed("lock", path, None, errno))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Holder { file, process: std::process::id() }),
+            Err(Errno::WOULDBLOCK) => {
+                let message =
+                    format!("{} is held by another process or another opening: close it first", path.display());
+                Err(io::Error::new(io::ErrorKind::WouldBlock, message))
+            }
+            Err(errno) => Err(failed("lock", path, None, errno)),
+        }
+    }
+
+    /// Whether the path still refers to the locked file.
+    fn is_still_at(&self, path: &Path) -> io::Result<bool> {
+        let locked = rustix::fs::fstat(&self.file).map_err(|errno| failed("lock", path, None, errno))?;
+        match rustix::fs::stat(path) {
+            Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(failed("lock", path, None, errno)),
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        if self.process == std::process::id() || planted!("child_gives_lock_up") {
+            // An error here recurs when the descriptor is closed.
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
 impl RealFile {
-    /// The direct way, if this call is aligned for it.
+    /// Returns the direct descriptor if this call is aligned for it.
     fn direct_for(&self, offset: u64, buffer: &[u8]) -> Option<&OwnedFd> {
         let aligned = offset.is_multiple_of(BLOCK_LEN as u64)
             && buffer.len().is_multiple_of(BLOCK_LEN)
@@ -275,7 +337,7 @@ impl RealFile {
         Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
     }
 
-    /// Fills a range with zeros, where the file system cannot reserve or punch.
+    /// Fills a range with zeros, if the file system cannot reserve or punch.
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS_LEN.min(end.saturating_sub(offset)) as usize];
         while offset < end {
@@ -302,7 +364,7 @@ fn write(fd: &OwnedFd, offset: u64, bytes: &[u8], durability: Durability) -> Res
     }
 }
 
-/// Makes a directory with all above it, each durable in its parent.
+/// Creates a directory and all its parents, each durable in its parent.
 fn make_directory(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -324,7 +386,7 @@ fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Err
     explained(what, path, offset, errno.into())
 }
 
-/// The same kind of error, saying which file, where, and what may be done about it.
+/// Returns the same kind of error with the file, the offset and the remedy.
 fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> io::Error {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
     let (kind, advice) = match error.kind() {
@@ -341,7 +403,59 @@ mod tests {
     use super::*;
     use crate::{read_exact_at, write_all_at};
 
-    /// The way taken on file systems that can neither reserve nor punch, of which there is none at hand.
+    /// A forked child has the same open files, and another process id.
+    #[test]
+    fn forked_child_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(directory.path());
+        let file = disk.open("file", OpenMode::Create).unwrap();
+        let child = RealDisk { process: disk.process + 1, files: disk.files, ..RealDisk::new(directory.path()) };
+        let refused = [
+            child.open("file", OpenMode::Read).map(drop),
+            child.write_at(file, 0, b"x", Durability::Volatile).map(drop),
+            child.sync(file),
+            child.lock("file").map(drop),
+            child.remove("file"),
+        ];
+        for refused in refused {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains("was forked from it"), "E1.9: {message}");
+        }
+    }
+
+    #[test]
+    fn forked_child_keeps_no_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(directory.path());
+        disk.open("file", OpenMode::Create).unwrap();
+        let path = directory.path().join("file");
+        let owner = Holder::lock(&path).unwrap();
+        let share = |process| Holder { file: owner.file.try_clone().unwrap(), process };
+        drop(share(owner.process + 1));
+        assert!(disk.lock("file").is_err(), "E1.9: a child that ends leaves its parent the lock");
+        let child = share(owner.process + 1);
+        drop(owner);
+        disk.lock("file").expect("the child outlives its parent's opening");
+        drop(child);
+    }
+
+    /// A lock of a file that has no name any more excludes nothing.
+    #[test]
+    fn deleted_file_is_not_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(directory.path());
+        disk.open("file", OpenMode::Create).unwrap();
+        let path = directory.path().join("file");
+        let late = Holder::lock(&path).unwrap();
+        assert!(late.is_still_at(&path).unwrap());
+        disk.remove("file").unwrap();
+        assert!(!late.is_still_at(&path).unwrap());
+        disk.open("file", OpenMode::Create).unwrap();
+        assert!(!late.is_still_at(&path).unwrap());
+        disk.lock("file").unwrap();
+    }
+
+    /// The fallback for file systems that can neither reserve nor punch, of which none is available here.
     #[test]
     fn zeros_can_be_written_instead() {
         let directory = tempfile::tempdir().unwrap();

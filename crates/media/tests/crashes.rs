@@ -1,4 +1,4 @@
-//! What a crash may take away, and what it may not.
+//! Possible and impossible losses of a crash.
 
 #![cfg(not(cedrat_shuttle))]
 
@@ -30,7 +30,7 @@ fn last(journal: &Journal, loss: Loss) -> Vec<u8> {
     image(journal, journal.len(), loss).file("file").expect("its name is durable")
 }
 
-/// All images that some seed gives.
+/// Returns all images that some seed gives.
 fn every(journal: &Journal, at: usize, loss: impl Fn(u64) -> Loss) -> BTreeSet<Vec<u8>> {
     let mut cursor = journal.cursor();
     cursor.advance_to(at);
@@ -98,7 +98,7 @@ fn only_the_newest_write_is_torn() {
     assert_eq!(sectors, [1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 2]);
 }
 
-/// That it does not cover a write which ends after it began is for several threads: `tests/threads.rs`.
+/// `tests/threads.rs` shows that it does not cover a write which ends after it began.
 #[test]
 fn a_sync_that_has_not_ended_keeps_nothing() {
     let (disk, file) = disk_with_file();

@@ -1,4 +1,5 @@
-//! Every kind of fault a simulated disk has, seen from both sides: what the caller is told, what a crash finds.
+//! Every kind of fault of a simulated disk, seen from both sides: the result of the call, and the state after a
+//! crash.
 
 #![cfg(not(cedrat_shuttle))]
 
@@ -135,7 +136,7 @@ fn a_failed_sync_may_be_repeated_on_a_kind_disk() {
     assert_eq!(after_crash(&disk, Loss::Everything), [1; 10]);
 }
 
-/// What W6 is for.
+/// The case for W6.
 #[test]
 fn a_forgetful_sync_fails_and_the_next_one_lies() {
     let (disk, file) = disk_with_file();

@@ -1,4 +1,5 @@
-//! Against a dull model: a simulated disk without faults is a vector of bytes, and its crashes keep what was synced.
+//! A comparison with a simple model: a simulated disk without faults is a vector of bytes, and its crashes keep all
+//! synced bytes.
 
 #![cfg(not(cedrat_shuttle))]
 
@@ -38,12 +39,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..40)
 }
 
-/// What a write puts down: bytes that tell the place, so that a shifted one is seen.
+/// Returns the bytes of a write: they depend on the offset, so that a shifted byte is detected.
 fn pattern(offset: usize, len: usize, byte: u8) -> Vec<u8> {
     (offset..offset + len).map(|at| byte ^ (at / 512) as u8 ^ at as u8).collect()
 }
 
-/// Runs the steps on a medium and on a vector, comparing whatever is read; returns the vector.
+/// Runs the steps on a medium and on a vector, and compares all bytes read; returns the vector.
 fn run(media: &dyn Media, steps: &[Step]) -> Vec<u8> {
     let file = media.open("file", OpenMode::Create).unwrap();
     media.sync_directory("").unwrap();
@@ -98,7 +99,7 @@ proptest! {
         let model = run(&disk, &steps);
         prop_assert_eq!(bytes(&disk.image()), &model[..]);
 
-        // Nothing lost: the walk along the journal comes to the same bytes, and to the same hash.
+        // Nothing lost: the walk along the journal leads to the same bytes, and to the same hash.
         let journal = disk.journal();
         let mut cursor = journal.cursor();
         cursor.advance_to(journal.len());
@@ -120,7 +121,7 @@ proptest! {
         }
     }
 
-    /// Byte by byte: after any crash each is what some write since, or the state at, the last sync says.
+    /// After any crash, each byte is that of the last sync or of a later write.
     #[test]
     fn a_crash_shows_no_byte_that_was_never_written(steps in steps(), seed: u64) {
         let disk = SimDisk::new();

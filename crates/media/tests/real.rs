@@ -141,7 +141,7 @@ fn a_lock_excludes_another_process() {
 
 #[test]
 fn a_full_file_system_says_so() {
-    // A file system that is full whenever one writes.
+    // A file system on which every write finds no space.
     let disk = RealDisk::buffered("/dev");
     if !std::path::Path::new("/dev/full").exists() {
         return;

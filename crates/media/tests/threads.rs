@@ -53,7 +53,7 @@ fn whoever_was_told_so_finds_it_after_every_crash() {
     });
 }
 
-/// The sync of one thread says nothing about a write of another that ended after it began: some schedule shows it.
+/// The sync of one thread does not cover a write of another that ended after it began: some schedule shows it.
 #[cfg(cedrat_shuttle)]
 #[test]
 fn a_sync_does_not_cover_what_ends_later() {

@@ -1,11 +1,11 @@
-//! What goes wrong while a simulated disk is in use.
+//! Faults of a simulated disk in use.
 
 use std::io::ErrorKind;
 
-/// The calls of [`Media`](crate::Media) that a fault can wait for.
+/// The calls of [`Media`](crate::Media) that a fault can strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// Each of the others.
+    /// Any call.
     Any,
     /// `open`.
     Open,
@@ -33,7 +33,7 @@ pub enum Call {
     SetLen,
 }
 
-/// Something that goes wrong at a certain call.
+/// A fault at a certain call.
 ///
 /// ```
 /// use cedrat_media::{Call, Fault};
@@ -46,7 +46,7 @@ pub enum Call {
 pub struct Fault {
     call: Call,
     names: String,
-    /// Calls of this kind still to pass unharmed.
+    /// The number of calls of this kind that still succeed.
     harmless: u64,
     for_ever: bool,
     effect: Effect,
@@ -59,42 +59,48 @@ pub(super) enum Effect {
     Forget,
     LoseWrite,
     MisdirectWrite { to: u64 },
+    Panic,
 }
 
 impl Fault {
-    /// The next such call fails. A failed write may or may not have reached the medium; a sync that fails thus
-    /// may be tried again with success. Any other call has done nothing.
+    /// The next such call fails. A failed write may or may not have reached the medium; a sync that fails in this way
+    /// may be repeated with success. Any other call has done nothing.
     pub fn error(call: Call, kind: ErrorKind) -> Fault {
         Fault::new(call, Effect::Error(kind))
     }
 
-    /// The power fails in the middle of the next such call: it and every later one is an error, and a crash at the
-    /// end of the journal shows what is left.
+    /// The power fails in the middle of the next such call: it and every later call returns an error, and a crash at
+    /// the end of the journal shows the rest.
     pub fn power_loss(call: Call) -> Fault {
         Fault::new(call, Effect::PowerLoss)
     }
 
-    /// The next sync fails, and forgets: what was volatile is never written, though it can still be read from the
-    /// cache and though the next sync says that all is well. This is what Linux does.
+    /// The next sync fails, and forgets: the volatile bytes are never written, though they can still be read from the
+    /// cache, and though the next sync reports success. This is the behaviour of Linux.
     pub fn forgetful_sync() -> Fault {
         Fault::new(Call::Sync, Effect::Forget)
     }
 
-    /// The next write says that it was done, and was not: its sectors are stale.
+    /// The next write reports success without writing: its sectors are stale.
     pub fn lost_write() -> Fault {
         Fault::new(Call::Write, Effect::LoseWrite)
     }
 
-    /// The next write is done at offset `to` instead.
+    /// The next write goes to offset `to` instead.
     pub fn misdirected_write(to: u64) -> Fault {
         Fault::new(Call::Write, Effect::MisdirectWrite { to })
+    }
+
+    /// Panics in the next such call, as a medium with a bug does. The call has done nothing.
+    pub fn panic(call: Call) -> Fault {
+        Fault::new(call, Effect::Panic)
     }
 
     fn new(call: Call, effect: Effect) -> Fault {
         Fault { call, names: String::new(), harmless: 0, for_ever: false, effect }
     }
 
-    /// Waits for the `nth` such call from now on; 1 is the next.
+    /// Strikes at the `nth` such call from now on; 1 is the next.
     ///
     /// # Panics
     /// If `nth` is 0.
@@ -103,20 +109,20 @@ impl Fault {
         self
     }
 
-    /// Only calls about files, or directories, whose name begins so.
+    /// Strikes only calls on files or directories whose name begins with `names`.
     pub fn of(mut self, names: &str) -> Fault {
         names.clone_into(&mut self.names);
         self
     }
 
-    /// From then on at every such call.
+    /// Strikes from then on at every such call.
     pub fn for_ever(mut self) -> Fault {
         self.for_ever = true;
         self
     }
 }
 
-/// The faults a disk waits with.
+/// The pending faults of a disk.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<Fault>);
 
@@ -129,7 +135,7 @@ impl Faults {
         self.0.clear();
     }
 
-    /// What goes wrong with this call. Every fault counts it; the first that is due has its effect.
+    /// Returns the effect on this call. Every fault counts the call; the first that is due determines the effect.
     pub(super) fn strike(&mut self, call: Call, name: &str) -> Option<Effect> {
         let mut effect = None;
         self.0.retain_mut(|fault| {
@@ -148,17 +154,17 @@ impl Faults {
     }
 }
 
-/// How bytes at rest go bad; see [`SimDisk::corrupt`](super::SimDisk::corrupt).
+/// Damage of bytes at rest; see [`SimDisk::corrupt`](super::SimDisk::corrupt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// One bit of the byte changes; 0 is the least.
+    /// One bit of the byte changes; 0 is the least significant.
     Flip {
         /// 0 to 7.
         bit: u8,
     },
-    /// The sector holds what it held before it last changed; zeros, if that was before the disk was made.
+    /// The sector holds its content before the last change; zeros if it never changed since the disk was created.
     Stale,
-    /// What was last written to the sector lies in the sector of this offset instead, and this one is stale.
+    /// The last write to the sector went to the sector of this offset instead, and this one is stale.
     Misdirected {
         /// An offset into the same file.
         to: u64,

@@ -1,7 +1,7 @@
-//! What lies on the medium: files of blocks that are shared until one of them changes.
+//! Images of a medium: files of blocks that are shared until one of them changes.
 //!
-//! A clone costs a pointer for every [`CHUNK_BLOCKS`] blocks, a change copies one chunk of pointers and one
-//! block, and the hash follows each change. So a hundred thousand images of a store cost what differs in them.
+//! A clone costs a pointer for every [`CHUNK_BLOCKS`] blocks, a change copies one chunk of pointers and one block,
+//! and the hash is updated with each change. So a hundred thousand images of a store cost only their differences.
 
 use crate::{BLOCK_LEN, SECTOR_LEN};
 use cedrat_sync::Arc;
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const BLOCK: u64 = BLOCK_LEN as u64;
 const SECTOR: u64 = SECTOR_LEN as u64;
 
-/// Blocks behind one pointer; as many as a word has bits.
+/// The number of blocks behind one pointer: the bits of a word.
 const CHUNK_BLOCKS: usize = 64;
 
 static ZEROS: [u8; BLOCK_LEN] = [0; BLOCK_LEN];
@@ -25,7 +25,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// A number that is the same for the same names and bytes, and else differs but for one chance in 2⁶⁴.
+    /// Returns a hash that is equal for equal names and bytes, and otherwise differs except with a probability of
+    /// 2⁻⁶⁴.
     pub fn hash(&self) -> u64 {
         self.files.iter().fold(0, |sum, (name, contents)| {
             let mut words = [0; 24];
@@ -36,12 +37,18 @@ impl Image {
         })
     }
 
-    /// The names of all files, sorted.
+    /// Returns the names of all files, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(|name| &**name)
     }
 
-    /// The bytes of a file.
+    /// Reads bytes of a file into `buffer`, as many as the file has there, and returns their number. A missing file
+    /// has none.
+    pub fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> usize {
+        self.files.get(name).map_or(0, |contents| contents.read(offset, buffer))
+    }
+
+    /// Returns the bytes of a file.
     pub fn file(&self, name: &str) -> Option<Vec<u8>> {
         let contents = self.files.get(name)?;
         let mut bytes = vec![0; usize::try_from(contents.len).expect("a simulated file fits into memory")];
@@ -56,14 +63,14 @@ impl fmt::Debug for Image {
     }
 }
 
-/// The bytes of one file. A block that is all zero is not kept.
+/// The bytes of one file. A block of zeros is not stored.
 #[derive(Clone, Default)]
 pub(super) struct Contents {
     len: u64,
     chunks: Vec<Option<Arc<Chunk>>>,
     /// The wrapping sum of the hashes of all blocks.
     sum: u64,
-    /// Blocks that take space: written or reserved.
+    /// The number of blocks that take space: written or reserved.
     taken: u64,
 }
 
@@ -76,7 +83,7 @@ struct Chunk {
 
 #[derive(Clone)]
 struct Block {
-    /// Of the bytes and the block's number in the file.
+    /// The hash of the bytes and the block's number in the file.
     hash: u64,
     bytes: Arc<[u8]>,
 }
@@ -90,17 +97,17 @@ impl Contents {
         self.len
     }
 
-    /// Bytes of space taken, in whole blocks.
+    /// Returns the space taken, in bytes of whole blocks.
     pub(super) fn space(&self) -> u64 {
         self.taken * BLOCK
     }
 
-    /// Bytes of space that writing or reserving these bytes would take beyond what is taken.
+    /// Returns the additional space that writing or reserving these bytes would take.
     pub(super) fn space_wanted(&self, offset: u64, len: u64) -> u64 {
         blocks(offset, len).filter(|&block| !self.is_taken(block)).count() as u64 * BLOCK
     }
 
-    /// Reads up to the end of the file; returns how many bytes.
+    /// Reads up to the end of the file and returns the number of bytes.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let total = self.len.saturating_sub(offset).min(buffer.len() as u64) as usize;
         let mut done = 0;
@@ -114,13 +121,13 @@ impl Contents {
         total
     }
 
-    /// Writes bytes, growing the file as needed.
+    /// Writes bytes and grows the file as necessary.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         self.write_sectors(offset, bytes, |_| true);
     }
 
-    /// Writes those of the bytes that lie in a sector `keeps` says yes to; the file grows to hold these.
-    /// Sectors count from the one that `offset` lies in.
+    /// Writes those of the bytes whose sector `keeps` accepts; the file grows to hold these. Sectors count from the
+    /// one that contains `offset`.
     pub(super) fn write_sectors(&mut self, offset: u64, bytes: &[u8], keeps: impl Fn(u64) -> bool) {
         let first_sector = offset / SECTOR;
         let mut done = 0;
@@ -136,8 +143,8 @@ impl Contents {
         }
     }
 
-    /// Makes those of these bytes zero that lie in a sector `keeps` says yes to, as `write_sectors` does, but
-    /// gives the space of whole blocks back and leaves the length alone.
+    /// Zeroes those of these bytes whose sector `keeps` accepts, as `write_sectors` does, but frees the space of
+    /// whole blocks and leaves the length unchanged.
     pub(super) fn zero_sectors(&mut self, offset: u64, len: u64, keeps: impl Fn(u64) -> bool) {
         let first_sector = offset / SECTOR;
         let end = offset.saturating_add(len).min(self.len);
@@ -157,7 +164,7 @@ impl Contents {
         }
     }
 
-    /// Takes space for these bytes and grows the file to hold them.
+    /// Allocates space for these bytes and grows the file to hold them.
     pub(super) fn reserve(&mut self, offset: u64, len: u64) {
         for block in blocks(offset, len) {
             self.take(block);
@@ -165,7 +172,7 @@ impl Contents {
         self.len = self.len.max(offset + len);
     }
 
-    /// Cuts the file, or lets it grow without taking space.
+    /// Truncates the file, or grows it without allocating space.
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.zero_sectors(len, self.len - len, |_| true);
@@ -174,7 +181,7 @@ impl Contents {
         self.len = len;
     }
 
-    /// Writes into one block; returns where in the block the last kept byte ends.
+    /// Writes into one block; returns the end of the last kept byte in the block.
     fn write_block(&mut self, block: u64, within: usize, part: &[u8], wanted: impl Fn(u64) -> bool) -> Option<usize> {
         // The runs of bytes that lie in one sector each, and are kept.
         let mut starts = within;
@@ -211,7 +218,7 @@ impl Contents {
         self.chunks.get(chunk).and_then(|chunk| chunk.as_ref()).is_some_and(|chunk| chunk.taken >> within & 1 == 1)
     }
 
-    /// Takes the bytes out of a block that is about to be put again, so that they can change in place.
+    /// Takes the bytes out of a block that is about to be replaced, so that they can change in place.
     fn take_bytes(&mut self, block: u64) -> Option<Arc<[u8]>> {
         self.block(block)?;
         let (chunk, within) = chunk_place(block);
@@ -220,7 +227,7 @@ impl Contents {
         Some(old.bytes)
     }
 
-    /// Puts new bytes into a block, which takes its space; `None` is zeros and takes none.
+    /// Puts new bytes into a block and allocates its space; `None` stands for zeros and allocates none.
     fn put(&mut self, block: u64, bytes: Option<Arc<[u8]>>) {
         if bytes.is_some() {
             self.take(block);
@@ -261,17 +268,17 @@ impl Contents {
     }
 }
 
-/// The blocks that these bytes touch.
+/// Returns the blocks that these bytes touch.
 fn blocks(offset: u64, len: u64) -> Range<u64> {
     offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK)
 }
 
-/// The block of an offset, and where in it.
+/// Returns the block of an offset, and the offset in it.
 fn place(offset: u64) -> (u64, usize) {
     (offset / BLOCK, (offset % BLOCK) as usize)
 }
 
-/// The chunk of a block, and where in it.
+/// Returns the chunk of a block, and the index in it.
 fn chunk_place(block: u64) -> (usize, usize) {
     (usize::try_from(block).expect("a simulated file fits into memory") / CHUNK_BLOCKS, block as usize % CHUNK_BLOCKS)
 }

@@ -1,17 +1,17 @@
-//! What was asked of the disk, in order.
+//! The calls of a disk, in order.
 //!
-//! The journal has an entry where a call begins and one where it ends, if others could come between.
+//! The journal has an entry for the beginning of a call and one for its end, if other calls could come in between.
 
 use super::SimDisk;
 use super::cursor::Cursor;
-use super::image::Image;
 use super::loss::{Fate, Loss};
+use super::medium::Medium;
 use super::volatile::What;
 use crate::{Durability, SECTOR_LEN};
 use cedrat_sync::Arc;
 use std::collections::BTreeMap;
 
-/// A number for a write or sync from its begin to its end; unique in one journal.
+/// The number of a write or sync from its beginning to its end; unique in one journal.
 pub(super) type CallId = u64;
 
 /// An index into the files in order of their creation; those of the initial image come first, in order of names.
@@ -36,7 +36,7 @@ pub(super) enum Entry {
         bytes: Arc<[u8]>,
         durability: Durability,
     },
-    /// So many bytes were taken; `failed` if nobody may rely on any.
+    /// `taken` bytes were written; if `failed`, none of them is reliable.
     WriteEnd {
         call: CallId,
         taken: usize,
@@ -46,7 +46,7 @@ pub(super) enum Entry {
         call: CallId,
         file: FileNumber,
     },
-    /// `Forgotten`: what was volatile when the sync began will not be written by any later sync.
+    /// `Forgotten`: bytes that were volatile when the sync began will not be written by any later sync.
     SyncEnd {
         call: CallId,
         outcome: SyncOutcome,
@@ -80,45 +80,45 @@ pub(super) enum SyncOutcome {
     Forgotten,
 }
 
-/// A word of the workload between two entries, for instance "the caller was told that transaction 7 committed".
+/// A note of the workload between two entries, for instance "commit of transaction 7 acknowledged".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// What the workload wanted to remember.
+    /// A value chosen by the workload.
     pub label: u64,
-    /// Entries of the journal before it.
+    /// The number of entries before it.
     pub position: usize,
 }
 
-/// Everything that was asked of a [`SimDisk`], from which any crash can be made. Cloning is cheap.
+/// All calls of a [`SimDisk`], from which any crash can be derived. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    pub(super) initial: Image,
+    pub(super) initial: Medium,
     pub(super) entries: Arc<[Entry]>,
     pub(super) marks: Arc<[Mark]>,
 }
 
 impl Journal {
-    /// The number of entries. A crash may come before the first entry, after any, and so at `0..=len()`.
+    /// Returns the number of entries. A crash may come before the first entry or after any, and so at `0..=len()`.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing was asked of the disk.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All marks, in order.
+    /// Returns all marks, in order.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
 
-    /// The marks a crash at `at` finds already made, the last of them in the moment before the power fails.
+    /// Returns the marks made before a crash at `at`, the last of them possibly in the moment before the power fails.
     pub fn marks_before(&self, at: usize) -> &[Mark] {
         &self.marks[..self.marks.partition_point(|mark| mark.position <= at)]
     }
 
-    /// The disk as a crash after the first `at` entries leaves it.
+    /// Returns the disk that a crash after the first `at` entries leaves.
     ///
     /// Walks from the beginning; use a [`Cursor`] to see many crashes of one journal.
     ///
@@ -130,15 +130,15 @@ impl Journal {
         SimDisk::from_image(cursor.image(loss))
     }
 
-    /// A cursor before the first entry.
+    /// Returns a cursor before the first entry.
     pub fn cursor(&self) -> Cursor {
         Cursor::new(self.clone())
     }
 }
 
-/// What the sector at `sector` of a file held before the newest change to it.
-pub(super) fn earlier(initial: &Image, entries: &[Entry], file: FileNumber, sector: u64) -> [u8; SECTOR_LEN] {
-    let mut contents = initial.files.values().nth(file).cloned().unwrap_or_default();
+/// Returns the content of the sector at `sector` of a file before the newest change to it.
+pub(super) fn earlier(initial: &Medium, entries: &[Entry], file: FileNumber, sector: u64) -> [u8; SECTOR_LEN] {
+    let mut contents = initial.seen(file);
     let mut begun = BTreeMap::new();
     let (mut before, mut now) = ([0; SECTOR_LEN], [0; SECTOR_LEN]);
     contents.read(sector, &mut now);

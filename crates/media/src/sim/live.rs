@@ -1,23 +1,24 @@
-//! The disk as its callers see it, and what it remembers of them.
+//! The disk as its callers see it, with the record of their calls.
 
 use super::faults::{Call, Effect, Faults};
-use super::image::{Contents, Image};
+use super::image::Contents;
 use super::journal::{CallId, Entry, FileNumber, Mark};
+use super::medium::Medium;
 use super::random::Random;
 use crate::{BLOCK_LEN, SECTOR_LEN};
 use cedrat_sync::Arc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 
-/// Everything behind the one mutex of a disk.
+/// The state behind the mutex of a disk.
 pub(super) struct State {
-    pub(super) initial: Image,
+    pub(super) initial: Medium,
     pub(super) entries: Vec<Entry>,
     pub(super) marks: Vec<Mark>,
     pub(super) files: Vec<LiveFile>,
     pub(super) names: BTreeMap<Arc<str>, FileNumber>,
     pub(super) locked: BTreeSet<FileNumber>,
-    /// Bytes of space taken by all files, in whole blocks.
+    /// Space taken by all files, in bytes of whole blocks.
     pub(super) space: u64,
     pub(super) capacity: Option<u64>,
     pub(super) faults: Faults,
@@ -26,7 +27,7 @@ pub(super) struct State {
     pub(super) powered: bool,
 }
 
-/// A file as callers see it: every write that ended, wherever its bytes lie.
+/// A file as callers see it: every write that ended, durable or not.
 pub(super) struct LiveFile {
     pub(super) name: Arc<str>,
     pub(super) contents: Contents,
@@ -34,31 +35,39 @@ pub(super) struct LiveFile {
 }
 
 impl State {
-    pub(super) fn new(image: Image) -> State {
-        let live = |(name, contents): (&Arc<str>, &Contents)| LiveFile {
-            name: name.clone(),
-            contents: contents.clone(),
-            removed: false,
-        };
+    pub(super) fn new(medium: Medium) -> State {
+        let names = medium.names_seen();
+        let mut files: Vec<LiveFile> = (0..medium.files.len())
+            .map(|number| LiveFile { name: "".into(), contents: medium.seen(number), removed: true })
+            .collect();
+        for (name, &number) in &names {
+            files[number].name = name.clone();
+            files[number].removed = false;
+        }
+        files.iter_mut().filter(|file| file.removed).for_each(|file| file.contents.set_len(0));
         State {
             entries: Vec::new(),
             marks: Vec::new(),
-            files: image.files.iter().map(live).collect(),
-            names: image.files.keys().cloned().zip(0..).collect(),
+            space: files.iter().map(|file| file.contents.space()).sum(),
+            files,
+            names,
             locked: BTreeSet::new(),
-            space: image.files.values().map(Contents::space).sum(),
             capacity: None,
             faults: Faults::default(),
             short: None,
             calls: 0,
             powered: true,
-            initial: image,
+            initial: medium,
         }
     }
 
+    /// # Panics
+    /// If a fault requests it: before the call has done or recorded anything.
     pub(super) fn strike(&mut self, call: Call, name: &str) -> Option<Effect> {
         self.calls += 1;
-        self.faults.strike(call, name)
+        let effect = self.faults.strike(call, name);
+        assert!(!matches!(effect, Some(Effect::Panic)), "{name}: the simulated disk panics as asked");
+        effect
     }
 
     pub(super) fn struck(&mut self, effect: Option<Effect>, number: FileNumber) -> Option<io::Error> {
@@ -66,7 +75,7 @@ impl State {
         self.struck_by_name(effect, &name)
     }
 
-    /// The error of a call that is struck, having switched the power off if that is it.
+    /// Returns the error of a struck call; switches the power off if the fault says so.
     pub(super) fn struck_by_name(&mut self, effect: Option<Effect>, name: &str) -> Option<io::Error> {
         match effect? {
             Effect::Error(kind) => Some(io::Error::new(kind, format!("{name}: the simulated disk fails as asked"))),
@@ -77,7 +86,7 @@ impl State {
                 self.powered = false;
                 Some(power_lost())
             }
-            Effect::LoseWrite | Effect::MisdirectWrite { .. } => None,
+            Effect::LoseWrite | Effect::MisdirectWrite { .. } | Effect::Panic => None,
         }
     }
 
@@ -94,12 +103,12 @@ impl State {
         self.files.len() - 1
     }
 
-    /// Unique in the journal: two calls do not begin at the same entry.
+    /// Returns a number that is unique in the journal: no two calls begin at the same entry.
     pub(super) fn next_call(&self) -> CallId {
         self.entries.len() as CallId
     }
 
-    /// How many of `len` bytes a read or write does: mostly all, else some whole sectors.
+    /// Returns the number of bytes, of `len`, that a read or write transfers: mostly all, else some whole sectors.
     pub(super) fn shortened(&mut self, len: usize) -> usize {
         let Some(coins) = &mut self.short else {
             return len;
@@ -111,7 +120,7 @@ impl State {
         SECTOR_LEN * (1 + coins.below(sectors as u64) as usize)
     }
 
-    /// Bytes of space left.
+    /// Returns the space left, in bytes.
     pub(super) fn room(&self) -> u64 {
         self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.space))
     }
@@ -121,7 +130,7 @@ impl State {
         io::Error::new(ErrorKind::StorageFull, format!("{name} at offset {offset}: the simulated disk is full"))
     }
 
-    /// Changes a file, keeping count of the space.
+    /// Changes a file and updates the space taken.
     pub(super) fn change(&mut self, number: FileNumber, change: impl FnOnce(&mut Contents)) {
         let contents = &mut self.files[number].contents;
         self.space -= contents.space();
@@ -137,7 +146,7 @@ impl State {
         }
         let mut taken = bytes.len();
         while taken > 0 && file.contents.space_wanted(offset, taken as u64) > self.room() {
-            // Back to the beginning of the block that the last byte lies in.
+            // Back to the beginning of the block that holds the last byte.
             let end = offset + taken as u64 - 1;
             taken = (end - end % BLOCK_LEN as u64).saturating_sub(offset) as usize;
         }

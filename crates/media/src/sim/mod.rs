@@ -1,12 +1,12 @@
 //! A simulated disk: in memory, deterministic, with every fault on request.
 //!
-//! It plays two parts. *Live*, it is a [`Media`] with faults: calls fail, reads and writes are short, space runs
-//! out, sectors go bad. *Afterwards* its [`Journal`] knows everything that was asked of it, and gives the disk that a
-//! power failure at any moment would have left, with any choice of what was lost; so that one run of a workload
-//! shows all crashes of that run.
+//! It has two uses. *Live*, it is a [`Media`] with faults: calls fail, reads and writes are short, space runs out,
+//! sectors become corrupt. *Afterwards* its [`Journal`] knows every call, and returns the disk that a power failure
+//! at any moment would have left, with any choice of lost bytes; so one run of a workload shows all crashes of that
+//! run.
 //!
-//! A write becomes visible to readers when it ends. Between its begin and its end other threads may act, under a
-//! seeded scheduler wherever that scheduler likes; a crash in between finds it in flight.
+//! A write becomes visible to readers when it ends. Between its beginning and its end other threads may run, under a
+//! seeded scheduler at any point that the scheduler chooses; a crash in between finds the write in flight.
 
 mod cursor;
 mod faults;
@@ -14,6 +14,7 @@ mod image;
 mod journal;
 mod live;
 mod loss;
+mod medium;
 mod random;
 mod volatile;
 
@@ -21,7 +22,7 @@ pub use cursor::Cursor;
 pub use faults::{Call, Damage, Fault};
 pub use image::Image;
 pub use journal::{Journal, Mark};
-pub use loss::Loss;
+pub use loss::{Kill, Loss};
 
 use crate::names::{check_directory, split};
 use crate::{Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
@@ -29,16 +30,17 @@ use cedrat_sync::{Arc, Mutex, MutexGuard};
 use faults::Effect;
 use journal::{Entry, FileNumber, SyncOutcome};
 use live::{State, power_lost};
+use medium::Medium;
 use random::Random;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-/// No file may be longer; a wrong offset is then an error instead of a machine without memory.
+/// The maximum length of a file; a wrong offset is then an error instead of exhausted memory.
 const LEN_MAX: u64 = 1 << 36;
 
-/// A disk in memory that forgets, fails and remembers its failures as its test asks it to.
+/// A disk in memory that forgets, fails, and records its calls as its test requests.
 ///
-/// Without faults it is an honest disk whose cache is never written back unasked. It may be shared by threads.
+/// Without faults it is a correct disk whose cache is never written back without a sync. Threads may share it.
 ///
 /// A clone is another handle to the same disk: one for the store, one for the test that breaks it.
 #[derive(Clone)]
@@ -47,17 +49,22 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> SimDisk {
         SimDisk::from_image(Image::default())
     }
 
-    /// A disk on which all of `image` is durable.
+    /// Creates a disk on which all of `image` is durable.
     pub fn from_image(image: Image) -> SimDisk {
-        SimDisk { state: Arc::new(Mutex::new(State::new(image))) }
+        SimDisk::from_medium(Medium::from(image))
     }
 
-    /// Everything asked of the disk so far.
+    /// Creates a disk that has volatile changes from the beginning.
+    fn from_medium(medium: Medium) -> SimDisk {
+        SimDisk { state: Arc::new(Mutex::new(State::new(medium))) }
+    }
+
+    /// Returns the journal of all calls so far.
     pub fn journal(&self) -> Journal {
         let state = self.state.lock();
         Journal {
@@ -67,65 +74,67 @@ impl SimDisk {
         }
     }
 
-    /// Entries in the journal so far; see [`Journal::len`].
+    /// Returns the number of entries in the journal so far; see [`Journal::len`].
     pub fn journal_len(&self) -> usize {
         self.state.lock().entries.len()
     }
 
-    /// Puts a word between the entries of the journal; see [`Mark`].
+    /// Puts a mark between the entries of the journal; see [`Mark`].
     pub fn mark(&self, label: u64) {
         let mut state = self.state.lock();
         let position = state.entries.len();
         state.marks.push(Mark { label, position });
     }
 
-    /// What callers see now, durable or not: what a process finds that is started again after a kill.
+    /// Returns the content that callers see now, durable or not: the state that a process finds when restarted after
+    /// a kill.
     pub fn image(&self) -> Image {
         let state = self.state.lock();
         let contents = |&number: &FileNumber| state.files[number].contents.clone();
         Image { files: state.names.iter().map(|(name, number)| (name.clone(), contents(number))).collect() }
     }
 
-    /// Cuts the power now, calls in flight included, and gives the disk that is left.
+    /// Cuts the power now, calls in flight included, and returns the remaining disk.
     pub fn cut_power(&self, loss: Loss) -> SimDisk {
         self.state.lock().powered = false;
         let journal = self.journal();
         journal.crash(journal.len(), loss)
     }
 
-    /// Lets something go wrong. Faults are independent; each counts calls from when it was added.
+    /// Adds a fault. Faults are independent; each counts calls from its addition on.
     pub fn inject(&self, fault: Fault) {
         self.state.lock().faults.add(fault);
     }
 
-    /// Takes back all faults that have not come yet, or come for ever. A power loss that has come stays.
+    /// Removes all faults that have not struck yet, or strike repeatedly. A power loss that has struck stays.
     pub fn clear_faults(&self) {
         self.state.lock().faults.clear();
     }
 
-    /// From now on reads and writes of more than a sector are short at times, by coins from the seed; `None`: never.
+    /// From now on some reads and writes of more than a sector are short, at random by the seed; `None`: never.
     pub fn shorten(&self, seed: Option<u64>) {
         self.state.lock().short = seed.map(Random::new);
     }
 
-    /// From now on all files together take at most so many bytes of space, in whole blocks; `None`: any number.
+    /// Limits the space of all files together, in bytes of whole blocks; `None`: no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
     }
 
-    /// Bytes of space that all files take, in whole blocks.
+    /// Returns the space that all files take, in bytes of whole blocks.
     pub fn space(&self) -> u64 {
         self.state.lock().space
     }
 
-    /// Calls of [`Media`] so far; the next is number `calls() + 1` for a fault that was injected at the beginning.
+    /// Returns the number of calls of [`Media`] so far; the next is number `calls() + 1` for a fault injected at the
+    /// beginning.
     pub fn calls(&self) -> u64 {
         self.state.lock().calls
     }
 
     /// Damages bytes at rest, on the medium and so for every reader, now and after every later crash.
     ///
-    /// `NotFound` without such a file, `InvalidInput` beyond its end.
+    /// Fails with `NotFound` without such a file, and with `InvalidInput` beyond its end.
     pub fn corrupt(&self, name: &str, offset: u64, damage: Damage) -> io::Result<()> {
         let mut state = self.state.lock();
         let number = state.number(name)?;
@@ -255,7 +264,7 @@ impl Media for SimDisk {
         }
         drop(state);
 
-        // In flight: whoever else is scheduled now overlaps with this write.
+        // In flight: calls of threads that are scheduled now overlap with this write.
         let mut state = self.powered()?;
         let result = state.take_in(number, offset, bytes);
         let taken = *result.as_ref().unwrap_or(&0);
@@ -314,14 +323,14 @@ impl Media for SimDisk {
     }
 }
 
-/// How a call begins: the power is on, the file exists and may be changed, and no fault strikes.
+/// The checks at the beginning of a call: the power is on, the file exists and may be changed, and no fault strikes.
 impl SimDisk {
     fn powered(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock();
         if state.powered { Ok(state) } else { Err(power_lost()) }
     }
 
-    /// For calls by name.
+    /// Begins a call by name.
     fn begin(&self, call: Call, name: &str) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.powered()?;
         let effect = state.strike(call, name);
@@ -331,7 +340,7 @@ impl SimDisk {
         }
     }
 
-    /// For calls about a file whose effects the caller applies.
+    /// Begins a call on a file; the caller applies the effects.
     fn begin_any(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
         let mut state = self.powered()?;
         let number = (file.0 >> 1) as usize;
@@ -345,7 +354,7 @@ impl SimDisk {
         Ok((state, number, effect))
     }
 
-    /// As `begin_any`, refusing ids that only read.
+    /// Begins a call as `begin_any` does, and refuses ids that only read.
     fn begin_change(
         &self,
         call: Call,
@@ -360,7 +369,7 @@ impl SimDisk {
         Err(io::Error::new(ErrorKind::PermissionDenied, message))
     }
 
-    /// For calls that change a file's shape.
+    /// Begins a call that changes a file's shape.
     fn begin_shape(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
         let (mut state, number, effect) = self.begin_change(call, file)?;
         match state.struck(effect, number) {
@@ -369,7 +378,7 @@ impl SimDisk {
         }
     }
 
-    /// For calls that change nothing.
+    /// Begins a call that changes nothing.
     fn begin_file(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber)> {
         let (mut state, number, effect) = self.begin_any(call, file)?;
         match state.struck(effect, number) {

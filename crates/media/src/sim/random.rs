@@ -1,6 +1,7 @@
-//! Chance that can be repeated.
+//! Repeatable random numbers.
 
-/// Numbers from a seed, by SplitMix64 (Steele, Lea, Flood 2014): any seed is good, and nearby seeds are unalike.
+/// A random number generator, SplitMix64 (Steele, Lea, Flood 2014): any seed is good, and nearby seeds give unrelated
+/// sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -17,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number less than `bound`, which is small against 2⁶⁴: the bias of the remainder does not matter.
+    /// Returns a number less than `bound`, which is small compared to 2⁶⁴: the bias of the remainder does not matter.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

@@ -1,4 +1,4 @@
-//! One file between cache and medium: what is durable, and the changes that a crash may take away.
+//! A file between cache and medium: its durable state, and the changes that a crash may lose.
 
 use super::image::Contents;
 use super::loss::Fate;
@@ -6,28 +6,28 @@ use cedrat_sync::Arc;
 use std::fmt;
 use std::ops::Range;
 
-/// A file on the medium, and what a cache still holds of it.
+/// A file on the medium, with the changes that a cache still holds.
 #[derive(Clone, Default)]
 pub(super) struct Cached {
     pub(super) durable: Contents,
-    /// In the order in which the calls ended.
+    /// Changes in the order in which the calls ended.
     pub(super) volatile: Vec<Change>,
 }
 
-/// A change that a crash may take away.
+/// A change that a crash may lose.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) what: What,
     /// The entry after which it counts as completed.
     pub(super) position: usize,
-    /// No sync will write it any more, yet some of it may have reached the medium.
+    /// Whether no sync will write it any more; some of it may have reached the medium.
     pub(super) forgotten: bool,
 }
 
-/// What a change does to a file.
+/// The effect of a change on a file.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// A range of what a write was given.
+    /// A range of the bytes of a write.
     Bytes {
         offset: u64,
         bytes: Arc<[u8]>,
@@ -51,14 +51,14 @@ impl Cached {
         Cached { durable, volatile: Vec::new() }
     }
 
-    /// A sync that began after the entry `began` has succeeded.
+    /// Applies a successful sync that began after the entry `began`.
     pub(super) fn settle_before(&mut self, began: usize) {
         let mut rest = Vec::new();
         for change in std::mem::take(&mut self.volatile) {
             if change.forgotten || change.position >= began {
                 rest.push(change);
             } else {
-                // Only forgotten changes can be left among the older ones.
+                // Only forgotten changes can remain among the older ones.
                 cover(&mut rest, &change.what);
                 change.what.apply(&mut self.durable, Fate::Kept);
             }
@@ -66,14 +66,14 @@ impl Cached {
         self.volatile = rest;
     }
 
-    /// A sync that began after the entry `began` has failed, and none will try again.
+    /// Applies a failed sync that began after the entry `began`, and that no other sync will repeat.
     pub(super) fn forget_before(&mut self, began: usize) {
         for change in self.volatile.iter_mut().filter(|change| change.position < began) {
             change.forgotten = true;
         }
     }
 
-    /// Bytes are on the medium now, whatever older change to them a cache still holds.
+    /// Writes bytes to the medium, over any older change to them in the cache.
     pub(super) fn write_durably(&mut self, offset: u64, bytes: &[u8]) {
         self.settle_lengths();
         let end = offset + bytes.len() as u64;
@@ -82,8 +82,8 @@ impl Cached {
         self.durable.write(offset, bytes);
     }
 
-    /// A durable write takes along the file's length, as a file system's journal keeps changes of it in order:
-    /// otherwise an older cut could still take the new bytes away.
+    /// Makes the file's length durable with a durable write, as a file system's journal keeps changes of it in order:
+    /// otherwise an older truncation could still remove the new bytes.
     fn settle_lengths(&mut self) {
         if !self.volatile.iter().any(|change| matches!(change.what, What::SetLen { .. })) {
             return;
@@ -101,7 +101,7 @@ impl Cached {
     }
 }
 
-/// Takes from older changes what a newer, now durable one has made obsolete.
+/// Removes from older changes the parts that a newer, now durable one has replaced.
 fn cover(older: &mut Vec<Change>, newer: &What) {
     let area = match *newer {
         What::Bytes { offset, ref range, .. } => offset..offset + range.len() as u64,
@@ -118,14 +118,14 @@ fn cover(older: &mut Vec<Change>, newer: &What) {
 }
 
 impl Change {
-    /// What is left of the change outside of `area`; a change of the length concerns no bytes.
+    /// Returns the rest of the change outside of `area`; a change of the length concerns no bytes.
     fn without(self, area: Range<u64>) -> impl Iterator<Item = Change> {
         let (start, end) = match self.what {
             What::Bytes { offset, ref range, .. } => (offset, offset + range.len() as u64),
             What::Zeros { offset, len } | What::Reserve { offset, len } => (offset, offset.saturating_add(len)),
             What::SetLen { .. } => (area.end, area.end),
         };
-        // A reservation is undone by a cut only: bytes written into it leave the rest of it as it was.
+        // Only a truncation undoes a reservation: bytes written into it leave the rest of it unchanged.
         let untouched =
             end <= area.start || area.end <= start || matches!(self.what, What::Reserve { .. }) && area.end < u64::MAX;
         let pieces = if untouched {
@@ -141,7 +141,7 @@ impl Change {
 }
 
 impl What {
-    /// The part of a change that begins at `start` which lies in `piece`.
+    /// Returns the part within `piece` of a change that begins at `start`.
     fn part(&self, start: u64, piece: Range<u64>) -> What {
         let (offset, len) = (piece.start, piece.end - piece.start);
         match self {
@@ -185,7 +185,7 @@ mod tests {
         What::Bytes { offset, bytes: vec![byte; len].into(), range: 0..len }
     }
 
-    /// One file with these changes, completed at 1, 2, …
+    /// Returns a file with these changes, completed at 1, 2, …
     fn cached(changes: impl IntoIterator<Item = What>) -> Cached {
         let volatile = changes.into_iter().zip(1..).map(|(what, position)| Change { what, position, forgotten: false });
         Cached { durable: Contents::default(), volatile: volatile.collect() }
@@ -197,7 +197,7 @@ mod tests {
         bytes
     }
 
-    /// What a crash leaves that loses nothing.
+    /// Returns the content after a crash that loses nothing.
     fn kept(mut file: Cached) -> Vec<u8> {
         for change in &file.volatile {
             change.what.apply(&mut file.durable, Fate::Kept);
