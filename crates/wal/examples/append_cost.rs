@@ -1,9 +1,10 @@
-//! What appending small records costs, how far what is durable lags behind, and how fast a log is read again.
+//! Measures the cost of appending small records, the lag of durability, and the speed of reading a log.
 //!
 //! `cargo run --release -p cedrat-wal --example append_cost DIRECTORY [append|memory|read] [SECONDS] [MB_PER_SECOND]`
 //!
-//! `append` runs three set-ups in fresh logs below the directory, for so long each; with a rate, the threads together keep
-//! to it. `memory` does the same with a disk that takes no time. `read` makes a log of one GiB, looks at it and scans it.
+//! `append` runs three set-ups in fresh logs below the directory, for SECONDS each; with a rate, the threads together
+//! keep to it. `memory` does the same with a disk that takes no time. `read` creates a log of one GiB, looks at it
+//! and scans it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,10 @@ use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_wal::*;
 
 const BODY: [u8; 75] = [0x5a; 75];
-/// Records between two looks at how much is unwritten.
+/// Records between two measurements of the unwritten bytes.
 const BATCH: u64 = 64;
 const LOG_BYTES_MAX: u64 = 4 << 30;
-/// The log is made shorter when it holds so much.
+/// The size from which the log is truncated.
 const LOG_BYTES_KEPT: u64 = 256 << 20;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -34,7 +35,7 @@ impl Sink for Nowhere {
     }
 }
 
-/// The disk, and how many nanoseconds the slowest write took: no record is durable sooner.
+/// The disk, and the nanoseconds that the slowest write took: no record is durable sooner.
 #[derive(Debug, Default)]
 struct Timed {
     slowest: AtomicU64,
@@ -53,7 +54,7 @@ fn options(partitions: u16) -> LogOptions {
     LogOptions { partitions, log_bytes_max: LOG_BYTES_MAX, ..LogOptions::default() }
 }
 
-/// Says that a set-up is over.
+/// Signals the end of a set-up.
 #[derive(Default)]
 struct End {
     come: AtomicBool,
@@ -66,7 +67,7 @@ impl End {
         self.come.load(Ordering::Relaxed)
     }
 
-    /// Returns when it has come, or so much later.
+    /// Waits for the end, at most for `at_most`.
     fn wait(&self, at_most: Duration) {
         let mut waiting = self.waiting.lock();
         if !self.has_come() {
@@ -81,16 +82,16 @@ impl End {
     }
 }
 
-/// Time that this thread spent on a processor, in nanoseconds: other load does not count.
+/// Returns the time that this thread spent on a processor, in nanoseconds: other load does not count.
 fn on_cpu() -> u64 {
     let words = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     words.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
-/// What one appender measured.
+/// The measurements of one appender.
 struct Measured {
     records: u64,
-    /// Nanoseconds per record, of each batch.
+    /// Nanoseconds per record, for each batch.
     batches: Vec<f32>,
     on_cpu: u64,
 }
@@ -106,7 +107,7 @@ impl Measured {
     }
 }
 
-/// Appends until told to stop, at most `rate` bytes a second.
+/// Appends until `end`, at most `rate` bytes a second.
 fn appender(log: &Log, partition: PartitionId, rate: Option<f64>, end: &End) -> Outcome<Measured> {
     let bound = record_len_bound(ByteLen(BODY.len() as u64));
     let mut reservation = log.reserve(ByteLen(0), ByteLen(0))?;
@@ -133,7 +134,7 @@ fn appender(log: &Log, partition: PartitionId, rate: Option<f64>, end: &End) -> 
     Ok(measured)
 }
 
-/// How long an LSN took at most from its draw until it was durable.
+/// Samples of the time from an LSN's draw until it was durable, as an upper bound.
 #[derive(Default)]
 struct Lag {
     pending: VecDeque<(Instant, Lsn)>,
@@ -175,20 +176,20 @@ fn watch(log: &Log, end: &End, seconds: u64) -> Outcome<Lag> {
     Ok(lag)
 }
 
-/// How long, at most how many MB a second, and where to.
+/// The duration, the maximum MB a second, and the target.
 struct How {
     seconds: u64,
     rate: Option<f64>,
     in_memory: bool,
 }
 
-/// One set-up: so many threads, which share so many partitions.
+/// Runs one set-up of this many threads, which share this many partitions.
 fn append(directory: &Path, (threads, partitions): (u16, u16), how: &How) -> Outcome<()> {
     let How { seconds, rate, in_memory } = *how;
     let timed = Arc::new(Timed::default());
     let sink: Arc<dyn Sink> = if in_memory { Arc::new(Nowhere) } else { Arc::clone(&timed) as _ };
     let log = Log::create(&fresh(directory)?, &LogOptions { sink, ..options(partitions) }, &[])?;
-    // So that the first segments are there, as they are in a log that has been used for a while.
+    // Creates the first segments in advance, as in a log that has been used for a while.
     drop(log.reserve(ByteLen(LOG_BYTES_KEPT), ByteLen(0))?);
     let writer = log.start_writer();
     let end = End::default();
@@ -230,7 +231,7 @@ fn append(directory: &Path, (threads, partitions): (u16, u16), how: &How) -> Out
     Ok(())
 }
 
-/// Makes a log of one GiB, looks at it and scans it twice.
+/// Creates a log of one GiB, looks at it and scans it twice.
 fn read(directory: &Path, partitions: u16) -> Outcome<()> {
     let media = fresh(directory)?;
     let log = Log::create(&media, &options(partitions), &[])?;

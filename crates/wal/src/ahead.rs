@@ -1,4 +1,4 @@
-//! Reading ahead: another thread reads the next chunk of a partition while the records of this one are worked through.
+//! Read-ahead: another thread reads the next chunk of a partition while the caller processes the records of this one.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
@@ -6,19 +6,19 @@ use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use crate::read::Reader;
 use crate::{LogError, LogOffset, Position};
 
-/// A thread that reads one chunk at a time when asked to; it ends when this is dropped.
+/// A thread that reads one chunk at a time on request; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What was read ahead.
+/// A chunk that was read ahead.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) begin: LogOffset,
     pub(crate) bytes: AlignedBuf,
-    /// As [`Reader::fill`] says.
+    /// The result of [`Reader::fill`].
     pub(crate) there: Result<bool, LogError>,
 }
 
@@ -31,7 +31,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     asked: Option<(Position, AlignedBuf)>,
-    /// Something was asked for and not taken yet.
+    /// A request was made, and its result not taken yet.
     pending: bool,
     read: Option<Piece>,
     quit: bool,
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl Ahead {
-    /// Starts the thread; `None` if there is none to have.
+    /// Starts the thread; `None` if the system cannot create one.
     pub(crate) fn start(reader: &Arc<Reader>) -> Option<Ahead> {
         let shared = Arc::new(Shared::default());
         let thread = {
@@ -50,7 +50,7 @@ impl Ahead {
         Some(Ahead { shared, thread: Some(thread) })
     }
 
-    /// Asks for the bytes from `position` on, as many as `bytes` has room for, after all that was asked for was taken.
+    /// Requests the bytes from `position` on, as many as `bytes` holds. The previous result must have been taken.
     pub(crate) fn ask(&self, position: Position, bytes: AlignedBuf) {
         let mut state = self.shared.state.lock();
         debug_assert!(!state.pending, "one piece at a time is read ahead");
@@ -60,10 +60,10 @@ impl Ahead {
         self.shared.changed.notify_all();
     }
 
-    /// What was asked for, as soon as it is read; `None` if nothing was.
+    /// Waits for the requested chunk and returns it; `None` if there was no request.
     ///
     /// # Panics
-    /// As the thread did, if it did.
+    /// With the panic of the thread, if it panicked.
     pub(crate) fn take(&mut self) -> Option<Piece> {
         let mut state = self.shared.state.lock();
         while state.pending && state.read.is_none() && !state.gone {
@@ -88,12 +88,12 @@ impl Drop for Ahead {
         self.shared.state.lock().quit = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // what it panicked for was wanted by nobody
+            let _ = thread.join(); // its panic concerns a result that no caller asked for
         }
     }
 }
 
-/// Says on every way out, panic included, that the thread has ended: nobody shall wait for it.
+/// Records on every way out, panic included, that the thread has ended, so that no caller waits for it.
 struct Gone<'a>(&'a Shared);
 
 impl Drop for Gone<'_> {
@@ -119,12 +119,13 @@ fn run(shared: &Shared, reader: &Reader) {
     }
 }
 
-// Under the scheduler a panic in any thread is the test's.
+// Under the scheduler a panic in any thread fails the test.
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
     use crate::PartitionId;
     use crate::epoch::Epochs;
+    use crate::opening::Opening;
     use crate::read::Faults;
     use crate::segment::Geometry;
     use cedrat_media::SimDisk;
@@ -141,6 +142,7 @@ mod tests {
             block_seeds: Vec::new(),
             in_use: Vec::new(),
             faults: Faults::default(),
+            opening: Opening::default(),
         });
         let (tell, told) = mpsc::channel();
         let waiting = thread::spawn(move || {
@@ -150,7 +152,7 @@ mod tests {
             ahead.ask(nowhere, AlignedBuf::zeroed(4096));
             let taken = catch_unwind(AssertUnwindSafe(|| ahead.take()));
             tell.send(taken.is_err()).expect("somebody listens");
-            // Once told, one reads by oneself.
+            // After the panic was passed on, the caller reads for itself.
             ahead.ask(nowhere, AlignedBuf::zeroed(4096));
             assert!(ahead.take().is_none());
         });

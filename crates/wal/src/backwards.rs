@@ -1,4 +1,4 @@
-//! Single records by their place, and one transaction's records newest first.
+//! Reading single records by position, and one transaction's records newest first.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::Arc;
@@ -11,17 +11,17 @@ use crate::read::Reader;
 use crate::record::{self, Frame, NotARecord, Record, RecordRef};
 use crate::{LogError, LogOffset, PartitionId, Position};
 
-/// A window onto the disk begins with this many bytes and doubles while it is used.
+/// The initial size of the window onto the disk, in bytes; it doubles with each use.
 const WINDOW_LEN_MIN: u64 = 8 << 10;
 const WINDOW_LEN_MAX: u64 = 256 << 10;
 
 /// One transaction's records in one partition, newest first (Lemon §3.4: rollback).
 ///
-/// Reads through a window, so that a long transaction costs one read for many records.
+/// Reads through a window, so that a long transaction needs one read for many records.
 #[derive(Debug)]
 pub struct Backwards {
     reader: Arc<Reader>,
-    /// An open log keeps its newest records in memory.
+    /// Present for an open log, which keeps its newest records in memory.
     shared: Option<Arc<Shared>>,
     partition: PartitionId,
     next: Option<LogOffset>,
@@ -69,11 +69,12 @@ impl Backwards {
         }
     }
 
-    /// The record at the present place, then on to the transaction's previous one; `None` after its first.
+    /// Returns the record at the current position and moves on to the transaction's previous one; `None` after its
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`LogError::Damaged`] if no whole record begins at that place.
+    /// [`LogError::Damaged`] if no valid record begins at that position.
     #[allow(clippy::should_implement_trait)] // it lends
     pub fn next(&mut self) -> Result<Option<RecordRef<'_>>, LogError> {
         let Some(offset) = self.next else {
@@ -86,12 +87,12 @@ impl Backwards {
         Ok(Some(RecordRef { lsn: frame.lsn, position, head: frame.head, body }))
     }
 
-    /// Goes on at this place instead, as after a compensation record; `None`: nothing is left.
+    /// Continues at this offset instead, as after a compensation record; `None`: no record is left.
     pub fn seek(&mut self, to: Option<LogOffset>) {
         self.next = to;
     }
 
-    /// Where the next record lies.
+    /// Returns the offset of the next record.
     pub fn next_offset(&self) -> Option<LogOffset> {
         self.next
     }
@@ -122,7 +123,7 @@ impl Backwards {
                         return Ok((frame, at + frame.body_at..at + frame.len));
                     }
                     Err(NotARecord::Longer { needed: more }) if loads < 3 => needed = needed.max(more),
-                    // An older window may lack what was appended since.
+                    // An older window may lack records appended since.
                     Err(_) if loads == 0 => {}
                     Err(_) => return Err(self.reader.damaged(position, "no record begins here")),
                 }
@@ -166,12 +167,12 @@ impl Backwards {
     }
 }
 
-/// Reads the frame with the seed that fits it.
+/// Decodes the frame with the first seed that fits.
 fn decode(bytes: &[u8], seeds: impl Iterator<Item = u32>, offset: LogOffset) -> Result<Frame, NotARecord> {
     let mut result = Err(NotARecord::Bad);
     for seed in seeds {
         result = record::decode(bytes, seed, offset);
-        // How long it is does not depend on the seed.
+        // The length does not depend on the seed.
         if result != Err(NotARecord::Bad) {
             break;
         }

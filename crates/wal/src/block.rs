@@ -3,16 +3,16 @@
 use crate::checksum::StoreId;
 use crate::{LogOffset, Lsn, PartitionId};
 
-/// Blocks begin at multiples of this and have a multiple of it as their length.
+/// The unit of blocks: they begin at multiples of it, and their length is a multiple of it.
 pub(crate) const BLOCK_UNIT: usize = 4096;
 
 /// The version of segments, blocks and records that this code writes; it reads no other.
 pub(crate) const LOG_FORMAT_VERSION: u16 = 1;
 
-/// Where the parts of a block header lie.
+/// Offsets of the fields of a block header.
 pub(crate) mod at {
     pub(crate) const MAGIC: usize = 0;
-    pub(crate) const CRC: usize = MAGIC + 4; //          of everything in the header behind it
+    pub(crate) const CRC: usize = MAGIC + 4; //          of the header after this field
     pub(crate) const USED: usize = CRC + 4; //           bytes with meaning, this header included
     pub(crate) const LEN: usize = USED + 4; //           from here to the next block
     pub(crate) const EPOCH: usize = LEN + 4;
@@ -29,7 +29,7 @@ pub(crate) mod at {
 pub(crate) const BLOCK_HEADER_LEN: usize = at::END;
 const _: () = assert!(BLOCK_HEADER_LEN == 64 && at::OFFSET.is_multiple_of(8));
 
-/// No block has more bytes with meaning, whatever the options and the length of its records.
+/// An upper bound of the used bytes of a block, whatever the options and the length of its records.
 pub(crate) const BLOCK_USED_MAX: usize = 1 << 24;
 
 /// `CBLK`, read as a little-endian number.
@@ -67,9 +67,9 @@ impl BlockHeader {
         put_u32(to, at::CRC, crc);
     }
 
-    /// Reads a header whose checksum holds and whose lengths and numbers make sense; anything else is `None`.
+    /// Reads a header whose checksum is correct and whose lengths and numbers are valid; `None` for anything else.
     ///
-    /// Whether its place, epoch and life are the expected ones is the caller's question.
+    /// The caller checks whether its offset, epoch and life are the expected ones.
     pub(crate) fn decode(from: &[u8], block_seed: u32) -> Option<BlockHeader> {
         let from = from.get(..BLOCK_HEADER_LEN)?;
         if get_u32(from, at::MAGIC) != BLOCK_MAGIC
@@ -100,21 +100,21 @@ impl BlockHeader {
         sensible.then_some(header)
     }
 
-    /// Whether the block holds no record: a promise, or the filling of a segment's end.
+    /// Whether the block holds no record: it carries a promise, or fills a segment's end.
     pub(crate) fn is_empty(&self) -> bool {
         self.first_lsn == Lsn::ZERO
     }
 
-    /// Where the next block of the partition begins.
+    /// Returns the offset where the next block of the partition begins.
     pub(crate) fn end(&self) -> LogOffset {
         LogOffset::new(self.offset.get() + u64::from(self.len))
     }
 }
 
-/// Where the parts of a segment header lie. They fill less than a sector, so that no crash tears them.
+/// Offsets of the fields of a segment header. They fill less than a sector, so that no crash tears them.
 pub(crate) mod segment_at {
     pub(crate) const MAGIC: usize = 0;
-    pub(crate) const CRC: usize = MAGIC + 4; //      of everything in the header behind it
+    pub(crate) const CRC: usize = MAGIC + 4; //      of the header after this field
     pub(crate) const VERSION: usize = CRC + 4;
     pub(crate) const PARTITION: usize = VERSION + 2;
     pub(crate) const EPOCH: usize = PARTITION + 2;
@@ -129,10 +129,10 @@ const _: () = assert!(segment_at::END == 64 && segment_at::SEQUENCE.is_multiple_
 /// `CSEG`, read as a little-endian number.
 pub(crate) const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"CSEG");
 
-/// The sequence number of a segment that was made ready and not used yet.
+/// The sequence number of a segment that was prepared and not used yet.
 pub(crate) const SEQUENCE_NONE: u64 = u64::MAX;
 
-/// The first block of a segment file: which part of which partition it holds.
+/// The first block of a segment file: the partition, and the part of it, that the file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) partition: PartitionId,
@@ -142,13 +142,13 @@ pub(crate) struct SegmentHeader {
     pub(crate) epoch: u32,
 }
 
-/// What the first bytes of a segment file are.
+/// The result of decoding the first bytes of a segment file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentHead {
     Whole(SegmentHeader),
-    /// Whole, but of a version this code does not read.
+    /// Valid, but of a version that this code does not read.
     Version(u16),
-    /// Nothing was ever written here.
+    /// The header was never written.
     Zero,
     Bad,
 }
@@ -169,7 +169,7 @@ impl SegmentHeader {
         put_u32(to, segment_at::CRC, crc);
     }
 
-    /// Reads what lies at the beginning of a segment file.
+    /// Reads the header at the beginning of a segment file.
     pub(crate) fn decode(from: &[u8]) -> SegmentHead {
         let Some(from) = from.get(..segment_at::END) else {
             return SegmentHead::Bad;
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Numbers and places so large that nothing could follow them are nobody's, whatever the checksum says.
+    /// Numbers and offsets so large that nothing could follow them are invalid, even under a correct checksum.
     #[test]
     fn headers_beyond_every_log_are_refused() {
         let too_late = [
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&[1; 8]), SegmentHead::Bad);
     }
 
-    /// The offsets in a document's table whose rows begin `| offset | length | NAME |`.
+    /// Returns the offsets in a document's table whose rows begin `| offset | length | NAME |`.
     pub(crate) fn drawn(document: &str, heading: &str) -> Vec<(String, usize)> {
         let section = document.split(heading).nth(1).expect("the heading is there");
         let rows =
@@ -383,6 +383,7 @@ mod tests {
             ("NEXT_TXN", slot::NEXT_TXN),
             ("PROMISE", slot::PROMISE),
             ("PARTITIONS", slot::PARTITIONS),
+            ("SCHEMA_COUNT", slot::SCHEMA_COUNT),
             ("RESERVED", slot::RESERVED),
             ("EPOCH_COUNT", slot::EPOCH_COUNT),
             ("NAME_COUNT", slot::NAME_COUNT),

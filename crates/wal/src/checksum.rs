@@ -1,35 +1,40 @@
-//! What a checksum covers besides the bytes: the store, the partition, the epoch, the segment's life, the place.
+//! Seeds of checksums: the store, the partition, the epoch, the segment's life and the offset, covered besides the
+//! bytes.
 //!
 //! A seed is itself a checksum of these numbers. Two equal byte strings under different seeds never have the same
 //! CRC, because a CRC of a given length is a one-to-one function of its start value. So bytes left over from an
-//! earlier use of a place never verify (E1.4).
+//! earlier use of an offset never verify (E1.4).
+
+use cedrat_sync::planted;
 
 use crate::{LogOffset, PartitionId, crc};
 
-/// The random name of a store: blocks of another store never verify in this one.
+/// The random identifier of a store: blocks of another store never verify in this one.
 pub type StoreId = [u8; 16];
 
-/// Covers a block's header: the header itself names epoch, life and position.
+/// Returns the seed of a block header; the header itself names epoch, life and offset.
 pub(crate) fn block_seed(store: &StoreId, partition: PartitionId) -> u32 {
     let crc = crc32c::crc32c(store);
     crc32c::crc32c_append(crc, &partition.0.to_le_bytes())
 }
 
-/// Covers the records of one epoch in one life of a segment.
+/// Returns the seed of the records of one epoch in one life of a segment.
 pub(crate) fn record_seed(block_seed: u32, epoch: u32, life: u32) -> u32 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&epoch.to_le_bytes());
-    bytes[4..].copy_from_slice(&life.to_le_bytes());
+    if !planted!("life_not_in_checksum") {
+        bytes[4..].copy_from_slice(&life.to_le_bytes());
+    }
     crc32c::crc32c_append(block_seed, &bytes)
 }
 
-/// The CRC of a record at `offset`: of its body, which is summed before its place is known, then of seed and place, then of
-/// its head.
+/// Returns the CRC of a record at `offset`: of its body, which is checksummed before its offset is known, then of
+/// seed and offset, then of its head.
 ///
-/// One to one in each of the three, so the argument above holds for it as well.
+/// It is one-to-one in each of the three, so the argument above holds for it as well.
 #[inline]
 pub(crate) fn record_crc(record_seed: u32, offset: LogOffset, body_crc: u32, head: &[u8]) -> u32 {
-    // One to one in the low 32 bits of the place, so records swapped within 4 GiB never verify.
+    // One-to-one in the low 32 bits of the offset, so records swapped within 4 GiB never verify.
     let place = offset.get() as u32 ^ ((offset.get() >> 32) as u32).rotate_left(16);
     crc::append_after(body_crc, record_seed ^ place, head)
 }

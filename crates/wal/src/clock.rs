@@ -1,7 +1,7 @@
-//! The clock, and the protocol that says how far the log is durable (E3).
+//! The clock, and the protocol that computes the durable LSN (E3).
 //!
-//! An LSN is drawn from one counter by many appenders, each under the latch of its partition's tail. Somebody who
-//! computes the durable LSN holds no latch at all. Three numbers must therefore be published in the right order:
+//! Many appenders draw LSNs from one counter, each under the latch of its partition's tail. A thread that computes
+//! the durable LSN holds no latch. Three numbers must therefore be published in the right order:
 //!
 //! ```text
 //! appender                                     reader of durable_lsn
@@ -12,21 +12,26 @@
 //! 5. drawing  := none
 //! ```
 //!
-//! Why it holds: a reader whose clock covers an LSN has seen step 2 of its appender, and so step 1. What it then
-//! reads in `drawing` is that bound, or something later; if step 5 or later, it sees step 4 as well. (Step 2 is a
-//! release, the reader's first step an acquire; later draws by others only lengthen the release sequence. Steps 1 and 5
-//! are releases both: what the reader meets may be the bound of the *next* draw, which must show step 4 of this one.)
-//! Flushing moves `first_unflushed` forward, under the latch, only after the bytes before it are durable.
+//! Why it holds: a reader whose clock covers an LSN has seen step 2 of its appender, and so step 1. Its load of
+//! `drawing` then returns that bound or a later value; if it returns the value of step 5 or later, it sees step 4 as
+//! well. (Step 2 is a release, the reader's first step an acquire; later draws by other threads only lengthen the
+//! release sequence. Steps 1 and 5 are both releases: the reader may load the bound of the *next* draw, which must
+//! make step 4 of this one visible.) Flushing moves `first_unflushed` forward, under the latch, only after the bytes
+//! before it are durable.
+//!
+//! The partition's durable offset is published before `first_unflushed` moves (E3.6). Step 4 is a release too: its
+//! value may be read without those of steps 1, 2 and 5. It follows, under the latch, every flush before it, whose
+//! offset it must make visible.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::prefetch_to_write;
+use cedrat_sync::{planted, prefetch_to_write};
 
 use crate::Lsn;
 
-/// No LSN: nobody draws, nothing is unflushed.
+/// No LSN: no draw is in progress, or nothing is unflushed.
 const NONE: u64 = u64::MAX;
 
-/// Keeps a number that many threads write on a cache line of its own.
+/// Keeps an integer that many threads write on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Alone<T>(T);
@@ -35,11 +40,11 @@ struct Alone<T>(T);
 #[derive(Debug)]
 pub(crate) struct Clock {
     newest: Alone<AtomicU64>,
-    /// The largest durable LSN that anybody computed: it makes the answer never go back (E3.5).
+    /// The largest durable LSN computed so far, by which the result never decreases (E3.5).
     durable: Alone<AtomicU64>,
 }
 
-/// What one partition publishes. Written under the latch of its tail only.
+/// The bounds that one partition publishes. Written only under the latch of its tail.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Bounds {
@@ -52,20 +57,21 @@ impl Bounds {
         Bounds { drawing: AtomicU64::new(NONE), first_unflushed: AtomicU64::new(NONE) }
     }
 
-    /// Everything in this partition that was drawn when the reader read the clock, and is smaller, is durable.
+    /// Returns the partition's bound: every smaller LSN of this partition drawn when the reader read the clock is
+    /// durable.
     pub(crate) fn lower(&self) -> u64 {
         let drawing = self.drawing.load(Ordering::Acquire);
         let first_unflushed = self.first_unflushed.load(Ordering::Acquire);
         drawing.min(first_unflushed)
     }
 
-    /// Says that everything before `first` is durable; `None`: everything is. Under the tail's latch.
+    /// Publishes that everything before `first` is durable; `None`: everything is. The caller holds the tail's latch.
     pub(crate) fn flushed_before(&self, first: Option<Lsn>) {
         self.first_unflushed.store(first.map_or(NONE, Lsn::get), Ordering::Release);
     }
 }
 
-/// The order in which the appender takes its steps.
+/// The order of the appender's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steps {
     /// The bound first, then the draw.
@@ -76,57 +82,61 @@ pub(crate) enum Steps {
 }
 
 impl Clock {
-    /// A clock that has drawn up to `newest`, all of it durable.
+    /// Creates a clock that has drawn all numbers up to `newest`, all of them durable.
     pub(crate) fn new(newest: Lsn) -> Clock {
         Clock { newest: Alone(AtomicU64::new(newest.get())), durable: Alone(AtomicU64::new(newest.get())) }
     }
 
-    /// The newest LSN drawn.
+    /// Returns the newest LSN drawn.
     #[inline]
     pub(crate) fn newest(&self) -> Lsn {
         Lsn::new(self.newest.0.load(Ordering::SeqCst))
     }
 
-    /// Asks for the cache lines that drawing writes.
+    /// Prefetches the cache lines that a draw writes.
     #[inline]
     pub(crate) fn prefetch_to_draw(&self, bounds: &Bounds) {
         prefetch_to_write(&self.newest);
         prefetch_to_write(bounds);
     }
 
-    /// Draws an LSN and fills its place, under the latch of the tail that `bounds` belongs to.
+    /// Draws an LSN and fills its place, under the latch of the tail to which `bounds` belongs.
     #[inline]
     pub(crate) fn draw<R>(&self, bounds: &Bounds, steps: Steps, fill: impl FnOnce(Lsn) -> R) -> R {
-        if steps == Steps::BoundThenDraw {
+        if steps == Steps::BoundThenDraw && !planted!("bound_not_published") {
             let bound = self.newest.0.load(Ordering::Relaxed) + 1;
             bounds.drawing.store(bound, Ordering::Release); // E3.1
         }
-        // Sequentially consistent, as is `newest`: a heap's commit draws and then looks at a flag that a checkpoint takes before
-        // it looks at the clock.
+        // Sequentially consistent, as is `newest`: a heap's commit draws and then reads a flag, which a checkpoint
+        // sets before it reads the clock.
         let lsn = self.newest.0.fetch_add(1, Ordering::SeqCst) + 1;
         if steps == Steps::DrawThenBound {
             bounds.drawing.store(lsn, Ordering::Relaxed);
         }
         let filled = fill(Lsn::new(lsn));
         if bounds.first_unflushed.load(Ordering::Relaxed) == NONE {
-            bounds.first_unflushed.store(lsn, Ordering::Relaxed);
+            bounds.first_unflushed.store(lsn, Ordering::Release); // E3.6
         }
         bounds.drawing.store(NONE, Ordering::Release); // E3.1
         filled
     }
 
-    /// What some thread has already found to be durable; cheap, and perhaps too little.
+    /// Returns the durable LSN that a thread computed last; cheap, and possibly lower than the current one.
     #[inline]
     pub(crate) fn known_durable(&self) -> Lsn {
         Lsn::new(self.durable.0.load(Ordering::Acquire))
     }
 
-    /// Every record up to this LSN is durable, in all partitions.
+    /// Computes the LSN up to which every record is durable, in all partitions.
     pub(crate) fn durable<'a>(&self, partitions: impl Iterator<Item = &'a Bounds>) -> Lsn {
         let clock = self.newest.0.load(Ordering::Acquire); // E3.2: the clock first
         let bound = partitions.map(Bounds::lower).min().unwrap_or(NONE);
+        let clock = if planted!("clock_read_last") { self.newest().get() } else { clock };
         let durable = clock.min(bound - 1);
         let before = self.durable.0.fetch_max(durable, Ordering::AcqRel);
+        if planted!("durable_goes_back") {
+            return Lsn::new(durable);
+        }
         Lsn::new(before.max(durable)) // E3.5
     }
 }
@@ -136,8 +146,8 @@ mod tests {
     use super::*;
     use cedrat_sync::{Arc, Mutex, explore, thread};
 
-    /// Two partitions, two appenders with a flush each, one reader. "Durable" is played by a set of numbers: a flush
-    /// puts into it whatever its partition's buffer holds.
+    /// Two partitions, two appenders with a flush each, one reader. A set of numbers stands for the disk: a flush
+    /// adds the content of its partition's buffer.
     fn appenders_and_a_reader(steps: Steps) {
         struct Play {
             clock: Clock,
@@ -180,12 +190,57 @@ mod tests {
         assert_eq!(durable, Lsn::new(4), "in the end everything is durable");
     }
 
+    /// Computes the durable LSN while a record is made: between its draw and the filling of its place.
+    #[test]
+    fn record_being_made_is_not_durable() {
+        explore(1, 1, || {
+            let (clock, bounds) = (Clock::new(Lsn::ZERO), Bounds::new());
+            let durable = || clock.durable(std::iter::once(&bounds));
+            let (lsn, during) = clock.draw(&bounds, Steps::BoundThenDraw, |lsn| (lsn, durable()));
+            assert!(during < lsn, "E3.1");
+            assert!(durable() < lsn, "E3.1: it lies in the buffer");
+            bounds.flushed_before(None);
+            assert_eq!(durable(), lsn);
+        });
+    }
+
+    /// A record is drawn after the bounds of its partition were read.
+    #[test]
+    fn record_drawn_meanwhile_is_not_durable() {
+        explore(1, 1, || {
+            let (clock, bounds) = (Clock::new(Lsn::ZERO), Bounds::new());
+            let draw = std::iter::from_fn(|| {
+                clock.draw(&bounds, Steps::BoundThenDraw, |_| ());
+                None
+            });
+            assert_eq!(clock.durable(std::iter::once(&bounds).chain(draw)), Lsn::ZERO, "E3.2");
+        });
+    }
+
+    /// A reader has read the clock; before it continues, another one computes a later durable LSN.
+    #[test]
+    fn durable_lsn_does_not_go_back() {
+        explore(1, 1, || {
+            let (clock, bounds) = (Clock::new(Lsn::ZERO), Bounds::new());
+            let mut later = Some(());
+            let mut other = Lsn::ZERO;
+            let durable = clock.durable(std::iter::from_fn(|| {
+                later.take()?;
+                clock.draw(&bounds, Steps::BoundThenDraw, |_| ());
+                bounds.flushed_before(None);
+                other = clock.durable(std::iter::once(&bounds));
+                Some(&bounds)
+            }));
+            assert_eq!((durable, other), (Lsn::new(1), Lsn::new(1)), "E3.5");
+        });
+    }
+
     #[test]
     fn no_unwritten_record_is_ever_called_durable() {
         explore(0x5eed, 20_000, || appenders_and_a_reader(Steps::BoundThenDraw));
     }
 
-    /// The search must be able to fail: with the steps in the wrong order it finds the hole.
+    /// The search can fail: with the steps in the wrong order it finds the gap.
     #[cfg(cedrat_shuttle)]
     #[test]
     fn an_lsn_drawn_before_its_bound_is_caught() {

@@ -1,14 +1,14 @@
-//! CRC-32C of short byte strings, in the processor's own instruction: every `unsafe` of this crate.
+//! CRC-32C of short byte strings by the processor's own instruction. This module holds every `unsafe` of the crate.
 //!
-//! A record has some forty bytes, and its checksum is a good part of what appending and scanning cost. The `crc32c`
-//! crate is made for kilobytes; it stays in charge of long strings and of machines without the instruction.
+//! A record has some forty bytes, and its checksum is a large part of the cost of appending and scanning. The
+//! `crc32c` crate is built for kilobytes; it still handles long strings and machines without the instruction.
 //!
 //! Sound because
-//! 1. a function that needs SSE 4.2 is called only after the processor was asked whether it has it.
+//! 1. a function that needs SSE 4.2 is called only after the processor was found to have it.
 
 #![allow(unsafe_code)]
 
-/// From here on the crate's three streams at a time are faster than one.
+/// The length from which the crate's three parallel streams are faster than one.
 const LONG: usize = 512;
 
 /// Continues a CRC-32C over `bytes`; the same function as `crc32c::crc32c_append`.
@@ -16,7 +16,7 @@ const LONG: usize = 512;
 pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() < LONG && std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: 1; asked in the line above.
+        // SAFETY: 1; checked in the line above.
         return unsafe { short(crc, bytes) };
     }
     crc32c::crc32c_append(crc, bytes)
@@ -27,7 +27,7 @@ pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
 pub(crate) fn append_after(crc: u32, word: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() < LONG && std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: 1; asked in the line above.
+        // SAFETY: 1; checked in the line above.
         return unsafe { short_after(crc, word, bytes) };
     }
     crc32c::crc32c_append(crc32c::crc32c_append(crc, &word.to_le_bytes()), bytes)

@@ -1,9 +1,9 @@
-//! A log alone, without a store around it: entries of any length, in the order of their appends.
+//! A log without a store around it: entries of any length, in the order of their appends.
 //!
-//! An entry is one record, or several where it is longer than a record may be. What a crash leaves of an entry without its
-//! last part was never acknowledged, for forcing covers the last part, and numbers without a gap before it (E8). Such a
-//! beginning is passed over by readers. It can stand only where a run of the log ended: the parts of an entry are appended
-//! one after the other, with nothing of this run between them. `docs/formats/log.md` draws the bytes.
+//! An entry is one record, or several if it is longer than a record may be. A crash may leave an entry without its
+//! last part. Such an entry was never acknowledged, for forcing covers the last part and all numbers before it,
+//! without a gap (E8). Readers skip it. It can occur only at the end of a run: the parts of an entry are appended one
+//! after the other, with no other record of this run between them. `docs/formats/log.md` draws the bytes.
 
 use cedrat_media::{LockGuard, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex};
@@ -18,16 +18,16 @@ use crate::scan::Scan;
 use crate::writer::Writer;
 use crate::{ByteLen, Lsn, PartitionId, TxnId, varint};
 
-/// Whoever has a store, or a log alone, open holds the lock of this file. Nothing is in it.
+/// The lock file, an empty file that is locked while a store, or a log without a store, is open in its directory.
 pub const LOCK_FILE: &str = "lock";
 
-/// The one name in the control file of a log alone: the kind of its records.
+/// The only name in the control file of a log without a store: the kind of its records.
 pub const ENTRY_NAME: &str = "entry of a log alone";
 
-/// The length of pages that the control file of a log alone tells: there are none.
+/// The page length in the control file of a log without a store: there are no pages.
 const NO_PAGES: u32 = 0;
 
-/// No entry is longer, in bytes: it waits in memory as a whole.
+/// The maximum length of an entry in bytes: an entry is kept in memory as a whole.
 pub const ENTRY_LEN_MAX: usize = 64 << 20;
 
 /// The number of the kind (one byte, for it is zero), and that of the part.
@@ -35,71 +35,79 @@ const PART_HEAD_LEN_MAX: usize = 1 + varint::LEN_MAX;
 
 const PARTITION: PartitionId = PartitionId(0);
 
-/// What can be chosen for a log alone.
+/// Options of a log without a store.
 #[derive(Clone, Debug)]
 pub struct EntryLogOptions {
-    /// Whether a log is created where there is none.
+    /// Whether a missing log is created.
     pub create: bool,
-    /// Those of the log. There is one partition, and no page.
+    /// Options of the underlying log. The number of partitions is 1, and the page length is ignored.
     pub log: LogOptions,
-    /// Whether threads write what was not forced, and make segments ahead of need.
+    /// Whether background threads write entries that were not forced, and prepare segments ahead of need.
     pub background: bool,
 }
 
 impl Default for EntryLogOptions {
     fn default() -> EntryLogOptions {
-        // Entries are forced by who appends them, as a rule. A thread that writes the newest ones at short intervals is in the way:
-        // whoever forces what comes behind them waits for its write, and then for his own.
+        // As a rule, the appender of an entry forces it. A thread that writes the newest entries at short intervals
+        // interferes: a thread that forces the entries after them waits for that write, and then for its own.
         let log = LogOptions { flush_interval_ms: 100, ..LogOptions::default() };
         EntryLogOptions { create: true, log, background: true }
     }
 }
 
-/// An open log alone.
+/// An open log without a store.
 ///
 /// All methods may be called from any thread at any time.
 #[derive(Debug)]
 pub struct EntryLog {
-    // Dropped in this order: nobody writes any more when the lock is given back.
+    // Dropped in this order: no thread writes any more when the lock is released.
     writer: Option<Writer>,
     log: Log,
-    /// Held while the parts of an entry are appended, so that nothing comes between them.
+    /// Held while the parts of an entry are appended, so that they are consecutive.
     appending: Mutex<()>,
     _lock: LockGuard,
 }
 
-/// The entries that were durable when it was made, one after the other.
+/// The entries that were durable when the cursor was made, in order.
 #[derive(Debug)]
 pub struct EntryCursor {
     scan: Scan,
     entry: Vec<u8>,
-    /// The LSN of the part read last and how many are to follow it, within an entry.
+    /// Within an entry, the LSN of the part read last and the number of parts that follow it.
     within: Option<(Lsn, u64)>,
 }
 
-/// An entry, until the cursor goes on.
+/// An entry, valid until the cursor moves on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The LSN of its last part: what appending it gave.
+    /// The LSN of the entry's last part, which [`EntryLog::append`] returned.
     pub lsn: Lsn,
-    /// Its bytes.
+    /// The bytes of the entry.
     pub bytes: &'a [u8],
 }
 
-/// Takes the lock of a directory, whose lock file is made if need be. It is held until the guard is dropped.
+/// Takes the lock of a directory and creates the lock file if necessary. The lock is held until the guard is dropped.
+///
+/// The control file is locked as well, if there is one, so that deleting the lock file does not permit a second
+/// opening.
 ///
 /// # Errors
-/// [`LogError::InUse`] if somebody else holds it.
+/// [`LogError::InUse`] if another opening holds it.
 pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
     let taken = media.lock(LOCK_FILE).or_else(|error| {
         if error.kind() != ErrorKind::NotFound {
             return Err(error);
         }
         match media.open(LOCK_FILE, OpenMode::Create) {
-            // Somebody else may be quicker; the lock decides.
+            // Another thread may create it first; the lock decides.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => media.lock(LOCK_FILE),
         }
+    });
+    let taken = taken.and_then(|guard| match media.lock(CONTROL_FILE) {
+        Ok(control) => Ok(LockGuard::new((guard, control))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(guard),
+        Err(error) => Err(error),
     });
     taken.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => {
@@ -111,22 +119,24 @@ pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
 }
 
 impl Control {
-    /// Whether it is that of a log alone, not of a store.
+    /// Whether this is the control file of a log without a store.
     pub fn is_log_alone(&self) -> bool {
         self.page_len == NO_PAGES
     }
 }
 
 impl EntryLog {
-    /// Opens the log in a directory; creates it if there is none. Everything that was forced is there when it returns.
+    /// Opens the log in a directory; creates it if there is none. Everything that was forced is present when it
+    /// returns.
     ///
     /// # Errors
-    /// [`LogError::InUse`]; [`LogError::Absent`] if it is not to be created; [`LogError::Foreign`] where a store lies;
-    /// [`LogError::Damaged`] with file and offset. A log that is refused is not changed.
+    /// [`LogError::InUse`]; [`LogError::Absent`] if there is none and it is not to be created; [`LogError::Foreign`]
+    /// if the directory holds a store; [`LogError::Damaged`] with file and offset. A log that is refused is not
+    /// changed.
     pub fn open(media: &Arc<dyn Media>, options: &EntryLogOptions) -> Result<EntryLog, LogError> {
         let choices = LogOptions { partitions: 1, page_len: NO_PAGES, ..options.log.clone() };
         if !options.create {
-            // Before the lock, which would leave its file behind (R2).
+            // Before the lock, which would create its file (R2).
             let names = media.list("").map_err(|error| LogError::io("listing the log's directory", error))?;
             if !names.iter().any(|name| name == CONTROL_FILE) {
                 return Err(LogError::Absent { file: CONTROL_FILE.into() });
@@ -143,25 +153,28 @@ impl EntryLog {
                         wanted: "a log alone",
                     });
                 }
-                found.begin(&[ENTRY_NAME], &choices)?
+                found.begin_locked(&lock, &[ENTRY_NAME], &choices)?
             }
-            Err(LogError::Absent { .. }) if options.create => Log::create(media, &choices, &[ENTRY_NAME])?,
+            Err(LogError::Absent { .. }) if options.create => {
+                Log::create_locked(media, &lock, &choices, &[ENTRY_NAME])?
+            }
             Err(error) => return Err(error),
         };
         let writer = options.background.then(|| log.start_writer());
         Ok(EntryLog { writer, log, appending: Mutex::new(()), _lock: lock })
     }
 
-    /// The log itself, for those who look at it.
+    /// Returns the underlying log.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Appends an entry and returns its LSN; later entries have greater ones. It is durable when that was forced. Waits for
-    /// no write; only where no segment was made ahead of need, for one to be made.
+    /// Appends an entry and returns its LSN; later entries have greater ones. It is durable after a force up to that
+    /// LSN. Waits for no write; only if no segment was prepared ahead of need, for the preparation of one.
     ///
     /// # Errors
-    /// [`LogError::Limit`] beyond [`ENTRY_LEN_MAX`]; [`LogError::Full`]; [`LogError::Stopped`]. Nothing was appended then.
+    /// [`LogError::Limit`] beyond [`ENTRY_LEN_MAX`]; [`LogError::Full`]; [`LogError::Stopped`]. Nothing was appended
+    /// then.
     pub fn append(&self, entry: &[u8]) -> Result<Lsn, LogError> {
         if entry.len() > ENTRY_LEN_MAX {
             let (given, limit) = (entry.len() as u64, ENTRY_LEN_MAX as u64);
@@ -170,7 +183,7 @@ impl EntryLog {
         let part_len = self.log.body_len_max() - PART_HEAD_LEN_MAX;
         let parts = entry.len().div_ceil(part_len).max(1);
         let heads = parts as u64 * record_len_bound(ByteLen(PART_HEAD_LEN_MAX as u64)).0;
-        // All or nothing: with room for some parts only, what follows would wait behind half an entry.
+        // All or nothing: with space for some parts only, later appends would wait behind half an entry.
         let room = self.log.reserve(ByteLen(entry.len() as u64 + heads), ByteLen(0));
         let mut room = room.map_err(|full| match full {
             LogFull::Stopped(stopped) => LogError::Stopped(stopped),
@@ -189,35 +202,36 @@ impl EntryLog {
         Ok(last)
     }
 
-    /// Returns when every entry up to this LSN is durable; up to the newest, if that is earlier.
+    /// Returns when every entry up to this LSN, or up to the newest if that is earlier, is durable.
     ///
     /// # Errors
-    /// [`LogError::Stopped`]: only opening the log again tells what was kept.
+    /// [`LogError::Stopped`]: only opening the log again determines what was kept.
     pub fn force(&self, up_to: Lsn) -> Result<(), LogError> {
         self.log.force(up_to)?;
         Ok(())
     }
 
-    /// Every entry up to this LSN is durable. Never goes back.
+    /// Returns the LSN up to which every entry is durable. It never decreases.
     pub fn durable_lsn(&self) -> Lsn {
         self.log.durable_lsn()
     }
 
-    /// The entries that are durable now, behind `after`, which is an entry's LSN; [`Lsn::ZERO`]: all that are kept.
+    /// Returns a cursor over the entries that are durable now and later than `after`, which is an entry's LSN;
+    /// [`Lsn::ZERO`]: over all that are kept.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     pub fn cursor(&self, after: Lsn) -> Result<EntryCursor, LogError> {
         Ok(EntryCursor { scan: self.log.scan(after.next())?, entry: Vec::new(), within: None })
     }
 
-    /// Gives up all entries up to the one with this LSN, durably, and the room they take, in whole segments. They are not read
-    /// any more. Forces them first, so that no later one can be kept alone.
+    /// Removes all entries up to the one with this LSN, durably, and frees their space, in whole segments. They are
+    /// not read any more. Forces them first, so that no later entry can survive without them.
     ///
     /// # Errors
     /// [`LogError::Stopped`].
     pub fn truncate(&self, up_to: Lsn) -> Result<(), LogError> {
-        // Never into the midst of an entry that is just being appended.
+        // Never within an entry that is just being appended.
         let newest = {
             let _alone = self.appending.lock();
             self.log.current_lsn()
@@ -228,7 +242,7 @@ impl EntryLog {
         Ok(())
     }
 
-    /// Stops the log for ever, as a failed write does.
+    /// Stops the log permanently, as a failed write does.
     pub fn stop(&self, why: &str) {
         self.log.stop(why);
     }
@@ -236,20 +250,29 @@ impl EntryLog {
     /// Closes the log; everything that was appended is durable then.
     ///
     /// # Errors
-    /// [`LogError::Stopped`]: it had stopped before, or did now.
+    /// [`LogError::Stopped`]: it had stopped before, or stopped now.
     pub fn close(mut self) -> Result<(), LogError> {
         drop(self.writer.take());
-        self.log.promise()?;
+        self.log.close()?;
         Ok(())
     }
 }
 
+impl Drop for EntryLog {
+    fn drop(&mut self) {
+        // The threads write all appended entries. After that no clone of the log may write: the lock is released
+        // next.
+        drop(self.writer.take());
+        self.log.end();
+    }
+}
+
 impl EntryCursor {
-    /// The next entry; `None` at the end.
+    /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] with file and offset; the cursor is of no use then. [`LogError::Truncated`] if entries that were
-    /// to come were given up meanwhile.
+    /// [`LogError::Damaged`] with file and offset; the cursor is of no use then. [`LogError::Truncated`] if entries
+    /// that were still to be read were removed meanwhile.
     #[allow(clippy::should_implement_trait)] // it lends
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, LogError> {
         loop {
@@ -260,11 +283,11 @@ impl EntryCursor {
                 return Err(self.scan.damaged(position, "a record that is no part of an entry"));
             };
             if is_first {
-                self.entry.clear(); // with it goes what a crash left of the one before
+                self.entry.clear(); // this also removes an entry that a crash cut off
             } else {
                 match self.within {
                     Some((before, left)) if before.next() == lsn && left == to_follow + 1 => {}
-                    // An entry that was begun before the place where reading began.
+                    // An entry that began before the position where reading began.
                     None => continue,
                     _ => {
                         return Err(self
@@ -282,7 +305,7 @@ impl EntryCursor {
     }
 }
 
-/// Whether a record is the first part of its entry, how many parts follow it, and its bytes.
+/// Returns whether a record is the first part of its entry, the number of parts that follow it, and its bytes.
 fn part(kind: Kind, body: &[u8]) -> Option<(bool, u64, &[u8])> {
     let (number, behind_kind) = varint::get(body)?;
     let (part, len) = varint::get(&body[behind_kind..])?;
@@ -295,7 +318,7 @@ mod tests {
     use cedrat_media::SimDisk;
     use cedrat_sync::explore;
 
-    /// What docs/formats/log-alone.md draws, in bytes.
+    /// The bytes drawn in docs/formats/log-alone.md.
     #[test]
     fn parts_have_these_bytes() {
         explore(1, 1, || {

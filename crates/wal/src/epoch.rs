@@ -1,62 +1,65 @@
-//! Which opening of the store owns which LSNs and which places (E1).
+//! Epochs: the ownership of LSNs and offsets by openings of the store (E1).
 //!
-//! Every opening that appends is an epoch. It takes each partition from where the epoch before it ended there, and
-//! draws LSNs above all that were seen. So each place and each LSN has at most one owner, and whatever else lies in
-//! the segments (records beyond the first missing LSN, blocks of a segment's earlier life) belongs to nobody.
+//! Every opening that appends is an epoch. It continues each partition where the epoch before it ended, and draws
+//! LSNs above all that were seen. So each offset and each LSN has at most one owner. Everything else in the segments
+//! (records beyond the first missing LSN, blocks of a segment's earlier life) has no owner and is ignored.
 //!
 //! # Joined epochs (E1.7)
 //!
-//! A checkpoint makes the log forget old epochs. Where one crash follows another before any checkpoint, the table would
-//! outgrow the control file, and the store could not be opened any more. So the oldest epochs are *joined* when the table
-//! gets long: one entry for several of them, which gives up who of them owned which place, and keeps which of their LSNs
-//! are alive. No stale block comes back to life by that:
+//! A checkpoint lets the log forget old epochs. Where one crash follows another without a checkpoint in between, the
+//! table would outgrow the control file, and the store could not be opened any more. So the oldest epochs are
+//! *joined* when the table gets long: one entry stands for several of them. It no longer records which of them owned
+//! which offset, but keeps which of their LSNs are alive. No stale block becomes valid by that:
 //!
-//! - The newest epoch is never joined. Behind the ends that were found when it began, where stale blocks lie, places have
-//!   one owner as before.
-//! - Before those ends lies one unbroken chain of blocks, each where the one before it ends. All were found whole, and
-//!   were synced, before the newest epoch began, over whatever had lain at these places. The chain is what is read.
-//! - Were a block of the chain exchanged for an older one of the same place since, damage that no crash does, then the
-//!   older one's numbers are dead: it was passed over when its epoch ended, for they lay behind the end of the log. So no
-//!   record of it counts, and the missing ones are noticed (E20.2).
+//! - The newest epoch is never joined. Beyond the ends that were found when it began, where stale blocks are, each
+//!   offset has one owner as before.
+//! - Before those ends is one unbroken chain of blocks, each of which begins where the one before it ends. All were
+//!   verified, and were synced before the newest epoch began, over whatever these offsets held before. This chain is
+//!   what recovery reads.
+//! - Suppose that a block of the chain were exchanged later for an older block of the same offset, damage that no
+//!   crash does. Then the older block's numbers are dead: its epoch ended before them, since they were beyond the end
+//!   of the log. So no record of it counts, and the missing ones are detected (E20.2).
 
+use cedrat_sync::planted;
 use std::ops::Range;
 
 use crate::{LogOffset, Lsn, PartitionId};
 
-/// No more openings than this are joined: whoever looks for a record tries the seed of each.
+/// The maximum distance of the numbers of joined openings: finding a record tries the seed of each of them.
 pub(crate) const JOINED_MAX: u32 = 1 << 20;
 
-/// One opening of the store, or several that were joined.
+/// One opening of the store, or several joined ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// Its number, from 1; of joined ones, the newest's.
+    /// The epoch's number, from 1; of joined epochs, the newest's.
     pub number: u32,
-    /// Of joined ones, the oldest's number; else the same as `number`.
+    /// Of joined epochs, the oldest's number; else the same as `number`.
     pub oldest: u32,
-    /// Its first LSN.
+    /// The first LSN.
     pub first: Lsn,
-    /// The LSN after its last: the first missing one when the next epoch began. [`Lsn::MAX`] while it lasts.
+    /// The LSN after the last: the first missing one when the next epoch began. [`Lsn::MAX`] while the epoch lasts.
     pub end: Lsn,
-    /// For each partition, where its first block lies or would lie.
+    /// For each partition, the offset where the epoch's first block begins or would begin.
     pub begins: Vec<LogOffset>,
-    /// Numbers between its first and its end that are dead: what lay between joined ones. Ascending, none empty.
+    /// Dead numbers between `first` and `end`: the gaps between joined epochs. Ascending, none empty.
     pub dead: Vec<Range<Lsn>>,
 }
 
 impl Epoch {
-    /// An epoch that is one opening alone.
+    /// Creates an epoch of a single opening.
     pub(crate) fn new(number: u32, first: Lsn, end: Lsn, begins: Vec<LogOffset>) -> Epoch {
         Epoch { number, oldest: number, first, end, begins, dead: Vec::new() }
     }
 
-    /// Whether a block with this number is one of its own.
+    /// Whether a block with this epoch number belongs to this epoch.
     pub(crate) fn is_of(&self, number: u32) -> bool {
         (self.oldest..=self.number).contains(&number)
     }
 
-    /// The numbers around `lsn` that are alive without a gap; empty if it is dead itself.
+    /// Returns the unbroken range of alive numbers around `lsn`; empty if `lsn` itself is dead.
     ///
-    /// A block's numbers begin in the run of its own opening or behind it, so those beyond this run are dead (E1.2).
+    /// The numbers of a block start within or after the range of its own opening, so those beyond this range are dead
+    /// (E1.2).
     pub(crate) fn run(&self, lsn: Lsn) -> Range<Lsn> {
         let after = self.dead.partition_point(|dead| dead.start <= lsn);
         let first = after.checked_sub(1).map_or(self.first, |at| self.dead[at].end);
@@ -64,14 +67,14 @@ impl Epoch {
         if first <= lsn && lsn < end { first..end } else { lsn..lsn }
     }
 
-    /// This one and the one after it as one.
+    /// Joins this epoch and the next.
     fn joined(self, next: Epoch) -> Epoch {
         let mut dead = self.dead;
         let (first, end) = match (self.first == self.end, next.first == next.end) {
             (_, true) => (self.first, self.end),
             (true, false) => (next.first, next.end),
             (false, false) => {
-                if self.end < next.first {
+                if self.end < next.first && !planted!("joined_epochs_have_no_gap") {
                     dead.push(self.end..next.first);
                 }
                 (self.first, next.end)
@@ -82,35 +85,36 @@ impl Epoch {
     }
 }
 
-/// The epochs whose records the log still keeps, oldest first; the last one is the newest.
+/// The epochs of which the log still keeps records, oldest first; the last one is the newest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Epochs {
     pub(crate) list: Vec<Epoch>,
 }
 
 impl Epochs {
-    /// The epochs, oldest first.
+    /// Returns the epochs, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Epoch> {
         self.list.iter()
     }
 
-    /// The newest epoch.
+    /// Returns the newest epoch.
     pub(crate) fn newest(&self) -> Option<&Epoch> {
         self.list.last()
     }
 
-    /// The epoch that owns the places from `offset` on in `partition`, and where the next one takes over.
+    /// Returns the epoch that owns the offsets from `offset` on in `partition`, and the offset where the next one
+    /// takes over.
     pub(crate) fn owner(&self, partition: PartitionId, offset: LogOffset) -> Option<(&Epoch, LogOffset)> {
         let begin = |epoch: &Epoch| epoch.begins[partition.index()];
-        // Several epochs may begin at one place, when nothing was written between them: the last one owns it.
+        // Several epochs may begin at the same offset, when nothing was written between them: the last one owns it.
         let after = self.list.partition_point(|epoch| begin(epoch) <= offset);
         let epoch = self.list[..after].last()?;
         let until = self.list.get(after).map_or(LogOffset::new(u64::MAX), begin);
         Some((epoch, until))
     }
 
-    /// Whether `lsn` lies between two epochs, or before all of them: such numbers count as present (E1.5).
-    /// Returns the first number not dead from `lsn` on.
+    /// Returns the first number from `lsn` on that is not dead: numbers between two epochs, or before all of them,
+    /// count as present (E1.5).
     pub(crate) fn skip_dead(&self, lsn: Lsn) -> Lsn {
         let after = self.list.partition_point(|epoch| epoch.first <= lsn);
         if let Some(epoch) = after.checked_sub(1).map(|at| &self.list[at])
@@ -119,20 +123,23 @@ impl Epochs {
             let dead = epoch.dead.iter().find(|dead| dead.contains(&lsn));
             return dead.map_or(lsn, |dead| dead.end);
         }
+        if planted!("dead_numbers_missed") {
+            return lsn;
+        }
         self.list[after..].iter().find(|epoch| epoch.first < epoch.end).map_or(lsn, |epoch| epoch.first)
     }
 
-    /// The epoch that a block with this number is of.
+    /// Returns the epoch to which a block with this number belongs.
     pub(crate) fn of(&self, number: u32) -> Option<&Epoch> {
         self.list.iter().find(|epoch| epoch.is_of(number))
     }
 
-    /// The numbers around `lsn` that are alive without a gap.
+    /// Returns the unbroken range of alive numbers around `lsn`.
     pub(crate) fn run(&self, lsn: Lsn) -> Option<Range<Lsn>> {
         self.list.iter().map(|epoch| epoch.run(lsn)).find(|run| !run.is_empty())
     }
 
-    /// Joins the two oldest epochs; `false` if one of them is the newest, or they are too many.
+    /// Joins the two oldest epochs; `false` if one of them is the newest, or their numbers span too many openings.
     pub(crate) fn join_oldest(&mut self) -> bool {
         if self.list.len() < 3 || self.list[1].number - self.list[0].oldest > JOINED_MAX {
             return false;

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do next.
+//! Errors of the log, with the remedy of each.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Lsn;
 
-/// Why a log could not be created, opened, read or written.
+/// The reason why a log could not be created, opened, read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -17,20 +17,20 @@ pub enum LogError {
         /// The control file that is missing or was never completed.
         file: String,
     },
-    /// A store lies here already.
+    /// A store exists here already.
     #[error("{file}: a store lies here already; open it, or choose another directory")]
     AlreadyThere {
         /// The control file that was found.
         file: String,
     },
-    /// Bytes that were once durable are gone or changed. Nothing was written. Restore a copy.
+    /// Bytes that were once durable are missing or changed. Nothing was written. Restore a copy.
     #[error("{file}, byte {offset}: {what}; restore this file from a copy")]
     Damaged {
         /// The file.
         file: String,
-        /// Where in the file, bytes from its beginning.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The fault at this offset.
         what: String,
     },
     /// The file is of a version that this program does not read.
@@ -38,7 +38,7 @@ pub enum LogError {
     Version {
         /// The file.
         file: String,
-        /// Where in the file the version stands.
+        /// The offset of the version in the file.
         offset: u64,
         /// The version found.
         found: u32,
@@ -51,52 +51,52 @@ pub enum LogError {
         /// The lock file.
         path: String,
     },
-    /// What lies here is of another kind. Choose another directory.
+    /// The directory holds a log of another kind. Choose another directory.
     #[error("{file}: {found} lies here, not {wanted}; choose another directory")]
     Foreign {
         /// The control file.
         file: String,
-        /// What was found.
+        /// The kind that was found.
         found: &'static str,
-        /// What was to be opened.
+        /// The kind that was to be opened.
         wanted: &'static str,
     },
-    /// A limit of the log or of its options is passed.
+    /// A limit of the log or of its options is exceeded.
     #[error("{what} is {given}, at most {limit} is possible")]
     Limit {
-        /// What is limited.
+        /// The limited quantity.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         given: u64,
-        /// What is possible.
+        /// The largest possible value.
         limit: u64,
     },
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("option {option}: {what}")]
     Options {
         /// The option's name.
         option: &'static str,
-        /// Why it cannot be used.
+        /// The reason why it cannot be used.
         what: String,
     },
-    /// The place was recycled: it lies before the oldest record kept.
+    /// The position was recycled: it precedes the oldest record kept.
     #[error("the log no longer keeps {what}; its oldest kept record is later")]
     Truncated {
-        /// What was asked for.
+        /// The requested position.
         what: String,
     },
-    /// The log was stopped, for ever; only reopening the store helps.
+    /// The log was stopped permanently; only reopening the store helps.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// There is no room for what had to be written.
+    /// There is no space for the data to be written.
     #[error(transparent)]
     Full(#[from] LogFull),
-    /// The disk answered with an error.
+    /// The disk reported an error.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, to which file.
+        /// The failed operation and its file.
         doing: String,
-        /// The disk's answer.
+        /// The error of the disk.
         source: io::Error,
     },
 }
@@ -111,27 +111,28 @@ impl LogError {
     }
 }
 
-/// The log takes no forward work until others have ended. Nothing has happened; roll back, or wait and try again.
+/// The log accepts no forward work until other transactions have ended. Nothing has happened; roll back, or wait and
+/// try again.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFull {
-    /// The log's configured size is used up: a checkpoint, or the end of the oldest transaction, makes room.
+    /// The log's configured size is used up: a checkpoint, or the end of the oldest transaction, frees space.
     #[error(
         "the log is full: {asked} bytes asked for, limit {limit} bytes; the log is kept from LSN {kept_from}: \
          end the oldest transaction, take a checkpoint, or raise the limit"
     )]
     Limit {
-        /// How many bytes were asked for.
+        /// The number of bytes requested.
         asked: u64,
         /// The log's size in bytes, all partitions together.
         limit: u64,
-        /// The oldest LSN that cannot be given up yet.
+        /// The oldest LSN that cannot be removed yet.
         kept_from: Lsn,
     },
-    /// The disk has no room for another log segment. Free some space on it and try again.
+    /// The disk has no space for another log segment. Free some space on it and try again.
     #[error("the disk is full: no room for another log segment of {segment_len} bytes; free space and try again")]
     Disk {
-        /// The length of the segment that found no room.
+        /// The length of the segment that could not be created.
         segment_len: u64,
     },
     /// The log was stopped.
@@ -139,11 +140,11 @@ pub enum LogFull {
     Stopped(#[from] Stopped),
 }
 
-/// The log stopped and acknowledges nothing any more (E16.5). Reopen the store; only that tells what was kept.
+/// The log stopped and acknowledges nothing any more (E16.5). Reopen the store; only that determines what was kept.
 #[derive(Clone, Debug, Error)]
 #[error("the log stopped: {reason}; reopen the store to learn what was kept")]
 pub struct Stopped {
-    /// Why it stopped.
+    /// The reason why it stopped.
     pub reason: Arc<StopReason>,
 }
 
@@ -155,19 +156,22 @@ impl PartialEq for Stopped {
 
 impl Eq for Stopped {}
 
-/// What stopped a log. The first reason stays (W6).
+/// The reason why a log stopped. The first reason is kept (W6).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// A write or sync of the log failed. What it covered may or may not be kept.
+    /// A write or sync of the log failed. The bytes that it covered may or may not be kept.
     #[error("writing {file} failed: {source}")]
     WriteFailed {
-        /// The file, or the sink.
+        /// The name of the file, or of the sink.
         file: String,
-        /// The disk's answer.
+        /// The error of the disk.
         source: io::Error,
     },
-    /// Somebody above stopped the log.
+    /// The caller stopped the log.
     #[error("{0}")]
     Asked(String),
+    /// The log was closed; this handle belongs to an opening that has ended.
+    #[error("it was closed, and this handle belongs to the opening that ended")]
+    Closed,
 }

@@ -1,8 +1,9 @@
-//! Waiting for a block.
+//! Waiting for a block to become durable.
 //!
-//! Each block has one event; whoever needs the block to be durable sleeps on it. Waking is what group commit spends its
-//! time on, so nobody is woken for nothing: the thread that made a block durable wakes all who sleep on it with one
-//! call. When nobody writes and somebody should, one sleeper is woken to lead; it would have been woken anyway.
+//! Each block has one event, on which the committers of the block sleep. Group commit spends most of its time on
+//! wake-ups, so no thread is woken without a reason: the thread that made a block durable wakes all its sleepers with
+//! one call. When a block should be written and no thread writes it, one sleeper is woken to lead; it would have been
+//! woken anyway.
 
 use cedrat_sync::WaitWord;
 use std::time::Duration;
@@ -12,13 +13,13 @@ const OPEN: u32 = 0;
 const LEADER_WANTED: u32 = 1;
 const DONE: u32 = 2;
 
-/// Where committers wait for one block.
+/// The wait queue of the committers of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Event(WaitWord);
 
 impl Event {
-    /// Waits until the block is done, the log stopped, or this thread is asked to lead; at most for `patience`, if it is
-    /// given. Says whether patience ran out.
+    /// Waits until the block is durable, the log stopped, or this thread is requested to lead; at most for
+    /// `patience`, if it is given. Returns whether the patience elapsed.
     pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         loop {
             match self.0.load() {
@@ -33,13 +34,13 @@ impl Event {
         }
     }
 
-    /// Wakes everybody, for good.
+    /// Wakes all waiters, permanently.
     pub(crate) fn set_done(&self) {
         self.0.store(DONE);
         self.0.wake_all();
     }
 
-    /// Wakes one waiter to lead, or the next one to come.
+    /// Wakes one waiter to lead, or the next one to arrive.
     pub(crate) fn ask_to_lead(&self) {
         if self.0.change(OPEN, LEADER_WANTED) {
             self.0.wake_one();

@@ -1,12 +1,14 @@
-//! Group commit: who writes, who waits, who wakes whom.
+//! Group commit: the threads that write, wait and wake.
 //!
-//! No flusher thread is needed. A committer whose block nobody writes yet writes it itself, outside the latch, while
-//! others do the same with other blocks, up to `writes_in_flight` at a time. One who comes when all places are taken
-//! waits with the open block, which fills meanwhile. Whoever finishes a write wakes those whose blocks became durable
-//! by it, and asks one of those who wait with the next block to write it.
+//! No flusher thread is needed. A committer whose block is not being written writes it itself, outside the latch,
+//! while other threads do the same with other blocks, up to `writes_in_flight` at a time. A committer that arrives
+//! when that many writes are in flight waits with the open block, which fills meanwhile. The thread that completes a
+//! write wakes the committers whose blocks it made durable, and asks one of the committers of the next block to write
+//! it.
 
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_sync::{Arc, planted};
+use std::convert::identity;
 use std::io;
 
 use crate::error::{StopReason, Stopped};
@@ -30,14 +32,18 @@ impl Shared {
 
     fn write_until_stable(&self, up_to: Lsn) -> Result<Forced, Stopped> {
         while !self.is_stable(up_to) {
-            // Again each time round: what a stop drops is never stable, and no block holds it that could be waited for.
+            // Checked in each turn: a record that a stop drops is never stable, and no block holds it that could be
+            // waited for.
             self.check_running()?;
             for partition in &self.partitions {
                 if partition.bounds.lower() <= up_to.get() {
-                    // Taking the latch also waits for whoever is just filling a place there.
+                    // Taking the latch also waits for an appender that is filling a place there.
                     let block = partition.tail.lock().last_block_up_to(up_to);
                     if let Some(offset) = block {
                         self.force_block(partition, offset)?;
+                        if planted!("other_partitions_not_forced") {
+                            return Ok(Forced::new(up_to));
+                        }
                     }
                 }
             }
@@ -45,7 +51,7 @@ impl Shared {
         Ok(Forced::new(up_to))
     }
 
-    /// Returns when the partition is durable up to and with the record at `position`.
+    /// Returns when the partition is durable up to and including the record at `position`.
     pub(crate) fn force_partition(&self, position: Position) -> Result<(), Stopped> {
         self.check_running()?;
         match self.partitions.get(position.partition.index()) {
@@ -54,7 +60,7 @@ impl Shared {
         }
     }
 
-    /// Returns when the block that holds this place is durable, and every one before it in the partition.
+    /// Returns when the block that holds this offset is durable, and every one before it in the partition.
     pub(crate) fn force_block(&self, partition: &Partition, offset: LogOffset) -> Result<(), Stopped> {
         let mut step = Step::First;
         loop {
@@ -87,13 +93,13 @@ impl Shared {
         }
     }
 
-    /// Asks the writer threads for what keeps this LSN from being stable.
+    /// Asks the writer threads to write the records that keep this LSN from being stable.
     pub(crate) fn flush_soon(&self, up_to: Lsn) {
         let late = self.partitions.iter().filter(|partition| partition.bounds.lower() <= up_to.get());
         late.for_each(|partition| self.writer.flush(partition.id));
     }
 
-    /// Writes what the partition holds now and nobody else writes, one block after the other.
+    /// Writes the records that the partition holds now and that no other thread writes, one block after the other.
     pub(crate) fn write_out(&self, partition: &Partition) -> Result<(), Stopped> {
         self.check_running()?;
         let (mut next, last) = partition.take_first(self.clock.known_durable(), self.options.writes_in_flight);
@@ -103,8 +109,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a block stable and wakes whom that concerns. Takes the next one to write at the same time, if it begins at
-    /// `last` or before: the latch may be long in coming where its holder has lost its processor.
+    /// Makes a block stable and wakes the threads that wait for it. Takes the next one to write at the same time, if
+    /// it begins at `last` or before: another acquisition of the latch may take long if its holder has lost its
+    /// processor.
     fn write(
         &self,
         partition: &Partition,
@@ -121,17 +128,22 @@ impl Shared {
                 first_lsn: block.header.first_lsn,
                 last_lsn: block.header.last_lsn,
             };
-            self.stabilise(&slot, piece)
+            let written = self.stabilise(&slot, piece);
+            if planted!("durable_block_written_again") || written.is_err() && planted!("failed_write_retried") {
+                return self.stabilise(&slot, piece);
+            }
+            written
         });
         if let Err((file, source)) = written {
-            // W6: nobody knows what the disk has kept of it, and asking again would not tell.
+            // W6: it is unknown what the disk has kept of it, and another attempt would not reveal it.
             self.stop(StopReason::WriteFailed { file, source });
             return self.check_running().map(|()| None);
         }
         let durable = self.clock.known_durable();
         let (completed, next) = partition.complete(block, self.options.writes_in_flight, durable, last);
         if completed.advanced {
-            // Of two writers whose partitions advance together one sees both, so that a ticket for both is woken.
+            // If two writers advance their partitions at the same time, one of them sees both, so that a ticket for
+            // both is woken.
             fence(Ordering::SeqCst);
             self.durable_lsn();
         }
@@ -144,24 +156,27 @@ impl Shared {
 
     fn stabilise(&self, slot: &Slot, piece: Piece<'_>) -> Result<(), (String, io::Error)> {
         let local = InFile { media: &*self.media, file: slot.file, offset: piece.offset, bytes: piece.bytes };
-        self.options.sink.stabilise(piece, &local).map_err(|error| (self.media.path(slot.file), error))
+        let stabilise = || self.options.sink.stabilise(piece, &local);
+        self.reader.opening.change(identity, stabilise).map_err(|error| (self.media.path(slot.file), error))
     }
 
-    /// The segment file that holds the place; begins the segment if the partition has just got there.
+    /// Returns the segment file that holds the position; begins the segment if the partition has just reached it.
     fn segment_for(&self, position: Position) -> Result<Arc<Slot>, (String, io::Error)> {
         if let Some(slot) = self.reader.slot(position.partition, position.offset) {
             return Ok(slot);
         }
         let wanted = self.reader.geometry.sequence(position.offset);
         let mut state = self.control.lock();
-        // In their order: the control file says how many have begun, and misses each of them that is not there (W8).
+        // In their order: the control file records how many have begun, and recovery misses each of them that is
+        // absent (W8).
         for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
             self.begin_segment(&mut state, position.partition, before)?;
         }
         self.begin_segment(&mut state, position.partition, wanted)
     }
 
-    /// The segment that a partition should have ahead: the next one, when a quarter of its own is used and it is not begun.
+    /// Returns the segment that a partition should begin ahead: the next one, once a quarter of its own is used and
+    /// the next is not begun.
     pub(crate) fn ahead_of(&self, partition: &Partition) -> Option<u64> {
         let geometry = self.reader.geometry;
         let flushed = LogOffset::new(partition.flushed.load(Ordering::Acquire));
@@ -170,9 +185,10 @@ impl Shared {
         (is_far && !self.reader.in_use[partition.id.index()].read().contains_key(&next)).then_some(next)
     }
 
-    /// Begins the next segment of each partition that is well into its own, where there is room beside all that is
-    /// promised. So whoever gets there waits neither for its header nor for the control file.
+    /// Begins the next segment of each partition that has used a quarter of its own, if there is space beyond all
+    /// reservations. So a writer that reaches the segment waits neither for its header nor for the control file.
     pub(crate) fn begin_ahead(&self) -> Result<(), Stopped> {
+        self.check_running()?;
         for partition in &self.partitions {
             if let Some(sequence) = self.ahead_of(partition) {
                 self.begin_this_ahead(partition.id, sequence)?;
@@ -185,7 +201,8 @@ impl Shared {
     fn begin_this_ahead(&self, partition: PartitionId, sequence: u64) -> Result<(), Stopped> {
         self.check_running()?;
         let mut state = self.control.lock();
-        // Since it was asked for, the partition may have begun it and more, and given it back: it would begin a second time.
+        // Since the request the partition may have begun this and later segments, and freed this one: it would begin
+        // a second time.
         let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
         if is_next
             && self.space.take_ahead(partition, sequence)
@@ -206,12 +223,12 @@ impl Shared {
     ) -> Result<Arc<Slot>, (String, io::Error)> {
         let in_use = &self.reader.in_use[partition.index()];
         if let Some(slot) = in_use.read().get(&sequence) {
-            return Ok(Arc::clone(slot)); // somebody was faster
+            return Ok(Arc::clone(slot)); // another thread was faster
         }
         let slot = loop {
             match self.pool.take() {
                 Some(slot) => break slot,
-                // Nobody reserved this; without room for it the log cannot go on.
+                // No reservation covers this; without space for it the log cannot continue.
                 None => self.prepare_segment().map_err(|error| ("a new log segment".into(), error))?,
             }
         };
@@ -225,12 +242,14 @@ impl Shared {
             last_lsn: Lsn::ZERO,
         };
         self.stabilise(&slot, piece)?;
-        self.note_segment(state, partition, sequence)?;
+        if !planted!("segment_not_noted") {
+            self.note_segment(state, partition, sequence)?;
+        }
         in_use.write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
     }
 
-    /// Writes into the control file that a segment has begun: from now on it is missed if it is gone (W8).
+    /// Records in the control file that a segment has begun: from now on recovery misses it if it is absent (W8).
     fn note_segment(
         &self,
         state: &mut ControlState,
@@ -242,7 +261,7 @@ impl Shared {
         let known = &mut control.partitions[partition.index()];
         known.segments_begun = known.segments_begun.max(sequence + 1);
         control.promise = self.durable_lsn(); // E20.1
-        match state.file.write(&*self.media, &control) {
+        match self.change_control(state, &control) {
             Ok(()) => {
                 state.control = control;
                 Ok(())
@@ -252,14 +271,14 @@ impl Shared {
         }
     }
 
-    /// Makes one more segment ready.
+    /// Prepares one more segment.
     pub(crate) fn prepare_segment(&self) -> io::Result<()> {
-        self.pool.prepare(&*self.media)?;
+        self.reader.opening.change(identity, || self.pool.prepare(&*self.media))?;
         self.space.segment_prepared();
         Ok(())
     }
 
-    /// Waits while the partition holds too much that is not written, writing along.
+    /// Waits, and helps to write, while the partition holds too many unwritten bytes.
     #[inline]
     pub(crate) fn throttle(&self, partition: &Partition) -> Result<(), Stopped> {
         if partition.unwritten.load(Ordering::Relaxed) > self.options.unwritten_max {
@@ -290,8 +309,8 @@ mod tests {
     use super::*;
     use crate::{ByteLen, Checkpoint, Kind, Log, LogOptions, RecordHead, TxnId};
 
-    /// The stop comes after `force` has looked for one, and the clock it reads then covers a dropped record: no block
-    /// holds that, so there is nothing to write and nothing to wait for.
+    /// The stop comes after `force` has checked for one, and the clock it reads then covers a dropped record: no
+    /// block holds that, so there is nothing to write and nothing to wait for.
     #[test]
     fn forcing_a_record_that_a_stop_dropped_ends() {
         explore(1, 1, || {
@@ -304,8 +323,8 @@ mod tests {
         });
     }
 
-    /// With several writes in flight, a block of a later segment may be the first to ask for its file. The control file then
-    /// says that all before it have begun too.
+    /// With several writes in flight, a block of a later segment may be the first to need its file. The control file
+    /// then records that all before it have begun too.
     #[test]
     fn a_segment_begins_only_after_those_before_it() {
         explore(1, 1, || {
@@ -320,7 +339,8 @@ mod tests {
         });
     }
 
-    /// A segment begun ahead is begun as any other, counts as taken, and is there for another partition after a crash.
+    /// A segment begun ahead is begun as any other, counts as taken, and is available to another partition after a
+    /// crash.
     #[test]
     fn a_segment_begins_ahead_when_a_quarter_of_the_one_before_is_used() {
         explore(1, 1, || {
@@ -353,8 +373,8 @@ mod tests {
         });
     }
 
-    /// Between the question and the answer the partition may get to the segment, and beyond it, and give it back. Begun a second
-    /// time, it would keep a file from everybody, and be given back a second time.
+    /// Between the check and the beginning the partition may reach the segment, pass it, and free it. Begun a second
+    /// time, it would keep a file from all partitions, and be freed a second time.
     #[test]
     fn a_segment_given_back_meanwhile_is_not_begun_ahead() {
         explore(1, 1, || {
@@ -392,8 +412,8 @@ mod tests {
         });
     }
 
-    /// Beginning a segment ahead takes much room for a moment, to see whether it is there. Whoever asks in that moment is not
-    /// told that the log is full.
+    /// Beginning a segment ahead reserves much space for a moment, to see whether it is available. A reservation in
+    /// that moment does not fail with "log full".
     #[test]
     fn looking_for_room_ahead_keeps_nobody_from_room_that_there_is() {
         explore(3, 3000, || {
@@ -412,6 +432,25 @@ mod tests {
             let room = log.reserve(ByteLen(free.0 * 3 / 5), ByteLen(0));
             assert!(room.is_ok(), "E16.1: {room:?}");
             beginner.join().expect("no panic");
+        });
+    }
+
+    /// A reservation that a full log refuses reads the control file; a segment that begins ahead changes it.
+    #[test]
+    fn full_log_is_reported_while_segments_begin() {
+        explore(4, 3000, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { log_bytes_max: 12 * crate::SEGMENT_LEN_MIN, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let mut all = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
+            while log.reserve_more(&mut all, ByteLen(10_000), ByteLen(0)).is_ok() {}
+            let beginner = {
+                let log = log.clone();
+                thread::spawn(move || log.shared().begin_this_ahead(PartitionId(0), 0))
+            };
+            let refused = log.reserve(ByteLen(10_000), ByteLen(0));
+            assert!(matches!(refused, Err(crate::LogFull::Limit { .. })), "E16.1: {refused:?}");
+            beginner.join().expect("no panic").expect("the log runs");
         });
     }
 }

@@ -1,18 +1,18 @@
 //! The write-ahead log: one dense clock, partitions, group commit.
 //!
 //! Every record takes the next number of one clock, its [`Lsn`], and a place in one of several append-only
-//! partitions. Recovery merges the partitions by LSN again; the first missing number is the end of the log.
-//! `docs/inside/invariants.md` numbers what must hold (E1–E3, E8, E16, E20, W), `docs/formats/log.md` and
+//! partitions. Recovery merges the partitions by LSN; the first missing number is the end of the log.
+//! `docs/inside/invariants.md` numbers the invariants (E1–E3, E8, E16, E20, W), `docs/formats/log.md` and
 //! `docs/formats/control.md` draw the bytes.
 //!
-//! Where to read on:
+//! A reading order of the modules:
 //!
-//! 1. `record`, `block`, `control`: what lies on the disk;
-//! 2. `clock`: how far the log is durable, without a latch;
+//! 1. `record`, `block`, `control`: the bytes on disk;
+//! 2. `clock`: the durable LSN, computed without a latch;
 //! 3. `partition`, `force`: the tail of a partition, and group commit;
-//! 4. `look`, `verdict`, `scan`: what a crash left behind;
-//! 5. `space`: why a rollback always has room;
-//! 6. `entries`: a log alone, without a store around it.
+//! 4. `look`, `verdict`, `scan`: reading the log after a crash;
+//! 5. `space`: reservations, by which a rollback always has log space;
+//! 6. `entries`: a log without a store around it.
 
 #![deny(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod checksum;
 mod clock;
 mod control;
 mod crc;
+mod cut;
 mod entries;
 mod epoch;
 mod error;
@@ -32,6 +33,7 @@ mod log;
 mod look;
 mod lsn;
 mod open;
+mod opening;
 mod options;
 mod partition;
 mod read;
@@ -49,6 +51,7 @@ mod writer;
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
+pub use cut::CutBlock;
 pub use entries::{ENTRY_LEN_MAX, ENTRY_NAME, Entry, EntryCursor, EntryLog, EntryLogOptions, LOCK_FILE, lock};
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
@@ -63,6 +66,6 @@ pub use record::{Appended, Decided, Kind, Record, RecordHead, RecordRef, record_
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use scan::{Scan, Scanned};
 pub use sink::{Local, Piece, SegmentSink, Sink};
-pub use space::{LogSpace, Reservation, Spending};
+pub use space::{LogSpace, Outstanding, Reservation, Spending};
 pub use ticket::Ticket;
 pub use writer::Writer;

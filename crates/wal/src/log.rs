@@ -1,8 +1,8 @@
 //! The log of an open store.
 
-use cedrat_media::Media;
+use cedrat_media::{LockGuard, Media};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Mutex, is_free, prefetch_to_write};
+use cedrat_sync::{Arc, Mutex, is_free, planted, prefetch_to_write};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,18 +12,19 @@ use crate::clock::{Clock, Steps};
 use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX};
 use crate::error::{LogError, LogFull, StopReason, Stopped};
 use crate::open::Found;
+use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
 use crate::record::{Appended, BODY_LEN_CEILING, Body, Decided, Kind, Record, RecordHead};
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
-use crate::space::{LogSpace, Reservation, Space};
+use crate::space::{Cost, LogSpace, Outstanding, Reservation, Space};
 use crate::ticket::{Ticket, Tickets};
 use crate::writer::{Writer, WriterState};
 use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
 
-/// The write-ahead log of one open store (Lemon §3.3, Hathi §4). Cheap to clone; all clones are the same log.
+/// The write-ahead log of one open store (Lemon §3.3, Hathi §4). Cheap to clone; all clones refer to the same log.
 ///
 /// All methods may be called from any thread at any time.
 #[derive(Clone)]
@@ -31,7 +32,7 @@ pub struct Log {
     shared: Arc<Shared>,
 }
 
-/// What all clones of a log, its tickets and its writer share.
+/// The state shared by all clones of a log, its tickets and its writer.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) media: Arc<dyn Media>,
@@ -51,14 +52,14 @@ pub(crate) struct Shared {
     pub(crate) fault: Option<crate::Fault>,
 }
 
-/// The control file and what it says.
+/// The control file and its content.
 #[derive(Debug)]
 pub(crate) struct ControlState {
     pub(crate) file: ControlFile,
     pub(crate) control: Control,
 }
 
-/// The proof that every record up to an LSN is durable. Only forcing the log makes one.
+/// The proof that every record up to an LSN is durable. Only forcing the log creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forced {
     up_to: Lsn,
@@ -69,7 +70,7 @@ impl Forced {
         Forced { up_to }
     }
 
-    /// Every record up to this LSN is durable.
+    /// Returns the LSN up to which every record is durable.
     pub fn up_to(&self) -> Lsn {
         self.up_to
     }
@@ -87,31 +88,53 @@ impl Log {
 
     /// Creates the log of a new store and the store's control file, and begins the first epoch.
     ///
-    /// `names` get the numbers 0, 1, … in their order. A creation that a crash cut off is simply done again.
+    /// `names` get the numbers 0, 1, … in their order. A creation that a crash interrupted is simply repeated.
     ///
     /// # Errors
     ///
-    /// [`LogError::AlreadyThere`] if there is a store; [`LogError::Options`] if the options make no sense.
+    /// [`LogError::AlreadyThere`] if there is a store; [`LogError::Options`] for invalid options; [`LogError::InUse`] while
+    /// another opening has the directory.
     pub fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str]) -> Result<Log, LogError> {
-        crate::open::create(media, options, names)
+        crate::open::create(media, options, names, Lock::Take)
     }
 
-    /// Reads what a store's log holds. Nothing is written (R2).
+    /// Creates a log as [`Log::create`] does, for a caller that holds the directory's [lock](crate::lock), and keeps
+    /// it until the log is [closed](Log::close).
     ///
     /// # Errors
     ///
-    /// [`LogError::Absent`] where no store was ever completed; [`LogError::Damaged`] and [`LogError::Version`] name
+    /// The errors of [`Log::create`].
+    pub fn create_locked(
+        media: &Arc<dyn Media>,
+        _held: &LockGuard,
+        options: &LogOptions,
+        names: &[&str],
+    ) -> Result<Log, LogError> {
+        crate::open::create(media, options, names, Lock::Held)
+    }
+
+    /// Ends the opening without forcing the appended records.
+    pub(crate) fn end(&self) {
+        self.shared.end();
+    }
+
+    /// Reads the log of a store. Nothing is written (R2).
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Absent`] if no store was ever completed here; [`LogError::Damaged`] and [`LogError::Version`] name
     /// file and offset.
     pub fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
         Found::look(media)
     }
 
-    /// Takes room for records and for undoing them (E16.1); ask [`record_len_bound`](crate::record_len_bound) how much
-    /// a record takes. May wait for the disk, so no latch may be held that others wait for.
+    /// Reserves log space for records and for undoing them (E16.1); [`record_len_bound`](crate::record_len_bound)
+    /// returns the space that a record takes. May wait for the disk, so the caller must hold no latch for which other
+    /// threads wait.
     ///
     /// # Errors
     ///
-    /// When there is no room nothing has happened; the error says what helps.
+    /// If there is no space, nothing has happened; the error names the remedy.
     pub fn reserve(&self, forward: ByteLen, undo: ByteLen) -> Result<Reservation, LogFull> {
         self.shared.check_running()?;
         let mut reservation = Reservation::empty(&self.shared.space, false);
@@ -119,11 +142,11 @@ impl Log {
         Ok(reservation)
     }
 
-    /// Adds room to a reservation. Cheap as long as what was taken ahead lasts; else as [`Log::reserve`].
+    /// Adds space to a reservation. Cheap as long as the space reserved ahead lasts; else as [`Log::reserve`].
     ///
     /// # Errors
     ///
-    /// When there is no room the reservation is as it was.
+    /// If there is no space, the reservation is unchanged.
     #[inline]
     pub fn reserve_more(&self, reservation: &mut Reservation, forward: ByteLen, undo: ByteLen) -> Result<(), LogFull> {
         if reservation.try_grow(forward.0, undo.0) {
@@ -132,13 +155,20 @@ impl Log {
         self.shared.make_space(reservation, forward.0, undo.0)
     }
 
-    /// A reservation without a limit, for recovery alone: it spends what the run before had reserved for undo.
+    /// Takes over the rest of another reservation ([`Reservation::outstanding`]), all of it for undo. The other one
+    /// is [abandoned](Reservation::abandon), and not used any more.
+    pub fn adopt_reservation(&self, outstanding: Outstanding) -> Reservation {
+        Reservation::adopt(&self.shared.space, outstanding)
+    }
+
+    /// Creates a reservation without a limit, for recovery only: it spends the space that the previous run had
+    /// reserved for undo.
     pub fn reservation_for_recovery(&self) -> Reservation {
         Reservation::empty(&self.shared.space, true)
     }
 
     /// Draws the next LSN and places the record. Never waits for I/O or space, never fails (W7, E2.1); after the log
-    /// stopped the record is dropped.
+    /// stopped, the record is dropped.
     ///
     /// # Panics
     ///
@@ -154,17 +184,18 @@ impl Log {
         self.shared.append(partition, head, body, reservation, |_| true).appended
     }
 
-    /// As [`Log::append`], but whether the record is wanted is decided when its LSN is drawn: `decide` is told the LSN,
-    /// and where it says no, a void record fills the number instead (E2.2), also where it panics; the panic then goes on.
+    /// Appends as [`Log::append`] does, but decides whether to keep the record when its LSN is drawn: `decide`
+    /// receives the LSN, and if it returns `false`, a void record fills the number instead (E2.2). So it does if
+    /// `decide` panics; the panic then continues.
     ///
-    /// `decide` runs under the latch of the partition's tail, between the draw and the placing. So nobody can see the
-    /// record before it has answered, and whoever appends to the partition, or forces the log, waits for it: it should
-    /// be short, and must not wait nor call the log. It is asked exactly once; after the log stopped as well, though then
-    /// nothing is placed.
+    /// `decide` runs under the latch of the partition's tail, between the draw and the placing. So no thread can see
+    /// the record before it has returned, and every thread that appends to the partition, or forces the log, waits
+    /// for it: it should be short, and must neither wait nor call the log. It is called exactly once; also after the
+    /// log stopped, though then nothing is placed.
     ///
     /// # Panics
     ///
-    /// As [`Log::append`], with nothing drawn; or if `decide` does, with the number filled.
+    /// As [`Log::append`], with nothing drawn; or if `decide` panics, with the number filled.
     #[inline]
     pub fn append_deciding(
         &self,
@@ -177,26 +208,33 @@ impl Log {
         self.shared.append(partition, head, body, reservation, decide)
     }
 
-    /// The longest body a record may have, in bytes: an eighth of a segment, at most 1 MiB.
+    /// Returns the largest length of a record's body, in bytes: an eighth of a segment, at most 1 MiB.
     pub fn body_len_max(&self) -> usize {
         self.shared.body_len_max()
     }
 
-    /// Waits while the partition holds too much that is not written. To be called before any latch is taken. A
-    /// partition that does not exist holds nothing.
+    /// Waits while the partition holds too many unwritten bytes. To be called before any latch is taken. Returns at
+    /// once for a partition that does not exist.
     #[inline]
     pub fn throttle(&self, partition: PartitionId) -> Result<(), Stopped> {
         self.shared.partitions.get(partition.index()).map_or(Ok(()), |partition| self.shared.throttle(partition))
     }
 
-    /// The newest LSN drawn.
+    /// Returns the newest LSN drawn.
     pub fn current_lsn(&self) -> Lsn {
         self.shared.clock.newest()
     }
 
-    /// Every record up to this LSN is durable, in all partitions. Never goes back (E3.5).
+    /// Returns the LSN up to which every record is durable, in all partitions. It never decreases (E3.5).
     pub fn durable_lsn(&self) -> Lsn {
         self.shared.durable_lsn()
+    }
+
+    /// Returns an LSN up to which every record is durable: the result of the last [`Log::durable_lsn`], at the cost
+    /// of one load.
+    #[inline]
+    pub fn known_durable_lsn(&self) -> Lsn {
+        self.shared.clock.known_durable()
     }
 
     /// Whether every record up to `lsn` is durable (Hathi §3).
@@ -205,18 +243,18 @@ impl Log {
     }
 
     /// Returns when every record up to `up_to`, or up to the newest if that is earlier, is durable. Committers that
-    /// come together share a write.
+    /// arrive together share a write.
     pub fn force(&self, up_to: Lsn) -> Result<Forced, Stopped> {
         self.shared.force(up_to)
     }
 
-    /// Returns when the partition is durable up to and with the record at `position`, whatever other partitions have
-    /// (`Partition` commits, Hathi §3; for records with `partition_commit` only).
+    /// Returns when the partition is durable up to and including the record at `position`, whatever the state of
+    /// other partitions (`Partition` commits, Hathi §3; for records with `partition_commit` only).
     pub fn force_partition(&self, position: Position) -> Result<(), Stopped> {
         self.shared.force_partition(position)
     }
 
-    /// A token for the moment when `lsn` is stable.
+    /// Returns a ticket that is ready once `lsn` is stable.
     pub fn ticket(&self, lsn: Lsn) -> Ticket {
         Ticket::new(&self.shared, lsn)
     }
@@ -226,54 +264,86 @@ impl Log {
         self.backwards(position).read_one()
     }
 
-    /// One transaction's records in one partition, newest first, beginning with the one at `from`.
+    /// Returns one transaction's records in one partition, newest first, beginning with the one at `from`.
     pub fn backwards(&self, from: Position) -> Backwards {
         Backwards::new(&self.shared.reader, Some(Arc::clone(&self.shared)), from)
     }
 
-    /// All records that are durable now, from `from` on or from the oldest one surely kept, in the order of LSNs.
+    /// Returns all records that are durable now, from `from` on or from the oldest one certainly kept, in the order
+    /// of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
         self.shared.scan(from)
     }
 
-    /// What the control file says.
+    /// Returns the content of the control file.
     pub fn control(&self) -> Control {
         self.shared.control.lock().control.clone()
     }
 
-    /// The numbers of these names, in their order. New names are durably added to the control file.
+    /// Returns the numbers of these names, in their order. New names are durably added to the control file.
     pub fn names(&self, names: &[&str]) -> Result<Vec<u32>, LogError> {
         self.shared.names(names)
     }
 
-    /// Durably sets where recovery begins, after forcing the log up to there.
+    /// Durably records the argument schemas of these names, where none was recorded before; 0 is none.
+    pub fn note_schemas(&self, schemas: &[(&str, u32)]) -> Result<(), LogError> {
+        self.shared.note_schemas(schemas)
+    }
+
+    /// Returns the bytes of log, in whole blocks, that keeping all records from `lsn` on takes.
+    pub fn bytes_since(&self, lsn: Lsn) -> ByteLen {
+        // Before the latches of tails, as in `truncate`.
+        let state = self.shared.control.lock();
+        let partitions = self.shared.partitions.iter().zip(&state.control.partitions);
+        let kept = partitions.map(|(partition, known)| {
+            let tail = partition.tail.lock();
+            tail.end().since(tail.first_block(lsn, known.scan_from)).0
+        });
+        ByteLen(kept.sum())
+    }
+
+    /// Durably sets the start of recovery, after forcing the log up to there.
     pub fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
         self.shared.checkpoint_control(checkpoint)
     }
 
-    /// Gives back whole segments that hold nothing from `keep_from` on, nor from the control file's scan LSN on (W5).
-    /// Returns how many. [`Lsn::MAX`] keeps only what recovery needs.
+    /// Frees whole segments that hold no record from `keep_from` on, nor from the control file's scan LSN on (W5).
+    /// Returns the number of freed segments. [`Lsn::MAX`] keeps only the records that recovery needs.
     pub fn truncate(&self, keep_from: Lsn) -> u64 {
         self.shared.truncate(keep_from)
     }
 
-    /// Writes down how far the log is durable (E20.4): when idle, and at a clean close.
+    /// Writes the durable LSN to the log (E20.4): when idle, and at a clean close.
     pub fn promise(&self) -> Result<(), Stopped> {
         self.shared.promise()
     }
 
-    /// Stops the log for ever: nothing is acknowledged any more, whoever waits returns with the reason (E16.5).
+    /// Forces everything, writes the durable LSN to the log, and ends the opening: this handle, its clones, tickets
+    /// and scans fail from now on with [`StopReason::Closed`], and write nothing. Returns when no write is in flight;
+    /// the directory may be opened again then.
+    ///
+    /// # Errors
+    ///
+    /// The log had stopped before, or stopped now; it is closed nevertheless.
+    pub fn close(&self) -> Result<(), Stopped> {
+        let promised = self.promise();
+        self.shared.end();
+        promised
+    }
+
+    /// Stops the log permanently: nothing is acknowledged any more, and every waiting thread returns with the reason
+    /// (E16.5).
     pub fn stop(&self, why: impl Into<String>) {
         self.shared.stop(StopReason::Asked(why.into()));
     }
 
-    /// Why the log stopped, if it did.
+    /// Returns the reason why the log stopped, if it did.
     pub fn stopped(&self) -> Option<Stopped> {
         self.shared.check_running().err()
     }
 
-    /// Begins the next segment of each partition that is well into its own, as the threads of [`Log::start_writer`] do.
-    /// Nothing depends on it but how long a write at the end of a segment takes.
+    /// Begins the next segment of each partition that has used a quarter of its own, as the threads of
+    /// [`Log::start_writer`] do. It affects only the duration of writes at the end of a segment.
     pub fn begin_ahead(&self) -> Result<(), Stopped> {
         self.shared.begin_ahead()
     }
@@ -284,26 +354,38 @@ impl Log {
         self.shared.is_stopped.load(Ordering::Acquire)
     }
 
-    /// How the log's room is used.
+    /// Returns the use of the log's space.
     pub fn space(&self) -> LogSpace {
         self.shared.space.show(self.shared.reader.geometry.segment_len)
     }
 
-    /// Starts the threads that write asynchronous commits and promises, and make segments ready ahead of need. They
-    /// end when the handle is dropped. Start at most one.
+    /// Whether a reservation may be kept that is not needed at the moment: at most half of what the log can promise is reserved.
+    pub fn has_room_to_spare(&self) -> bool {
+        self.shared.space.has_room_to_spare()
+    }
+
+    /// Starts the threads that write asynchronous commits and promises, and prepare segments ahead of need. They end
+    /// when the handle is dropped. Start at most one.
     pub fn start_writer(&self) -> Writer {
         Writer::start(&self.shared)
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> u16 {
         self.shared.partitions.len() as u16
     }
 
-    /// Everything in this partition below this place is durable; nothing in one that does not exist.
+    /// Returns the offset below which everything in this partition is durable; 0 for a partition that does not exist.
     pub fn flushed(&self, partition: PartitionId) -> LogOffset {
         let partition = self.shared.partitions.get(partition.index());
         partition.map_or(LogOffset::ZERO, |partition| LogOffset::new(partition.flushed.load(Ordering::Acquire)))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No handle is left that could write, but scans and their threads may still read.
+        self.reader.opening.end();
     }
 }
 
@@ -329,10 +411,13 @@ impl Shared {
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Decided {
         let body = Body::new(body);
-        assert!(body.len() <= self.body_len_max(), "a record's body has {} bytes: too many", body.len());
         let partition = &self.partitions[partition.index()];
-        // On several processors each of these lines was written by another one. Not while somebody holds the latch, who would have
-        // to fetch them again.
+        if planted!("refused_after_draw") {
+            self.clock.draw(&partition.bounds, self.steps(), |_| ());
+        }
+        assert!(body.len() <= self.body_len_max(), "a record's body has {} bytes: too many", body.len());
+        // With several processors, another processor usually wrote each of these lines last. Not while another thread
+        // holds the latch, since it would have to fetch them again.
         if is_free(&partition.tail) {
             prefetch_to_write(&partition.tail);
             self.clock.prefetch_to_draw(&partition.bounds);
@@ -341,25 +426,31 @@ impl Shared {
         self.clock.prefetch_to_draw(&partition.bounds);
         let sealed = tail.make_room(partition, &self.clock, body.len());
         tail.prefetch_to_place();
-        let (appended, len, decision) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
-            // A panic must not leave the number without a record: it waits until the latch is let go.
+        let (appended, cost, decision) = self.clock.draw(&partition.bounds, self.steps(), |lsn| {
+            // A panic must not leave the number without a record: it is passed on after the latch is released.
             let decision = catch_unwind(AssertUnwindSafe(|| decide(lsn)));
+            if decision.is_err() && planted!("drawn_number_not_filled") {
+                return (Appended { lsn, offset: LogOffset::ZERO }, Cost::default(), decision);
+            }
             let (head, body) = match decision {
                 Ok(true) => (head, &body),
                 _ => (RecordHead::new(Kind::VOID, TxnId::NONE, None), &Body::EMPTY), // E2.2
             };
             if self.leaves_unfilled(head) {
-                return (Appended { lsn, offset: LogOffset::ZERO }, 0, decision);
+                return (Appended { lsn, offset: LogOffset::ZERO }, Cost::default(), decision);
             }
-            let (offset, len) = tail.place(lsn, head, body);
-            (Appended { lsn, offset }, len, decision)
+            let (offset, cost) = tail.place(lsn, head, body);
+            (Appended { lsn, offset }, cost, decision)
         });
         #[cfg(feature = "planted-faults")]
-        if len == 0 && self.fault == Some(crate::Fault::DrawnNotFilled) {
+        if cost.record == 0 && self.fault == Some(crate::Fault::DrawnNotFilled) {
             partition.bounds.flushed_before(tail.first_unflushed());
         }
         drop(tail);
-        reservation.pay(len);
+        reservation.pay(cost);
+        if sealed && planted!("append_writes") {
+            let _ = self.write_out(partition);
+        }
         self.writer.appended(partition.id, sealed);
         match decision {
             Ok(kept) => Decided { appended, kept },
@@ -393,6 +484,17 @@ impl Shared {
         Err(stopped.clone().expect("the reason was set before the flag"))
     }
 
+    /// Ends the opening (E1.8).
+    pub(crate) fn end(&self) {
+        self.stop(StopReason::Closed);
+        self.reader.opening.end();
+    }
+
+    /// Whether the log was closed. Whatever was durable then stays durable, so a ticket may report it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.check_running().is_err_and(|stopped| matches!(*stopped.reason, StopReason::Closed))
+    }
+
     pub(crate) fn stop(&self, reason: StopReason) {
         let mut stopped = self.stopped.lock();
         if stopped.is_none() {
@@ -404,17 +506,20 @@ impl Shared {
         self.tickets.wake_all();
     }
 
-    /// Makes segments until the reservation can be granted, or says why not.
+    /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.
     #[cold]
     fn make_space(&self, reservation: &mut Reservation, forward: u64, undo: u64) -> Result<(), LogFull> {
-        // One at a time: what the one before has made may be enough for all who wait here, and the limit is kept.
-        let _alone = self.space.growing.lock();
+        // One at a time: the segments that one thread prepares may be enough for all that wait here, and the limit is
+        // kept.
+        let alone = self.space.growing.lock();
         loop {
             self.check_running()?;
             if reservation.try_grow(forward, undo) {
                 return Ok(());
             }
             if !self.space.may_grow() {
+                // A thread that begins a segment ahead holds the control file when it locks this mutex.
+                drop(alone);
                 let kept_from = self.control.lock().control.checkpoint.scan_lsn;
                 let limit = self.space.segments_max * self.reader.geometry.segment_len;
                 return Err(LogFull::Limit { asked: forward.saturating_add(undo), limit, kept_from });
@@ -432,12 +537,13 @@ impl Shared {
     }
 
     fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+        self.reader.opening.check_read()?;
         let control = self.control.lock();
         let from = from.max(control.control.checkpoint.scan_lsn).max(Lsn::new(1));
         let durable = self.durable_lsn();
         let mut places = Vec::new();
         for (partition, known) in self.partitions.iter().zip(&control.control.partitions) {
-            // Read after the durable LSN: all records up to it lie below.
+            // Read after the durable LSN: all records up to it are below this offset.
             let stop = LogOffset::new(partition.flushed.load(Ordering::Acquire));
             let begin = partition.tail.lock().first_block(from, known.scan_from);
             places.push((begin.min(stop), stop));
@@ -448,6 +554,7 @@ impl Shared {
     }
 
     fn names(&self, names: &[&str]) -> Result<Vec<u32>, LogError> {
+        self.check_running()?;
         let mut state = self.control.lock();
         let mut control = state.control.clone();
         let numbers = add_names(&mut control, names)?;
@@ -457,12 +564,23 @@ impl Shared {
         Ok(numbers)
     }
 
+    fn note_schemas(&self, schemas: &[(&str, u32)]) -> Result<(), LogError> {
+        self.check_running()?;
+        let mut state = self.control.lock();
+        let mut control = state.control.clone();
+        control.note_schemas(schemas);
+        if control.schemas != state.control.schemas {
+            self.write_control(&mut state, control)?;
+        }
+        Ok(())
+    }
+
     fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
-        // A checkpoint beyond what is durable would let recovery begin behind records that a crash has lost.
+        // A checkpoint beyond the durable LSN would let recovery begin after records that a crash has lost.
         self.force(checkpoint.scan_lsn.max(checkpoint.redo_lsn).previous())?;
         let mut state = self.control.lock();
         let mut control = state.control.clone();
-        // Never back, for what lies before may be recycled; never beyond what was drawn, for that is still to come.
+        // Never back, for earlier records may be recycled; never beyond the newest LSN drawn.
         let before = control.checkpoint;
         let next = self.clock.newest().next();
         let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).min(next).max(before.scan_lsn);
@@ -480,11 +598,11 @@ impl Shared {
         self.write_control(&mut state, control)
     }
 
-    /// Writes the control file. If that fails, nobody knows what it says: the log stops (W6).
+    /// Writes the control file. If that fails, its content is unknown, and the log stops (W6).
     fn write_control(&self, state: &mut ControlState, mut control: Control) -> Result<(), LogError> {
         self.check_running()?;
         control.generation += 1;
-        match state.file.write(&*self.media, &control) {
+        match self.change_control(state, &control) {
             Ok(()) => {
                 state.control = control;
                 Ok(())
@@ -497,12 +615,21 @@ impl Shared {
         }
     }
 
+    /// Writes the control file, and nothing else.
+    pub(crate) fn change_control(&self, state: &ControlState, control: &Control) -> Result<(), LogError> {
+        let of = |error| LogError::io("writing the control file", error);
+        self.reader.opening.change(of, || state.file.write(&*self.media, control))
+    }
+
     fn truncate(&self, keep_from: Lsn) -> u64 {
+        if self.check_running().is_err() {
+            return 0;
+        }
         let geometry = self.reader.geometry;
         let state = self.control.lock();
         let mut recycled = 0;
         for (partition, known) in self.partitions.iter().zip(&state.control.partitions) {
-            let keep = if keep_from >= state.control.checkpoint.scan_lsn {
+            let keep = if keep_from >= state.control.checkpoint.scan_lsn || planted!("kept_log_recycled") {
                 known.scan_from
             } else {
                 partition.tail.lock().first_block(keep_from, LogOffset::ZERO).min(known.scan_from)
@@ -552,7 +679,7 @@ impl Shared {
     }
 }
 
-/// The numbers of these names; those that are new get the next ones.
+/// Returns the numbers of these names; new ones get the next numbers.
 pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32>, LogError> {
     let mut numbers = Vec::new();
     for name in names {

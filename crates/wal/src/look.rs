@@ -1,7 +1,7 @@
-//! Finding the end of the log, without writing anything (E1, E20).
+//! Finds the end of the log without writing anything (E1, E20).
 //!
-//! Three steps: which file holds which part of which partition; a walk over the block headers of each partition to
-//! where it ends, and over what lies behind, to collect promises; then the records of the newest blocks, to find the
+//! Three steps: assign files to the parts of partitions; walk over the block headers of each partition to its end,
+//! and over the blocks after the end, to collect promises; then read the records of the newest blocks to find the
 //! first missing LSN. Records below the promise are read by the scan that follows.
 
 use cedrat_media::{AlignedBuf, Media, OpenMode};
@@ -12,31 +12,37 @@ use crate::block::{BLOCK_UNIT, BlockHeader, SEQUENCE_NONE, SegmentHead, SegmentH
 use crate::checksum::block_seed;
 use crate::control::Control;
 use crate::error::LogError;
+use crate::opening::Opening;
 use crate::read::{Blocks, CHUNK_LEN, Faults, Reader};
 use crate::record;
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Slot, file_name, file_number};
 use crate::verdict::{Body, Head, Verdict, verdict};
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
-/// What became of the segment files that no partition uses.
+/// The segment files that no partition uses.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// Ready for another life.
+    /// Files ready for another life.
     pub(crate) free: Vec<u32>,
-    /// Never completed, or with a header that says nothing.
+    /// Segments that the newest epoch freed when it began.
+    pub(crate) given_back: Vec<Arc<Slot>>,
+    /// Files that were never completed, or with an unusable header.
     pub(crate) unready: Vec<u32>,
 }
 
-/// What was found behind the checkpoint.
+/// The ends of the log after the checkpoint.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// The first LSN that is not there.
+    /// The first missing LSN.
     pub(crate) end: Lsn,
-    /// The largest LSN seen in any block, whole or dead.
+    /// The largest LSN seen in any block, valid or dead.
     pub(crate) seen: Lsn,
-    /// Per partition, where it ends: the first place without a whole block.
+    /// Per partition, its end: the first offset without a valid block.
     pub(crate) stops: Vec<LogOffset>,
-    /// Per partition, blocks by their first LSN, some way apart.
+    /// Per partition, the recorded offset below which it was durable: the blocks from this offset to its end count,
+    /// but may be only in a cache.
+    pub(crate) promised: Vec<LogOffset>,
+    /// Per partition, a sparse index of blocks by their first LSN.
     pub(crate) index: Vec<Vec<(Lsn, LogOffset)>>,
 }
 
@@ -93,6 +99,9 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             refuse_if_used(control, &bytes, &path)?;
             let list = if whole { &mut files.free } else { &mut files.unready };
             list.push(number);
+            if header.sequence == SEQUENCE_NONE && Some(header.epoch) == control.epochs.newest().map(|it| it.number) {
+                files.given_back.push(Arc::new(Slot { number, name, file }));
+            }
             continue;
         }
         let slot = Arc::new(Slot { number, name, file });
@@ -108,8 +117,8 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
     Ok((in_use.into_iter().map(RwLock::new).collect(), files))
 }
 
-/// A segment's header is durable before its first block is written (W8). So where the first block belongs to what is kept,
-/// a header that does not say so was damaged since.
+/// Checks a file with an unusable header. A segment's header is durable before its first block is written (W8). So if
+/// the first block belongs to the kept part of the log, the header was damaged since.
 fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), LogError> {
     let geometry = Geometry { segment_len: control.segment_len };
     for (index, known) in control.partitions.iter().enumerate() {
@@ -126,7 +135,7 @@ fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), Log
     Ok(())
 }
 
-/// How to read what these files hold.
+/// Creates a reader of these files.
 pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUse>, faults: Faults) -> Reader {
     Reader {
         media: Arc::clone(media),
@@ -137,21 +146,22 @@ pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUs
             .collect(),
         in_use,
         faults,
+        opening: Opening::default(),
     }
 }
 
-/// What the walk over one partition learned.
+/// The result of the walk over one partition.
 #[derive(Debug)]
 struct Walked {
     blocks: Blocks,
     stop: LogOffset,
     head: Head,
-    /// Blocks that may hold LSNs that nobody promised yet.
+    /// Blocks that may hold LSNs beyond the promise.
     newest: VecDeque<BlockHeader>,
     index: Vec<(Lsn, LogOffset)>,
 }
 
-/// The promises met so far.
+/// The promises found so far.
 struct Promises {
     lsn: Lsn,
     own: Vec<LogOffset>,
@@ -167,11 +177,11 @@ impl Promises {
     }
 }
 
-/// Finds where the log ends, or refuses.
+/// Finds the end of the log, or reports damage.
 pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogError> {
     let first = reader.epochs.newest().map_or(Lsn::new(1), |epoch| epoch.first);
     let mut promises = Promises {
-        // What an epoch left behind was made durable before the next one began.
+        // The end of an epoch was made durable before the next one began.
         lsn: control.promise.max(first.previous()),
         own: control.partitions.iter().map(|known| known.durable_below).collect(),
         seen: first.previous(),
@@ -202,11 +212,12 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
         end,
         seen: promises.seen.max(end.previous()),
         stops: walks.iter().map(|walked| walked.stop).collect(),
+        promised: promises.own,
         index: walks.into_iter().map(|walked| walked.index).collect(),
     })
 }
 
-/// Walks over the block headers of a partition to its end, and over whatever lies behind it.
+/// Walks over the block headers of a partition to its end, and over the blocks after the end.
 fn walk(
     reader: &Arc<Reader>,
     partition: PartitionId,
@@ -214,7 +225,7 @@ fn walk(
     promises: &mut Promises,
 ) -> Result<Walked, LogError> {
     const INDEX_STEP: u64 = 64 << 10;
-    /// To read so much takes as long as to begin another read.
+    /// Reading this many bytes takes as long as starting another read.
     const LONG_BLOCK: u32 = 128 << 10;
     let mut walked = Walked {
         blocks: Blocks::new(reader, partition, LogOffset::new(u64::MAX)),
@@ -230,7 +241,7 @@ fn walk(
             break;
         };
         promises.take(partition, &header);
-        // Only headers are wanted here: where blocks are long, most of what lies between need not be read.
+        // Only headers are needed here: where blocks are long, most of the bytes between them need not be read.
         walked.blocks.chunk_len = if header.len >= LONG_BLOCK { BLOCK_UNIT } else { CHUNK_LEN };
         if !header.is_empty() {
             let far = |&(_, last): &(Lsn, LogOffset)| header.offset.since(last).0 >= INDEX_STEP;
@@ -249,8 +260,8 @@ fn walk(
     Ok(walked)
 }
 
-/// Collects what whole blocks behind the end of a partition promise. After a crash with several writes in flight such
-/// blocks are normal; they belong to nobody, but what they promise was durable.
+/// Collects the promises of valid blocks after the end of a partition. After a crash with several writes in flight
+/// such blocks are normal; they have no owner, but what they promise was durable.
 fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> {
     let reader = Arc::clone(&walked.blocks.reader);
     let partition = walked.blocks.partition;
@@ -284,7 +295,8 @@ fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> 
     Ok(())
 }
 
-/// Reads the records of the blocks that hold unpromised LSNs. The first block with a bad record is the partition's end.
+/// Reads the records of the blocks that hold unpromised LSNs. The first block with an invalid record is the
+/// partition's end.
 fn verify_newest(walked: &mut Walked, promises: &Promises, numbers: &mut Vec<Lsn>) -> Result<(), LogError> {
     let reader = Arc::clone(&walked.blocks.reader);
     let partition = walked.blocks.partition;

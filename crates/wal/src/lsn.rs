@@ -1,37 +1,37 @@
-//! The words in which the log speaks of places, lengths and moments.
+//! The types of the log for offsets, lengths and log sequence numbers.
 
 use std::fmt;
 
-/// A log sequence number: the one notion of time of a store (Hathi §4).
+/// A log sequence number: the only notion of time of a store (Hathi §4).
 ///
-/// The same dense number 1, 2, 3, … orders log records, versions pages and orders commits.
+/// The same dense sequence 1, 2, 3, … numbers log records, page versions and commits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(u64);
 
 impl Lsn {
-    /// Before every record: "none".
+    /// Smaller than the LSN of every record: "none".
     pub const ZERO: Lsn = Lsn(0);
-    /// Later than every record.
+    /// Greater than the LSN of every record.
     pub const MAX: Lsn = Lsn(u64::MAX);
-    /// No log draws so many. What claims to lie beyond was never written by one, and nothing could follow it.
+    /// A bound that no log reaches. A larger number on disk was never drawn, and no number could follow it.
     pub(crate) const LIMIT: Lsn = Lsn(1 << 62);
 
-    /// The LSN with this number.
+    /// Creates the LSN with this number.
     pub const fn new(number: u64) -> Lsn {
         Lsn(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The LSN drawn after this one. `MAX` has none but itself.
+    /// Returns the LSN drawn after this one; `MAX` for `MAX`.
     pub const fn next(self) -> Lsn {
         Lsn(self.0.saturating_add(1))
     }
 
-    /// The LSN drawn before this one. `ZERO` has none but itself.
+    /// Returns the LSN drawn before this one; `ZERO` for `ZERO`.
     pub const fn previous(self) -> Lsn {
         Lsn(self.0.saturating_sub(1))
     }
@@ -49,34 +49,34 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// A place in a log partition: bytes since the partition began. Not an LSN, which counts records.
+/// A position in a log partition: bytes since the partition began. Not an LSN, which counts records.
 ///
-/// It never goes back over the life of a store, whatever segment file happens to hold the place.
+/// It never decreases over the life of a store, whichever segment file holds it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogOffset(u64);
 
 impl LogOffset {
-    /// Where a partition begins.
+    /// The beginning of a partition.
     pub const ZERO: LogOffset = LogOffset(0);
-    /// No partition gets so long: places can be added to without a look at their sum.
+    /// A bound that no partition reaches, so that offsets can be added to without an overflow check.
     pub(crate) const LIMIT: LogOffset = LogOffset(1 << 62);
 
-    /// The place so many bytes after the beginning.
+    /// Creates the offset `bytes` after the beginning.
     pub const fn new(bytes: u64) -> LogOffset {
         LogOffset(bytes)
     }
 
-    /// Bytes since the beginning.
+    /// Returns the bytes since the beginning.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The place `len` further on.
+    /// Returns the offset `len` bytes later.
     pub const fn after(self, len: ByteLen) -> LogOffset {
         LogOffset(self.0.saturating_add(len.0))
     }
 
-    /// How far this place lies behind `earlier`; nothing if it does not.
+    /// Returns the distance from `earlier` to this offset; 0 if `earlier` is later.
     pub const fn since(self, earlier: LogOffset) -> ByteLen {
         ByteLen(self.0.saturating_sub(earlier.0))
     }
@@ -94,7 +94,7 @@ impl fmt::Display for LogOffset {
     }
 }
 
-/// A distance in bytes. Not a place, not a number of pages.
+/// A distance in bytes. Neither an offset nor a number of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteLen(pub u64);
 
@@ -114,12 +114,12 @@ impl fmt::Display for PartitionId {
     }
 }
 
-/// Where a record's frame begins: a partition and a place in it. Ordered by partition, then place.
+/// The beginning of a record's frame: a partition and an offset in it. Ordered by partition, then offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The partition.
     pub partition: PartitionId,
-    /// The place in it.
+    /// The offset in it.
     pub offset: LogOffset,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Position {
 pub struct TxnId(pub u64);
 
 impl TxnId {
-    /// No transaction: a record that stands for itself.
+    /// No transaction: the record belongs to none.
     pub const NONE: TxnId = TxnId(0);
 }
 

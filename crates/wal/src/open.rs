@@ -1,8 +1,8 @@
 //! Creating a log, looking at one, and beginning a new epoch in it.
 
-use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted};
 
 use crate::backwards::Backwards;
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE};
@@ -13,41 +13,44 @@ use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
 use crate::log::{ControlState, Log, Shared, add_names};
 use crate::look::{self, Ends, Files};
+use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{Constants, Partition};
-use crate::read::{Faults, Reader};
+use crate::read::{Blocks, Faults, Reader};
 use crate::record::Record;
 use crate::scan::{self, Scan};
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot, file_name};
 use crate::sink::{InFile, Piece};
 use crate::space::Space;
 use crate::ticket::Tickets;
+use crate::verdict::Head;
 use crate::writer::WriterState;
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
-/// Epochs have 32-bit numbers, which never come again.
+/// The largest epoch number: numbers have 32 bits, and are never reused.
 const EPOCHS_MAX: u32 = u32::MAX - 1;
 
-/// What a store's log holds, before anything is written to it.
+/// The log of a store, before anything is written to it.
 #[derive(Debug)]
 pub struct Found {
     media: Arc<dyn Media>,
     control: Control,
     reader: Arc<Reader>,
     ends: Ends,
-    /// A scan over everything has met no damage.
+    /// A scan over everything has found no damage.
     complete: Arc<AtomicBool>,
 }
 
 /// Creates the log of a new store.
-pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str]) -> Result<Log, LogError> {
+pub(crate) fn create(
+    media: &Arc<dyn Media>,
+    options: &LogOptions,
+    names: &[&str],
+    lock: Lock,
+) -> Result<Log, LogError> {
     options.check_fixed()?;
     options.check(options.partitions, options.segment_len)?;
-    match open_control(media, OpenMode::Read) {
-        Err(LogError::Absent { .. }) => {}
-        Ok(_) => return Err(LogError::AlreadyThere { file: CONTROL_FILE.into() }),
-        Err(other) => return Err(other),
-    }
+    check_absent(media)?;
     let begins = vec![LogOffset::ZERO; usize::from(options.partitions)];
     let epoch = Epoch::new(1, Lsn::new(1), Lsn::MAX, begins.clone());
     let nothing = ControlPartition { scan_from: LogOffset::ZERO, durable_below: LogOffset::ZERO, segments_begun: 0 };
@@ -61,14 +64,32 @@ pub(crate) fn create(media: &Arc<dyn Media>, options: &LogOptions, names: &[&str
         partitions: vec![nothing; begins.len()],
         epochs: Epochs { list: vec![epoch] },
         names: Vec::new(),
+        schemas: Vec::new(),
     };
     add_names(&mut control, names)?;
+    let lock = lock.take(&**media)?;
+    check_absent(media)?; // another creation may have come first
     let file = ControlFile::create(&**media)?;
     file.write(&**media, &control)?;
-    let ends = Ends { end: Lsn::new(1), seen: Lsn::ZERO, stops: begins.clone(), index: vec![Vec::new(); begins.len()] };
+    let ends = Ends {
+        end: Lsn::new(1),
+        seen: Lsn::ZERO,
+        stops: begins.clone(),
+        promised: begins.clone(),
+        index: vec![Vec::new(); begins.len()],
+    };
     let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
     let reader = look::reader(media, &control, in_use, faults(options));
+    reader.opening.keep(lock);
     build(media, options, ControlState { file, control }, Arc::new(reader), files, &ends)
+}
+
+fn check_absent(media: &Arc<dyn Media>) -> Result<(), LogError> {
+    match open_control(media, OpenMode::Read) {
+        Err(LogError::Absent { .. }) => Ok(()),
+        Ok(_) => Err(LogError::AlreadyThere { file: CONTROL_FILE.into() }),
+        Err(other) => Err(other),
+    }
 }
 
 impl Found {
@@ -91,22 +112,23 @@ impl Found {
         Ok(Found { media, control, reader, ends, complete: Arc::new(AtomicBool::new(false)) })
     }
 
-    /// What the control file says.
+    /// Returns the content of the control file.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// The LSN after the last one that counts. Only a finished [`Found::scan`] shows that all before it is there.
+    /// Returns the LSN after the last one that counts. Only a finished [`Found::scan`] proves that all before it are
+    /// present.
     pub fn end_lsn(&self) -> Lsn {
         self.ends.end
     }
 
-    /// Where each partition ends: what lies before is whole blocks.
+    /// Returns the end of each partition: everything before it is valid blocks.
     pub fn ends(&self) -> &[LogOffset] {
         &self.ends.stops
     }
 
-    /// All records that count, from `from` on or from the checkpoint's scan LSN on, in the order of LSNs.
+    /// Returns all records that count, from `from` on or from the checkpoint's scan LSN on, in the order of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
         let oldest = self.control.checkpoint.scan_lsn.max(Lsn::new(1));
         let from = from.max(oldest);
@@ -126,25 +148,40 @@ impl Found {
         self.backwards(position).read_one()
     }
 
-    /// One transaction's records in one partition, newest first, beginning with the one at `from`.
+    /// Returns one transaction's records in one partition, newest first, beginning with the one at `from`.
     pub fn backwards(&self, from: Position) -> Backwards {
         Backwards::new(&self.reader, None, from)
     }
 
-    /// The file in which a record's frame begins, and where in it, for people and tools.
+    /// Returns the file in which a record's frame begins, and its offset there, for people and tools.
     pub fn place(&self, position: Position) -> (String, u64) {
         self.reader.place(position)
     }
 
-    /// Durably begins a new epoch (E1.1) and opens the log for appending. `names` that the control file does not know
-    /// are added to it; [`Log::names`] tells the numbers.
+    /// Durably begins a new epoch (E1.1) and opens the log for appending. `names` that the control file lacks are
+    /// added to it; [`Log::names`] returns their numbers.
     ///
-    /// Reads the whole log first, unless a [`Found::scan`] from the oldest record has come to its end.
+    /// Reads the whole log first, unless a [`Found::scan`] from the oldest record has reached its end.
     ///
     /// # Errors
     ///
-    /// Until the control file is written nothing has changed; if writing it fails, look again.
+    /// [`LogError::InUse`] while another opening has the directory. Until the control file is written nothing has
+    /// changed; if writing it fails, look again.
     pub fn begin(self, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
+        self.begin_with(Lock::Take, names, options)
+    }
+
+    /// Begins an epoch as [`Found::begin`] does, for a caller that holds the directory's [lock](crate::lock), and
+    /// keeps it until the log is [closed](Log::close).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Found::begin`].
+    pub fn begin_locked(self, _held: &LockGuard, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
+        self.begin_with(Lock::Held, names, options)
+    }
+
+    fn begin_with(self, lock: Lock, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
         let Found { media, ends, .. } = &self;
         let mut control = self.control.clone();
         options.check(control.partitions.len() as u16, control.segment_len)?;
@@ -152,22 +189,29 @@ impl Found {
             let mut scan = self.scan(Lsn::ZERO)?;
             while scan.next()?.is_some() {}
         }
+        let is_locked_late = matches!(lock, Lock::Take);
+        let lock = lock.take(&**media)?;
         let (file, now) = ControlFile::open(&**media, OpenMode::ReadWrite)?;
         if now.generation != control.generation {
             let what = "somebody else has changed the control file since it was looked at";
             return Err(LogError::Options { option: "control", what: what.into() });
         }
-        let (in_use, mut files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
-        // What was read may lie in a cache that a power cut forgets; the new epoch promises that it stays.
-        for slot in in_use.iter().flat_map(|in_use| in_use.read().values().cloned().collect::<Vec<_>>()) {
-            media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
+        // Another opening may have appended records between the look and the lock. They would be cut off.
+        if is_locked_late && look::ends(&self.reader, &control)?.stops != ends.stops {
+            let what = "another opening has appended records since the log was looked at; look again";
+            return Err(LogError::Options { option: "control", what: what.into() });
         }
+        let (in_use, mut files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
         let last = control.epochs.newest().map_or(0, |epoch| epoch.number);
         if last >= EPOCHS_MAX {
             let what = "openings of this store";
             return Err(LogError::Limit { what, given: u64::from(last) + 1, limit: u64::from(EPOCHS_MAX) });
         }
-        let number = begin_epoch(&mut control, ends, faults(options));
+        // The bytes read may be in a cache that a power cut clears; the new epoch promises that they stay (R6).
+        file.settle(&**media, &self.control)?;
+        let settling = Settling { media: &**media, options, reader: &self.reader, in_use: &in_use };
+        settling.settle(&control, ends, &files)?;
+        let number = begin_epoch(&mut control, ends, &in_use, faults(options));
         add_names(&mut control, names)?;
         control.join_epochs();
         control.generation += 1;
@@ -175,15 +219,17 @@ impl Found {
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
         give_back_behind(&**media, options, &control, ends, &in_use, &mut files)?;
         let reader = Arc::new(look::reader(media, &control, in_use, faults(options)));
+        reader.opening.keep(lock);
         build(media, options, ControlState { file, control }, reader, files, ends)
     }
 }
 
-/// Closes the newest epoch at what was found and adds the next one (E1.1, E1.2). Returns its number.
-fn begin_epoch(control: &mut Control, ends: &Ends, faults: Faults) -> u32 {
+/// Ends the newest epoch at the ends found, and adds the next one (E1.1, E1.2). Returns its number.
+fn begin_epoch(control: &mut Control, ends: &Ends, in_use: &[InUse], faults: Faults) -> u32 {
     let epochs = &mut control.epochs.list;
     let number = epochs.last().map_or(1, |epoch| epoch.number + 1);
-    let first = if faults.any_epoch { ends.end } else { ends.seen.next().max(ends.end) };
+    let first =
+        if faults.any_epoch || planted!("numbers_used_again") { ends.end } else { ends.seen.next().max(ends.end) };
     if let Some(newest) = epochs.last_mut() {
         newest.end = ends.end;
         if newest.first == newest.end && newest.begins == ends.stops {
@@ -193,18 +239,112 @@ fn begin_epoch(control: &mut Control, ends: &Ends, faults: Faults) -> u32 {
     epochs.push(Epoch::new(number, first, Lsn::MAX, ends.stops.clone()));
     control.promise = first.previous();
     let geometry = Geometry { segment_len: control.segment_len };
-    for (known, &stop) in control.partitions.iter_mut().zip(&ends.stops) {
+    for ((known, &stop), in_use) in control.partitions.iter_mut().zip(&ends.stops).zip(in_use) {
+        let sequence = geometry.sequence(stop);
         known.durable_below = stop;
-        known.segments_begun = known.segments_begun.min(geometry.sequence(stop) + 1); // see `give_back_behind`
+        known.segments_begun = known.segments_begun.min(sequence + 1); // see `give_back_behind`
+        if in_use.read().contains_key(&sequence) {
+            known.segments_begun = sequence + 1; // its header was found, and is durable now (W8)
+        }
     }
     number
 }
 
-/// Makes segments behind the end of their partition ready for another life.
+/// Makes durable the part of the log that an opening found and continues (R6).
 ///
-/// Nothing in them counts, but as they are only their own partition could go on in them, and room that is promised must do
-/// for every partition (E16.1). It comes after the new epoch, which begins above every LSN seen in them (E1.2); where a
-/// crash cuts it short the next opening finds them behind the end again.
+/// The process that wrote it may have ended before it was durable, or because a write or sync of it failed and was
+/// forgotten (A9). No promise covers it; the new epoch promises it.
+struct Settling<'a> {
+    media: &'a dyn Media,
+    options: &'a LogOptions,
+    reader: &'a Arc<Reader>,
+    in_use: &'a [InUse],
+}
+
+impl Settling<'_> {
+    fn settle(&self, control: &Control, ends: &Ends, files: &Files) -> Result<(), LogError> {
+        let doing = |error| LogError::io("syncing the names of the log's files", error);
+        let names = !has_fault(self.options, Planted::Names);
+        if names {
+            self.media.sync_directory("").map_err(doing)?;
+        }
+        if names && !self.media.list(LOG_DIRECTORY).map_err(doing)?.is_empty() {
+            self.media.sync_directory(LOG_DIRECTORY).map_err(doing)?;
+        }
+        for (index, in_use) in self.in_use.iter().enumerate() {
+            // Also blocks that a sink holds stable elsewhere, and that are only in the cache here.
+            for slot in in_use.read().values() {
+                self.media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
+            }
+            if has_fault(self.options, Planted::Tail) {
+                continue;
+            }
+            let partition = PartitionId(index as u16);
+            let known = control.partitions[index];
+            self.settle_partition(partition, known, ends.promised[index].max(known.scan_from), ends.stops[index])?;
+        }
+        for slot in &files.given_back {
+            let position = Position { partition: PartitionId(0), offset: LogOffset::ZERO };
+            self.write_again(slot, 0, BLOCK_UNIT, position, (Lsn::ZERO, Lsn::ZERO))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes from `from` to `stop` again: blocks, and the headers of segments that the control file does
+    /// not know yet.
+    fn settle_partition(
+        &self,
+        partition: PartitionId,
+        known: ControlPartition,
+        from: LogOffset,
+        stop: LogOffset,
+    ) -> Result<(), LogError> {
+        let geometry = self.reader.geometry;
+        let in_use = self.in_use[partition.index()].read();
+        let unknown = |sequence: u64| known.segments_begun <= sequence && sequence <= geometry.sequence(stop);
+        for (&sequence, slot) in in_use.iter().filter(|(sequence, _)| unknown(**sequence)) {
+            let position = Position { partition, offset: geometry.begin(sequence) };
+            self.write_again(slot, 0, BLOCK_UNIT, position, (Lsn::ZERO, Lsn::ZERO))?;
+        }
+        let mut blocks = Blocks::new(self.reader, partition, stop);
+        let mut at = from;
+        while at < stop {
+            let position = Position { partition, offset: at };
+            let (Head::Whole, Some(header)) = blocks.head(at)? else {
+                return Err(self.reader.damaged(position, "a block that was whole when it was looked at is gone"));
+            };
+            let Some(slot) = in_use.get(&geometry.sequence(at)) else {
+                return Err(self.reader.damaged(position, "the segment file is gone"));
+            };
+            let len = (header.used as usize).next_multiple_of(BLOCK_UNIT);
+            self.write_again(slot, geometry.in_file(at), len, position, (header.first_lsn, header.last_lsn))?;
+            at = header.end();
+        }
+        Ok(())
+    }
+
+    fn write_again(
+        &self,
+        slot: &Slot,
+        offset: u64,
+        len: usize,
+        position: Position,
+        (first_lsn, last_lsn): (Lsn, Lsn),
+    ) -> Result<(), LogError> {
+        let mut bytes = AlignedBuf::zeroed(len);
+        let io = |error| LogError::io(format!("writing {} again at offset {offset}", slot.name), error);
+        read_exact_at(self.media, slot.file, offset, &mut bytes).map_err(io)?;
+        let piece = Piece { file: &slot.name, offset, bytes: &bytes, position, first_lsn, last_lsn };
+        let local = InFile { media: self.media, file: slot.file, offset, bytes: &bytes };
+        self.options.sink.stabilise(piece, &local).map_err(io)
+    }
+}
+
+/// Prepares segments after the end of their partition for another life.
+///
+/// Nothing in them counts, but unchanged they could serve only their own partition, and reserved space must serve
+/// every partition (E16.1). This step follows the new epoch, which begins above every LSN seen in them (E1.2); if a
+/// crash interrupts it, the next opening finds them after the end again.
 fn give_back_behind(
     media: &dyn Media,
     options: &LogOptions,
@@ -215,13 +355,16 @@ fn give_back_behind(
 ) -> Result<(), LogError> {
     let geometry = Geometry { segment_len: control.segment_len };
     let pool = Pool::new(geometry, control.store);
-    let header = pool.header(PartitionId(0), SEQUENCE_NONE, 0);
+    // It names the epoch that freed it: until the next one has begun, the header may be in a cache, and the one
+    // before on the disk.
+    let epoch = control.epochs.newest().map_or(0, |epoch| epoch.number);
+    let header = pool.header(PartitionId(0), SEQUENCE_NONE, epoch);
     let zeros = AlignedBuf::zeroed(BLOCK_UNIT);
     for (index, (in_use, &stop)) in in_use.iter().zip(&ends.stops).enumerate() {
         let behind = in_use.write().split_off(&(geometry.sequence(stop) + 1));
         for (sequence, slot) in behind {
             let io = |error| LogError::io(format!("giving back {}", slot.name), error);
-            // The first block goes before the header: behind a header that says nothing it would look like a loss (W8).
+            // The first block is cleared before the header: after an unusable header it would look like a loss (W8).
             write_all_at(media, slot.file, SEGMENT_HEADER_LEN, &zeros, Durability::Durable).map_err(io)?;
             let piece = Piece {
                 file: &slot.name,
@@ -239,7 +382,7 @@ fn give_back_behind(
     Ok(())
 }
 
-/// Puts an open log together.
+/// Assembles an open log.
 fn build(
     media: &Arc<dyn Media>,
     options: &LogOptions,
@@ -310,10 +453,10 @@ fn build(
     Ok(Log::from_shared(Arc::new(shared)))
 }
 
-/// Opens the control file; `Absent` if no creation ever got as far as writing it whole.
+/// Opens the control file; `Absent` if no creation ever completed it.
 fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
     match ControlFile::open(&**media, mode) {
-        // The log's directory is made after the control file is whole.
+        // The log's directory is created after the control file is complete.
         Err(LogError::Damaged { file, .. })
             if ControlFile::is_unfinished(&**media)?
                 && media.list(LOG_DIRECTORY).is_ok_and(|names| names.is_empty()) =>
@@ -335,7 +478,26 @@ fn faults(options: &LogOptions) -> Faults {
     Faults::default()
 }
 
-/// A name that no other store has, from the randomness that seeds the standard library's hash maps.
+/// A part of [`Settling`] that a planted fault omits.
+#[derive(Clone, Copy)]
+enum Planted {
+    Tail,
+    Names,
+}
+
+#[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
+fn has_fault(options: &LogOptions, planted: Planted) -> bool {
+    #[cfg(feature = "planted-faults")]
+    return options.fault
+        == Some(match planted {
+            Planted::Tail => crate::Fault::TailOnlySynced,
+            Planted::Names => crate::Fault::NamesNotSettled,
+        });
+    #[cfg(not(feature = "planted-faults"))]
+    false
+}
+
+/// Returns an identifier that no other store has, from the randomness that seeds the standard library's hash maps.
 fn random_store_id() -> StoreId {
     use std::hash::{BuildHasher, RandomState};
     let mut store = [0; 16];

@@ -1,4 +1,4 @@
-//! What can be chosen when a log is created or opened.
+//! Options of creating and opening a log.
 
 use cedrat_sync::Arc;
 
@@ -8,37 +8,37 @@ use crate::checksum::StoreId;
 use crate::control::PARTITIONS_MAX;
 use crate::sink::{SegmentSink, Sink};
 
-/// The shortest possible segment, in bytes. Tests use it; a store is better off with the default.
+/// The shortest possible segment, in bytes. Tests use it; the default suits a store better.
 pub const SEGMENT_LEN_MIN: u64 = 64 * 1024;
 /// The longest possible segment, in bytes.
 pub const SEGMENT_LEN_MAX: u64 = 1 << 30;
 
-/// Choices for a log. Those marked *fixed* are made once, when a store is created.
+/// Options of a log. Those marked *fixed* are chosen once, when a store is created.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// How many partitions the log has, 1 to [`PARTITIONS_MAX`]. *Fixed.*
+    /// The number of partitions, 1 to [`PARTITIONS_MAX`]. *Fixed.*
     pub partitions: u16,
     /// The length of a segment file in bytes, a multiple of 4,096. *Fixed.*
     pub segment_len: u64,
-    /// The length of the store's pages in bytes; the log only keeps it. *Fixed.*
+    /// The length of the store's pages in bytes; the log only stores it. *Fixed.*
     pub page_len: u32,
-    /// The store's random name; `None` draws one. Simulations give one, to be repeatable. *Fixed.*
+    /// The store's random identifier; `None` draws one. Simulations pass one, to be repeatable. *Fixed.*
     pub store: Option<StoreId>,
     /// The log's size on disk in bytes, all partitions together; forward work beyond it is refused (E16).
     pub log_bytes_max: u64,
-    /// How many blocks of one partition are written at the same time, at most. At least 1.
+    /// The maximum number of blocks of one partition that are written at the same time. At least 1.
     pub writes_in_flight: usize,
-    /// A block is closed when it would grow beyond this many bytes. A multiple of 4,096. Each write costs the processor about as
-    /// much as a hundred small commits, so blocks should be long where many commit without waiting; readers fetch a megabyte at a
-    /// time, and longer blocks twice.
+    /// The length in bytes beyond which a block does not grow, a multiple of 4,096. Each write costs the processor
+    /// about as much as a hundred small commits, so blocks should be long if many threads commit without waiting.
+    /// Readers fetch a megabyte at a time, and longer blocks twice.
     pub block_len_max: usize,
-    /// [`Log::throttle`](crate::Log::throttle) waits while a partition holds more unwritten bytes than this.
+    /// The number of unwritten bytes of a partition from which [`Log::throttle`](crate::Log::throttle) waits.
     pub unwritten_max: u64,
-    /// How long the writer threads let an asynchronous commit wait at most, in milliseconds.
+    /// The longest time for which the writer threads let an asynchronous commit wait, in milliseconds.
     pub flush_interval_ms: u64,
-    /// Who decides when a block is stable.
+    /// The sink, which decides when a block is stable.
     pub sink: Arc<dyn Sink>,
-    /// A deliberate mistake, for tests that show that it is noticed.
+    /// A deliberate mistake, for tests that show that it is detected.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
 }
@@ -48,16 +48,20 @@ pub struct LogOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Blocks of any epoch are accepted wherever they lie (against E1.3).
+    /// Blocks of any epoch are accepted at any offset (against E1.3).
     StaleEpochAccepted,
     /// The LSN is drawn before its bound is published (against E3.1).
     DrawnBeforeBound,
     /// A `Void` record's LSN is drawn and nothing is written for it (against E2.2).
     DrawnNotFilled,
-    /// Forcing returns before the write has (against W4).
+    /// Forcing returns before the write does (against W4).
     ReplyBeforeFlush,
-    /// What lies behind a partition's first hole counts (against E8.4).
+    /// Records after a partition's first gap count (against E8.4).
     HolesPassedOver,
+    /// An opening only syncs the end of the log that it has found (against R6).
+    TailOnlySynced,
+    /// An opening does not sync the names of files (against R6).
+    NamesNotSettled,
 }
 
 impl Default for LogOptions {
@@ -84,7 +88,7 @@ pub(crate) fn segment_len_is_possible(len: u64) -> bool {
 }
 
 impl LogOptions {
-    /// Small segments and blocks: what tests with thousands of crash states want.
+    /// Returns small segments and blocks, for tests with thousands of crash states.
     pub fn small() -> LogOptions {
         LogOptions {
             segment_len: SEGMENT_LEN_MIN,
@@ -96,7 +100,7 @@ impl LogOptions {
         }
     }
 
-    /// Whether the fixed choices make sense.
+    /// Checks the fixed options.
     pub(crate) fn check_fixed(&self) -> Result<(), LogError> {
         if self.partitions == 0 || self.partitions > PARTITIONS_MAX {
             return Err(LogError::Options {
@@ -116,7 +120,7 @@ impl LogOptions {
         Ok(())
     }
 
-    /// Whether the choices made at every opening make sense for a log of these fixed ones.
+    /// Checks the options chosen at every opening against the fixed ones.
     pub(crate) fn check(&self, partitions: u16, segment_len: u64) -> Result<(), LogError> {
         let least = crate::space::segments_least(partitions) * segment_len;
         if self.log_bytes_max < least {

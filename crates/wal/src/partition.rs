@@ -1,4 +1,4 @@
-//! The tail of a partition: the block that takes records, and the blocks on their way to the disk.
+//! The tail of a partition: the block that takes records, and the blocks that are being written.
 //!
 //! ```text
 //!            seal               take               write, complete
@@ -6,16 +6,16 @@
 //! ```
 //!
 //! - `Open`: exactly one per partition; takes records under the latch
-//! - `Sealed`: complete, header written; its place and bytes never change again (W2)
+//! - `Sealed`: complete, header written; its offset and bytes never change again (W2)
 //! - `InFlight`: a thread is writing it, outside the latch; up to `writes_in_flight` at a time
-//! - `Durable`: written, and so is every block before it; only then do its waiters wake
+//! - `Durable`: written, and so is every block before it; only then its waiters wake
 //!
-//! All of it lies behind one mutex, held for tens of nanoseconds, for some hundred where a short block is sealed, and never over
-//! I/O.
+//! One mutex protects all of it. It is held for tens of nanoseconds, for some hundreds while a short block is sealed,
+//! and never over I/O.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted, thread};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -25,23 +25,24 @@ use crate::clock::{Bounds, Clock};
 use crate::event::Event;
 use crate::record::{self, Body, FRAME_LEN_MAX};
 use crate::segment::Geometry;
-use crate::space::Space;
+use crate::space::{Cost, Space};
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
-/// The distance between two entries of the index that leads from LSNs to places.
+/// The distance between two entries of the index from LSNs to offsets.
 const INDEX_STEP: u64 = 64 << 10;
 
-/// Bytes in a line of the processor's caches.
+/// The length of a processor's cache line in bytes.
 const LINE_LEN: usize = 64;
 
-/// A block with less in it than this is copied out of the buffer that it was filled in: where each commit makes a block, as many
-/// long buffers would lie about as blocks wait for one slow write.
+/// A block with fewer bytes is copied out of the buffer in which it was filled: if each commit makes a block, as many
+/// long buffers would be occupied as blocks wait for one slow write.
 const SHORT_LEN: usize = 64 << 10;
 
-/// Up to twice so many committers share one block; more make two groups.
+/// Committers in a group: up to twice this many share one block; more make two groups.
 const GROUP_MIN: u32 = 8;
 
-/// How long the first committer of a block waits for the others. Under a scheduler no time passes, so it does not.
+/// The time for which the first committer of a block waits for others. Under a scheduler no time passes, so it does
+/// not wait.
 const PATIENCE: Option<Duration> = if cfg!(cedrat_shuttle) { None } else { Some(Duration::from_micros(100)) };
 
 /// One partition of an open log.
@@ -50,13 +51,13 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     pub(crate) bounds: Bounds,
     pub(crate) tail: Mutex<Tail>,
-    /// Sealed bytes that are not durable yet; for those who look without the latch.
+    /// Sealed bytes that are not durable yet; readable without the latch.
     pub(crate) unwritten: AtomicU64,
-    /// Everything below this place is durable (E8.2).
+    /// Everything below this offset is durable (E8.2).
     pub(crate) flushed: AtomicU64,
 }
 
-/// What does not change while the log is open.
+/// The properties that do not change while the log is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Constants {
     pub(crate) partition: PartitionId,
@@ -64,18 +65,18 @@ pub(crate) struct Constants {
     pub(crate) block_seed: u32,
     pub(crate) epoch: u32,
     pub(crate) block_len_max: usize,
-    /// So many buffers are kept for the next blocks: as many as are on their way when appenders begin to be throttled. A new one is
-    /// cleared under the latch.
+    /// The number of buffers kept for the next blocks: as many as are being written when appenders begin to be
+    /// throttled. A new buffer is cleared under the latch.
     pub(crate) spare_buffers: usize,
     pub(crate) space: Arc<Space>,
 }
 
-/// What the latch protects.
+/// The state that the latch protects.
 #[derive(Debug)]
 pub(crate) struct Tail {
     constants: Constants,
     open: Open,
-    /// Sealed and in flight, in the order of places; the first `taken` are in flight or written.
+    /// Sealed blocks and blocks in flight, in the order of offsets; the first `taken` are in flight or written.
     queue: VecDeque<Queued>,
     taken: usize,
     pub(crate) in_flight: usize,
@@ -88,11 +89,13 @@ pub(crate) struct Tail {
     unpromised: bool,
     /// The last LSN in any sealed block.
     last_sealed: Lsn,
-    /// How many committers the next block may hope for: those of the last one, and those who came meanwhile.
+    /// The number of committers expected for the next block: those of the last one, and those that arrived meanwhile.
     expected: u32,
-    /// The log stopped: records are dropped.
+    /// Whether the log stopped: records are dropped.
     stopped: bool,
-    /// The first LSN that was: what it would have said never becomes durable.
+    /// Bytes of blocks that were closed before they were full; the next record pays for them (E16.7).
+    unpaid_padding: u64,
+    /// The first LSN whose record was dropped: it never becomes durable.
     first_dropped: Option<Lsn>,
 }
 
@@ -102,7 +105,7 @@ struct Open {
     offset: LogOffset,
     bytes: AlignedBuf,
     used: usize,
-    /// Records end at or before this.
+    /// The end of the space for records.
     room: usize,
     first_lsn: Lsn,
     last_lsn: Lsn,
@@ -110,7 +113,7 @@ struct Open {
     event: Arc<Event>,
     /// Committers that wait for this block, or lead it.
     committers: u32,
-    /// One of them looks at the time.
+    /// Whether one of them waits with a timeout.
     watched: bool,
 }
 
@@ -140,13 +143,13 @@ impl Block {
         &self.bytes[..self.header.used as usize]
     }
 
-    /// What is written: the used bytes, filled up with zeros.
+    /// The bytes to write: the used bytes, padded with zeros.
     pub(crate) fn write_bytes(&self) -> &[u8] {
         &self.bytes[..self.write_len]
     }
 }
 
-/// Where a record that is not on the disk yet is found.
+/// The location of a record that is not on disk yet.
 #[derive(Debug)]
 pub(crate) enum InMemory {
     Sealed(Arc<Block>),
@@ -157,42 +160,42 @@ pub(crate) enum InMemory {
     },
 }
 
-/// How often a committer has asked.
+/// The history of a committer's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     First,
     Again,
-    /// It looked at the time, and was roused before it was over.
+    /// It waited with a timeout, and was woken before the timeout.
     Unwatched,
-    /// It looked at the time, and it is over.
+    /// It waited with a timeout, which has elapsed.
     Impatient,
 }
 
-/// What a committer has to do next.
+/// The next action of a committer.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Its record is durable.
     Durable,
     /// Write this block, then ask again.
     Write(Arc<Block>),
-    /// Wait for this, at most so long, then ask again.
+    /// Wait for this event, at most for this time, then ask again.
     Wait(Arc<Event>, Option<Duration>),
-    /// Nothing helps any more.
+    /// The log stopped: no action helps.
     Stopped,
 }
 
-/// What a completed write sets free.
+/// The waiters that a completed write releases.
 #[derive(Debug, Default)]
 pub(crate) struct Completed {
-    /// Blocks that became durable, the oldest first: their waiters are to be woken.
+    /// Events of the blocks that became durable, the oldest first: their waiters are to be woken.
     durable: Vec<Arc<Event>>,
-    /// Somebody who waits should write the next block.
+    /// The event on which a committer waits that should write the next block.
     lead: Option<Arc<Event>>,
     pub(crate) advanced: bool,
 }
 
 impl Completed {
-    /// Wakes those concerned. Not under the latch.
+    /// Wakes these waiters. Not under the latch.
     pub(crate) fn wake(&self) {
         if let Some(event) = &self.lead {
             event.ask_to_lead();
@@ -204,7 +207,7 @@ impl Completed {
 }
 
 impl Partition {
-    /// A partition that begins at `offset`; all that lies before it is durable, and not later than `before`.
+    /// Creates a partition that begins at `offset`; everything before it is durable, with LSNs up to `before`.
     pub(crate) fn new(id: PartitionId, offset: LogOffset, before: Lsn, constants: Constants) -> Partition {
         let tail = Tail {
             open: Open::new(offset, AlignedBuf::new(), 0, &constants, None),
@@ -220,6 +223,7 @@ impl Partition {
             last_sealed: before,
             expected: 1,
             stopped: false,
+            unpaid_padding: 0,
             first_dropped: None,
         };
         Partition {
@@ -231,20 +235,20 @@ impl Partition {
         }
     }
 
-    /// Whether the block with this place is durable.
+    /// Whether the block at this offset is durable.
     pub(crate) fn is_flushed(&self, offset: LogOffset) -> bool {
         offset.get() < self.flushed.load(Ordering::Acquire)
     }
 
-    /// The first block to write of what is here now, and where the last of it begins.
+    /// Returns the first block to write of those present now, and the offset of the last of them.
     pub(crate) fn take_first(&self, durable: Lsn, writes_in_flight: usize) -> (Option<Arc<Block>>, LogOffset) {
         let mut tail = self.tail.lock();
         let last = tail.open.offset;
         (tail.take_up_to(self, durable, last, writes_in_flight), last)
     }
 
-    /// Notes that a write has finished, and takes the next block to write, if it begins at `last` or before. The caller wakes
-    /// whom it sets free, after the latch is let go.
+    /// Records that a write has finished, and takes the next block to write, if it begins at `last` or before. The
+    /// caller wakes the released waiters after the latch is released.
     pub(crate) fn complete(
         &self,
         block: Arc<Block>,
@@ -277,8 +281,14 @@ impl Partition {
             }
         }
         if completed.advanced {
-            self.bounds.flushed_before(tail.first_unflushed());
+            if planted!("lsn_before_place") {
+                self.bounds.flushed_before(tail.first_unflushed());
+                (0..1_000).for_each(|_| thread::yield_now());
+            }
+            // The offset before the LSN: a scan reads the durable LSN first and then stops at this offset, so every
+            // record up to that LSN must be below it (E3.6).
             self.flushed.store(tail.flushed.get(), Ordering::Release);
+            self.bounds.flushed_before(tail.first_unflushed());
             self.unwritten.store(tail.unwritten, Ordering::Relaxed);
         }
         if committers > 0 {
@@ -292,7 +302,7 @@ impl Partition {
         (completed, next)
     }
 
-    /// Drops what is appended from now on and wakes everybody.
+    /// Drops all records appended from now on and wakes all waiters.
     pub(crate) fn stop(&self) {
         let mut tail = self.tail.lock();
         tail.stopped = true;
@@ -336,8 +346,8 @@ impl Open {
 }
 
 impl Tail {
-    /// Makes sure that a record with a body of `body_len` bytes fits into the open block. Returns whether a block
-    /// was sealed for it.
+    /// Ensures that a record with a body of `body_len` bytes fits into the open block. Returns whether a block was
+    /// sealed for it.
     #[inline]
     pub(crate) fn make_room(&mut self, partition: &Partition, clock: &Clock, body_len: usize) -> bool {
         let needed = FRAME_LEN_MAX + body_len;
@@ -354,7 +364,7 @@ impl Tail {
         let empty = self.open.is_empty();
         let used = self.open.used.next_multiple_of(BLOCK_UNIT) as u64;
         let next = if empty { self.open.offset } else { LogOffset::new(self.open.offset.get() + used) };
-        // The rest of a segment that is too short for the record belongs to its last block.
+        // The rest of a segment, if it is too short for the record, belongs to the segment's last block.
         let skipped = match next.get() % geometry.capacity() {
             0 => 0,
             _ if geometry.left(next) < block_len as u64 => geometry.left(next),
@@ -378,36 +388,41 @@ impl Tail {
         sealed
     }
 
-    /// Asks for the cache lines that placing a short record writes.
+    /// Prefetches the cache lines that placing a short record writes.
     #[inline]
     pub(crate) fn prefetch_to_place(&self) {
         self.open.bytes.prefetch_to_write(self.open.used);
         self.open.bytes.prefetch_to_write(self.open.used + LINE_LEN);
     }
 
-    /// Places a record. There is room for it.
+    /// Places a record. The caller has ensured that it fits.
     #[inline]
-    pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, u64) {
+    pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, Cost) {
         let open = &mut self.open;
         let offset = LogOffset::new(open.offset.get() + open.used as u64);
+        if self.stopped && planted!("dropped_record_durable") {
+            return (offset, Cost::default());
+        }
         if self.stopped {
             self.first_dropped.get_or_insert(lsn);
-            return (offset, 0);
+            return (offset, Cost::default());
         }
         let to = &mut open.bytes[open.used..open.room];
         let len = record::encode(to, open.record_seed, offset, lsn, head, body);
         open.used += len;
-        // Buffers go round, so the lines of the next record are in no cache. The first of them was fetched with this one.
+        // Buffers rotate, so the lines of the next record are in no cache. The first of them was fetched with this
+        // one.
         open.bytes.prefetch_to_write(open.used + LINE_LEN);
         open.bytes.prefetch_to_write(open.used + 2 * LINE_LEN);
         if open.first_lsn == Lsn::ZERO {
             open.first_lsn = lsn;
         }
         open.last_lsn = lsn;
-        (offset, len as u64)
+        let padding = std::mem::take(&mut self.unpaid_padding);
+        (offset, Cost { record: len as u64, padding })
     }
 
-    /// Closes the open block, which from here to the next one is `len` bytes long, and opens the next.
+    /// Closes the open block with a length of `len` bytes, up to the next one, and opens the next.
     fn seal(&mut self, partition: &Partition, durable: Lsn, len: u64) {
         let next = LogOffset::new(self.open.offset.get() + len);
         let mut bytes = std::mem::take(&mut self.open.bytes);
@@ -431,8 +446,8 @@ impl Tail {
             offset: open.offset,
             first_lsn: open.first_lsn,
             last_lsn: open.last_lsn,
-            promise: durable, // E20.1
-            own_promise: self.flushed,
+            promise: if planted!("block_promises_itself") { open.last_lsn } else { durable }, // E20.1
+            own_promise: if planted!("no_promise_of_the_partition") { LogOffset::ZERO } else { self.flushed },
         };
         bytes[open.used..write_len].fill(0);
         header.encode(&mut bytes, self.constants.block_seed);
@@ -450,19 +465,22 @@ impl Tail {
         self.queue.push_back(Queued { block: Arc::new(block), committers: open.committers, written: false });
     }
 
-    /// Seals the open block as it is, if it holds records, or even if not.
+    /// Seals the open block as it is, if it holds records or `even_empty` is set.
     fn seal_open(&mut self, partition: &Partition, durable: Lsn, even_empty: bool) {
         if !self.open.is_empty() || even_empty {
+            let is_paid = !planted!("rest_of_block_not_paid");
+            self.unpaid_padding +=
+                u64::from(is_paid) * (self.open.used.next_multiple_of(BLOCK_UNIT) - self.open.used) as u64;
             let len = self.open.used.next_multiple_of(BLOCK_UNIT) as u64;
             self.seal(partition, durable, len);
         }
     }
 
-    /// Seals a block without records that only carries what is promised (E20.4), if something is yet unpromised and
-    /// nothing is on its way. Returns its place.
+    /// Seals a block without records that only carries the promise (E20.4), if records are still unpromised and no
+    /// block is pending. Returns its offset.
     pub(crate) fn seal_promise(&mut self, partition: &Partition, durable: Lsn) -> Option<LogOffset> {
         let idle = self.open.is_empty() && self.queue.is_empty();
-        if !idle || !self.unpromised || self.stopped {
+        if !idle || !self.unpromised || self.stopped || planted!("promise_not_written") {
             return None;
         }
         let offset = self.open.offset;
@@ -471,7 +489,7 @@ impl Tail {
         Some(offset)
     }
 
-    /// The next block that nobody writes yet, sealed or open.
+    /// Takes the next block that no thread writes yet, sealed or open.
     fn take(&mut self, partition: &Partition, durable: Lsn) -> Option<Arc<Block>> {
         if self.taken == self.queue.len() {
             self.seal_open(partition, durable, false);
@@ -482,8 +500,8 @@ impl Tail {
         Some(block)
     }
 
-    /// As `take`, for somebody who writes for others: nothing that begins behind `last`, and not the open block while
-    /// committers gather in it. Those see to it themselves.
+    /// Takes a block as `take` does, for a thread that writes for others: none that begins after `last`, and not the
+    /// open block while committers gather in it. Those write it themselves.
     fn take_up_to(
         &mut self,
         partition: &Partition,
@@ -497,7 +515,7 @@ impl Tail {
         if may { self.take(partition, durable) } else { None }
     }
 
-    /// What somebody has to do who wants the block with this place to be durable.
+    /// Returns the next action of a committer that needs the block at this offset to be durable.
     pub(crate) fn next_step(
         &mut self,
         partition: &Partition,
@@ -514,7 +532,7 @@ impl Tail {
         }
         let open = offset >= self.open.offset;
         if open && self.open.is_empty() {
-            return Next::Durable; // nothing lies there
+            return Next::Durable; // the block is empty
         }
         if open {
             self.open.committers += u32::from(step == Step::First);
@@ -525,13 +543,15 @@ impl Tail {
             if worth_it && self.in_flight < writes_in_flight {
                 return self.write_next(partition, durable);
             }
-            // While a write is in flight, its end will find this block; else somebody has to look at the time.
+            // While a write is in flight, its completion will find this block; else one committer has to wait with a
+            // timeout.
             let watches = self.in_flight == 0 && !self.open.watched;
             self.open.watched |= watches;
             return Next::Wait(Arc::clone(&self.open.event), if watches { PATIENCE } else { None });
         }
         let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
-        // Counted before anything is written: what is written next may be an older block, and then this committer waits.
+        // Counted before anything is written: the next block written may be an older one, and then this committer
+        // waits.
         self.queue[at].committers += u32::from(step == Step::First);
         if at >= self.taken && self.in_flight < writes_in_flight {
             return self.write_next(partition, durable);
@@ -539,8 +559,9 @@ impl Tail {
         Next::Wait(Arc::clone(&self.queue[at].block.event), None)
     }
 
-    /// How many committers make a block worth writing. A few gather: one write for all of them costs as much as one
-    /// for each. Many go in two groups, so that one group is written while the other one runs.
+    /// Returns the number of committers that make a block worth writing. Few committers gather: one write for all of
+    /// them costs as much as one for each. Many form two groups, so that one group is written while the other one
+    /// runs.
     fn enough(&self) -> u32 {
         match self.expected {
             _ if PATIENCE.is_none() => 1,
@@ -556,7 +577,7 @@ impl Tail {
         }
     }
 
-    /// The place of the last block that holds an LSN up to this one and is not durable.
+    /// Returns the offset of the last block that holds an LSN up to this one and is not durable.
     pub(crate) fn last_block_up_to(&self, lsn: Lsn) -> Option<LogOffset> {
         if !self.open.is_empty() && self.open.first_lsn <= lsn {
             return Some(self.open.offset);
@@ -565,7 +586,8 @@ impl Tail {
         blocks.find(|header| !header.is_empty() && header.first_lsn <= lsn).map(|header| header.offset)
     }
 
-    /// Where somebody waits whom a finished write should rouse: to write the next block, or to look at the time.
+    /// Returns the event of a waiting committer that a finished write should wake: to write the next block, or to
+    /// wait with a timeout.
     fn whom_to_ask(&self) -> Option<Arc<Event>> {
         let mut untaken = self.queue.iter().skip(self.taken);
         if let Some(queued) = untaken.find(|queued| queued.committers > 0) {
@@ -576,24 +598,25 @@ impl Tail {
         (open.committers > 0 && !open.watched && now).then(|| Arc::clone(&open.event))
     }
 
-    /// The smallest LSN here that is not durable: after a stop, a dropped one is not, though nothing is left to write.
+    /// Returns the smallest LSN here that is not durable: after a stop, a dropped one is not, though nothing is left
+    /// to write.
     pub(crate) fn first_unflushed(&self) -> Option<Lsn> {
         let open = (!self.open.is_empty()).then_some(self.open.first_lsn);
         let mut blocks = self.queue.iter().map(|queued| &queued.block.header);
         blocks.find(|header| !header.is_empty()).map(|header| header.first_lsn).or(open).or(self.first_dropped)
     }
 
-    /// Whether nothing waits to be sealed or written.
+    /// Whether no record waits to be sealed or written.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.queue.is_empty()
     }
 
-    /// The place of the oldest sealed block that is not durable.
+    /// Returns the offset of the oldest sealed block that is not durable.
     pub(crate) fn oldest_sealed(&self) -> Option<LogOffset> {
         self.queue.front().map(|queued| queued.block.offset())
     }
 
-    /// The record at `position`, if it is not on the disk yet.
+    /// Returns the record at `position`, if it is not on disk yet.
     pub(crate) fn in_memory(&self, position: Position) -> Option<InMemory> {
         const BEFORE: usize = 16 << 10;
         let offset = position.offset;
@@ -615,23 +638,29 @@ impl Tail {
         Some(InMemory::Sealed(Arc::clone(&queued.block)))
     }
 
-    /// A block begins here, and every record from `lsn` on lies here or later. `oldest` is the first block there is.
+    /// Returns the approximate position of the next record.
+    pub(crate) fn end(&self) -> LogOffset {
+        LogOffset::new(self.open.offset.get() + self.open.used as u64)
+    }
+
+    /// Returns the offset of a block such that every record from `lsn` on is in this block or a later one. `oldest` is the
+    /// first block kept.
     pub(crate) fn first_block(&self, lsn: Lsn, oldest: LogOffset) -> LogOffset {
         if self.is_idle() && self.last_sealed < lsn {
-            return self.open.offset.max(oldest); // nothing in this partition is as late
+            return self.open.offset.max(oldest); // no record of this partition is as late
         }
         let after = self.index.partition_point(|&(first, _)| first <= lsn);
         after.checked_sub(1).map_or(oldest, |at| self.index[at].1.max(oldest))
     }
 
-    /// Nobody asks for blocks before this place any more.
+    /// Forgets index entries of blocks before this offset, which are not requested any more.
     pub(crate) fn forget_index_before(&mut self, keep: LogOffset) {
         while self.index.front().is_some_and(|&(_, offset)| offset < keep) {
             self.index.pop_front();
         }
     }
 
-    /// Remembers a block that was found at opening.
+    /// Adds a block that was found at opening to the index.
     pub(crate) fn index_found(&mut self, first: Lsn, offset: LogOffset) {
         self.index.push_back((first, offset));
     }
@@ -644,8 +673,8 @@ mod tests {
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::explore;
 
-    /// While one write is slow, each commit behind it makes a block that waits. Each keeps what it holds, not the long buffer that
-    /// it was filled in: that takes the next ones.
+    /// While one write is slow, each commit after it makes a block that waits. Each keeps only its used bytes, not
+    /// the long buffer in which it was filled: the next blocks use that buffer.
     #[test]
     fn short_blocks_that_wait_keep_no_long_buffers() {
         explore(1, 1, || {
@@ -655,7 +684,7 @@ mod tests {
             let log = Log::create(&media, &options, &[]).expect("a log is created");
             let partition = &log.shared().partitions[0];
             let mut room = log.reserve(ByteLen(300_000), ByteLen(0)).expect("there is room");
-            // As taken by writers that have not come to an end yet.
+            // As taken by writers that have not finished yet.
             let mut block_of = |records: usize, len: usize| {
                 for number in 0..records {
                     let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);

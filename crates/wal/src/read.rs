@@ -1,6 +1,6 @@
-//! Reading blocks back from segment files.
+//! Reads blocks from segment files.
 //!
-//! Whatever lies in the files, reading them neither panics nor takes more memory than a chunk per partition.
+//! Reading files of any content neither panics nor takes more memory than a chunk per partition.
 
 use cedrat_media::{AlignedBuf, Media};
 use cedrat_sync::Arc;
@@ -10,14 +10,15 @@ use crate::ahead::Ahead;
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
 use crate::epoch::Epochs;
+use crate::opening::Opening;
 use crate::segment::{Geometry, InUse, Slot};
 use crate::verdict::Head;
 use crate::{LogError, LogOffset, PartitionId, Position};
 
-/// How much is read at a time by those who read on and on.
+/// The number of bytes read at a time in sequential reading.
 pub(crate) const CHUNK_LEN: usize = 1 << 20;
 
-/// A thread that reads ahead is started where so much is to be read.
+/// The number of remaining bytes from which a read-ahead thread is started.
 const AHEAD_MIN: u64 = 4 << 20;
 
 /// A piece of the log as it was read, shared by the records in it.
@@ -27,7 +28,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The bytes of a record's body, by the range that came with it.
+    /// Returns the bytes of a record's body, by the range that came with it.
     ///
     /// # Panics
     ///
@@ -41,36 +42,38 @@ impl Chunk {
     }
 }
 
-/// All that is needed to read a log: where its segments are and who owns which places.
+/// The state needed to read a log: its segments and the owners of offsets.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) geometry: Geometry,
     pub(crate) epochs: Epochs,
-    /// Per partition, what covers its block headers.
+    /// Per partition, the seed of its block headers.
     pub(crate) block_seeds: Vec<u32>,
-    /// Per partition.
+    /// Per partition, the segments in use.
     pub(crate) in_use: Vec<InUse>,
     pub(crate) faults: Faults,
+    pub(crate) opening: Opening,
 }
 
-/// Planted faults of those who read.
+/// Planted faults of readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     /// Blocks of any epoch are accepted (against E1.3).
     pub(crate) any_epoch: bool,
-    /// What lies behind a partition's first hole counts (against E8.4).
+    /// Records after a partition's first gap count (against E8.4).
     pub(crate) over_holes: bool,
 }
 
 impl Reader {
-    /// The segment file that holds the place, if there is one.
+    /// Returns the segment file that holds the offset, if there is one.
     pub(crate) fn slot(&self, partition: PartitionId, offset: LogOffset) -> Option<Arc<Slot>> {
         let sequence = self.geometry.sequence(offset);
         self.in_use[partition.index()].read().get(&sequence).cloned()
     }
 
-    /// What covers the records of the epoch that owns the place; one seed for each opening if several were joined.
+    /// Returns the seeds of the records of the epoch that owns the offset; one for each opening if several were
+    /// joined.
     pub(crate) fn record_seeds(
         &self,
         partition: PartitionId,
@@ -82,7 +85,7 @@ impl Reader {
         numbers.into_iter().flatten().rev().map(move |epoch| record_seed(block_seed, epoch, life))
     }
 
-    /// File and place of a position, for people.
+    /// Returns the file and offset of a position, for people.
     pub(crate) fn place(&self, position: Position) -> (String, u64) {
         match self.slot(position.partition, position.offset) {
             Some(slot) => (self.media.path(slot.file), self.geometry.in_file(position.offset)),
@@ -99,8 +102,8 @@ impl Reader {
         LogError::damaged(file, offset, what)
     }
 
-    /// Fills `buffer` from the place on, which lies with all of it in one segment. What the file does not have
-    /// reads as zero. `false`: there is no such segment.
+    /// Fills `buffer` from the position on; the bytes must be within one segment. Bytes that the file does not have
+    /// read as zero. `false`: there is no such segment.
     pub(crate) fn fill(&self, position: Position, buffer: &mut [u8]) -> Result<bool, LogError> {
         let Some(slot) = self.slot(position.partition, position.offset) else {
             return Ok(false);
@@ -118,10 +121,11 @@ impl Reader {
             }
         }
         buffer[done..].fill(0);
+        self.opening.check_read()?; // E1.8
         Ok(true)
     }
 
-    /// What lies at a place where a block could begin, by the first bytes there.
+    /// Classifies the bytes at an offset where a block could begin.
     pub(crate) fn judge_head(&self, position: Position, bytes: &[u8]) -> (Head, Option<BlockHeader>) {
         let Some(header) = BlockHeader::decode(bytes, self.block_seeds[position.partition.index()]) else {
             let untouched = bytes[..BLOCK_HEADER_LEN].iter().all(|&byte| byte == 0);
@@ -143,14 +147,14 @@ impl Reader {
     }
 }
 
-/// Walks over the blocks of one partition.
+/// A walk over the blocks of one partition.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     pub(crate) reader: Arc<Reader>,
     pub(crate) partition: PartitionId,
-    /// Nothing from here on is read.
+    /// The offset at which reading ends.
     pub(crate) stop: LogOffset,
-    /// How much is read at a time, where that is enough.
+    /// The number of bytes read at a time, unless a block needs more.
     pub(crate) chunk_len: usize,
     chunk: Option<Arc<Chunk>>,
     chunk_begin: LogOffset,
@@ -185,7 +189,7 @@ impl Blocks {
         {
             return Ok(Some(offset.since(self.chunk_begin).0 as usize));
         }
-        // A chunk nobody else holds is read into again.
+        // A chunk without other holders is reused as the buffer.
         let mut spare = match self.chunk.take().map(Arc::try_unwrap) {
             Some(Ok(chunk)) => chunk.bytes,
             _ => AlignedBuf::new(),
@@ -206,7 +210,7 @@ impl Blocks {
         Ok(there.then_some(0))
     }
 
-    /// A buffer for what is read from `offset` on: at least `len` bytes, and no more than lie in the segment.
+    /// Resizes a buffer for reading from `offset` on: at least `len` bytes, and no more than the segment has.
     fn fitting(&self, mut bytes: AlignedBuf, offset: LogOffset, len: usize) -> AlignedBuf {
         let wanted = (self.stop.since(offset).0.min(self.chunk_len as u64) as usize).max(len);
         let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
@@ -217,7 +221,7 @@ impl Blocks {
         bytes
     }
 
-    /// Lets another thread read the chunk that will be wanted after this one, if so much is to come that it is worth one.
+    /// Lets another thread read the chunk needed after this one, if enough bytes follow to be worth a thread.
     fn read_ahead(&mut self, spare: AlignedBuf) {
         let Some(next) = self.next_chunk() else { return };
         if self.ahead.is_none() && self.stop.get() < u64::MAX && self.stop.since(next).0 >= AHEAD_MIN {
@@ -228,8 +232,8 @@ impl Blocks {
         }
     }
 
-    /// Where the first block begins that does not lie in this chunk with all its bytes; `None` if the chain of blocks ends
-    /// before, or reading does.
+    /// Returns the offset of the first block that is not completely in this chunk; `None` if the chain of blocks, or
+    /// reading, ends before.
     fn next_chunk(&self) -> Option<LogOffset> {
         let chunk = self.chunk.as_ref()?;
         if self.stop.get() == u64::MAX {
@@ -250,7 +254,7 @@ impl Blocks {
         (self.chunk_begin < next && next < self.stop).then_some(next)
     }
 
-    /// What lies at `offset`, where a block should begin.
+    /// Classifies the bytes at `offset`, where a block should begin.
     pub(crate) fn head(&mut self, offset: LogOffset) -> Result<(Head, Option<BlockHeader>), LogError> {
         let Some(at) = self.load(offset, BLOCK_UNIT)? else {
             return Ok((Head::Missing, None));
@@ -259,7 +263,7 @@ impl Blocks {
         Ok(self.reader.judge_head(self.position(offset), &chunk.bytes[at..at + BLOCK_UNIT]))
     }
 
-    /// Makes the used bytes of a block available: the chunk they lie in, and where.
+    /// Makes the used bytes of a block available: returns the chunk that holds them, and their range.
     pub(crate) fn body(&mut self, header: &BlockHeader) -> Result<(&Arc<Chunk>, Range<usize>), LogError> {
         let used = header.used as usize;
         let at = self.load(header.offset, used)?.unwrap_or(0);

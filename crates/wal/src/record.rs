@@ -4,17 +4,16 @@
 //! length varint | crc32c 4 | lsn varint | kind 1 | transaction varint | distance varint | body
 //! ```
 //!
-//! `length` counts the bytes behind the CRC; the CRC covers the same bytes, the body first: so most of it is computed before
-//! the LSN is drawn and the latch of the tail is taken. `distance` leads back to the transaction's previous record in the
-//! same partition, 0 if there is none.
+//! `length` counts the bytes after the CRC; the CRC covers the same bytes, the body first: so most of it is computed
+//! before the LSN is drawn and the latch of the tail is taken. `distance` leads back to the transaction's previous
+//! record in the same partition, 0 if there is none.
 
 use crate::checksum::record_crc;
 use crate::{ByteLen, LogOffset, Lsn, Position, TxnId, crc, varint};
 
-/// What a record says about itself. The numbers are part of the format; one once used is never used for
-/// something else.
+/// The kind of a record. The numbers are part of the format, and are never reused.
 ///
-/// The log knows no kind's meaning; `Void` alone is also written by the log itself.
+/// The log interprets no kind; the only kind that it writes by itself is `Void`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(u8);
 
@@ -23,17 +22,17 @@ impl Kind {
     pub const UPDATE: Kind = Kind(1);
     /// The compensation of a change: redo only, with the next record to undo (Lemon §3.4).
     pub const COMPENSATION: Kind = Kind(2);
-    /// The end of a transaction that happened.
+    /// The end of a committed transaction.
     pub const COMMIT: Kind = Kind(3);
-    /// The end of a transaction that was undone.
+    /// The end of a rolled-back transaction.
     pub const ROLLBACK_END: Kind = Kind(4);
     /// The end of a nested top action.
     pub const NESTED_END: Kind = Kind(5);
-    /// A drawn LSN to which nothing belongs (E2.2).
+    /// A drawn LSN without content (E2.2).
     pub const VOID: Kind = Kind(6);
     /// An undo without a redo.
     pub const UNDO_ONLY: Kind = Kind(7);
-    /// A transaction is ready to commit or to roll back, as it will be told (E9).
+    /// A transaction is prepared: it commits or rolls back as its coordinator decides (E9).
     pub const PREPARE: Kind = Kind(8);
     /// A user's own record; its body begins with a varint, the number of its name in the control file.
     pub const USER: Kind = Kind(9);
@@ -41,130 +40,131 @@ impl Kind {
     /// The largest number of a kind.
     pub const MAX: u8 = 63;
 
-    /// The kind with this number, if it is at most [`Kind::MAX`] and not 0.
+    /// Returns the kind with this number, if it is at most [`Kind::MAX`] and not 0.
     pub const fn new(number: u8) -> Option<Kind> {
         if number == 0 || number > Kind::MAX { None } else { Some(Kind(number)) }
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u8 {
         self.0
     }
 }
 
-/// The bit beside the kind that says: recoverable with its own partition alone, even beyond a gap (Hathi §3).
+/// The bit of the kind byte that marks a record as recoverable with its own partition alone, even beyond a gap (Hathi
+/// §3).
 const PARTITION_FLAG: u8 = 0x80;
 
-/// What the log is told about a record besides its body.
+/// The properties of a record besides its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
-    /// What the record is.
+    /// The kind of the record.
     pub kind: Kind,
-    /// The transaction it belongs to, or [`TxnId::NONE`].
+    /// The transaction of the record, or [`TxnId::NONE`].
     pub txn: TxnId,
-    /// Where the transaction's previous record lies in the same partition.
+    /// The offset of the transaction's previous record in the same partition.
     pub previous: Option<LogOffset>,
     /// Whether recovery may use the record beyond a gap of other partitions: heap transactions only (E8.3).
     pub partition_commit: bool,
 }
 
 impl RecordHead {
-    /// A head without flags.
+    /// Creates a head without flags.
     pub const fn new(kind: Kind, txn: TxnId, previous: Option<LogOffset>) -> RecordHead {
         RecordHead { kind, txn, previous, partition_commit: false }
     }
 }
 
-/// Where a record went. It is not durable yet.
+/// The LSN and offset of an appended record. It is not durable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Its moment.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// Its place in the partition it was appended to.
+    /// The record's offset in the partition to which it was appended.
     pub offset: LogOffset,
 }
 
-/// What became of a record whose place in the log was decided on when its LSN was drawn.
+/// The result of an append that was decided on when its LSN was drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// The LSN that was drawn, and where the record, or the void one instead of it, went.
+    /// The LSN that was drawn, and the offset of the record, or of the void record instead of it.
     pub appended: Appended,
-    /// Whether the record was placed; else a void one fills its LSN (E2.2).
+    /// Whether the record was placed; otherwise a void record fills its LSN (E2.2).
     pub kept: bool,
 }
 
-/// The longest frame without its body.
+/// The maximum length of a frame without its body.
 pub(crate) const FRAME_LEN_MAX: usize = 4 + CRC_LEN + varint::LEN_MAX + 1 + 2 * varint::LEN_MAX;
 const CRC_LEN: usize = 4;
 
-/// No body is longer than this, whatever the segment length (docs/formats/log.md).
+/// The maximum length of a body, whatever the segment length (docs/formats/log.md).
 pub(crate) const BODY_LEN_CEILING: usize = 1 << 20;
 
 // A length that includes the largest body takes at most four bytes, as FRAME_LEN_MAX counts.
 const _: () = assert!(varint::len((BODY_LEN_CEILING + FRAME_LEN_MAX) as u64) <= 4);
 
-/// The most log a record with a body of `body` bytes takes: what to reserve for it.
+/// Returns the maximum log space of a record with a body of `body` bytes: the space to reserve for it.
 pub const fn record_len_bound(body: ByteLen) -> ByteLen {
     ByteLen(body.0 + FRAME_LEN_MAX as u64)
 }
 
-/// A record as it was read. Its body borrows the bytes it was read into.
+/// A record as read from the log. Its body borrows the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
-    /// Its moment.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// Its place.
+    /// The record's position.
     pub position: Position,
-    /// What it is, whose it is, and what came before.
+    /// Kind, transaction and previous record.
     pub head: RecordHead,
-    /// What the writer put into it.
+    /// The body.
     pub body: &'a [u8],
 }
 
 impl RecordRef<'_> {
-    /// A copy that stands alone.
+    /// Returns a copy that owns its body.
     pub fn to_record(&self) -> Record {
         Record { lsn: self.lsn, position: self.position, head: self.head, body: self.body.to_vec() }
     }
 }
 
-/// A record with a body of its own.
+/// A record that owns its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its moment.
+    /// The record's LSN.
     pub lsn: Lsn,
-    /// Its place.
+    /// The record's position.
     pub position: Position,
-    /// What it is, whose it is, and what came before.
+    /// Kind, transaction and previous record.
     pub head: RecordHead,
-    /// What the writer put into it.
+    /// The body.
     pub body: Vec<u8>,
 }
 
-/// Why bytes are not a record.
+/// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotARecord {
-    /// The frame goes on behind the bytes at hand; if they are all there is, it is damaged.
+    /// The frame extends beyond the given bytes; if there are no more bytes, it is damaged.
     Longer {
-        /// How many bytes the frame says it has.
+        /// The length of the frame in bytes.
         needed: usize,
     },
-    /// The frame contradicts itself, or its checksum is another's.
+    /// The frame contradicts itself, or its checksum does not match.
     Bad,
 }
 
-/// A decoded frame: the record's parts, before anyone says which partition it lies in.
+/// A decoded frame: the record's fields, without its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) lsn: Lsn,
     pub(crate) head: RecordHead,
-    /// Where the body begins, from the frame's first byte.
+    /// The offset of the body in the frame.
     pub(crate) body_at: usize,
-    /// The whole frame.
+    /// The length of the whole frame.
     pub(crate) len: usize,
 }
 
-/// What goes into a record, measured and summed.
+/// The body of a record, with its length and checksum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body<'a> {
     parts: &'a [&'a [u8]],
@@ -173,10 +173,10 @@ pub(crate) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// A body without a byte.
+    /// An empty body.
     pub(crate) const EMPTY: Body<'static> = Body { parts: &[], len: 0, crc: 0 };
 
-    /// A body of these parts, one after the other.
+    /// Creates a body of these parts, one after the other.
     #[inline]
     pub(crate) fn new(parts: &'a [&'a [u8]]) -> Body<'a> {
         let mut body = Body { parts, len: 0, crc: 0 };
@@ -187,7 +187,7 @@ impl<'a> Body<'a> {
         body
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -209,7 +209,7 @@ pub(crate) fn encode(
     let lsn_len = varint::len(lsn.get());
     let (crc_at, at) =
         if head.txn == TxnId::NONE && head.previous.is_none() && lsn_len <= 8 && to.len() >= FRAME_LEN_MAX {
-            // A heap's commit belongs to no transaction with other records: few bytes, put at once.
+            // A heap's commit has no other records: few bytes, written at once.
             let head_len = lsn_len + 3;
             let crc_at = varint::put(to, (head_len + body.len) as u64);
             let behind_crc = u128::from(varint::eight(lsn.get())) | u128::from(kind) << (8 * lsn_len);
@@ -226,7 +226,7 @@ pub(crate) fn encode(
     })
 }
 
-/// Writes all of a frame but its CRC and its body. Returns where these two lie.
+/// Writes a frame except its CRC and its body. Returns the offsets of these two.
 #[inline(never)]
 fn put_linked(
     to: &mut [u8],
@@ -264,7 +264,7 @@ fn put_linked(
     (crc_at, at)
 }
 
-/// Reads the frame that begins `from`, which lies at `offset`.
+/// Reads the frame at the beginning of `from`, which was read at `offset`.
 #[inline]
 pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame, NotARecord> {
     let Some((covered_len, crc_at)) = varint::get(from) else {
@@ -304,7 +304,7 @@ pub(crate) fn decode(from: &[u8], seed: u32, offset: LogOffset) -> Result<Frame,
     Ok(Frame { lsn: Lsn::new(lsn), head, body_at: covered_at + at, len })
 }
 
-/// LSN, kind byte, transaction and distance, and where the body begins.
+/// Returns LSN, kind byte, transaction and distance, and the offset of the body.
 #[inline]
 fn parts(covered: &[u8]) -> Option<((u64, u8, u64, u64), usize)> {
     let (lsn, mut at) = varint::get(covered)?;
@@ -354,7 +354,7 @@ mod tests {
             prop_assert_eq!((frame.lsn, frame.head, frame.len), (Lsn::new(lsn), head, len));
             prop_assert_eq!(&bytes[frame.body_at..frame.len], &body[..]);
             prop_assert!(len as u64 <= record_len_bound(ByteLen(body.len() as u64)).0);
-            // a shorter view never decodes, and never panics
+            // a shorter prefix never decodes, and never panics
             for short in 0..len {
                 let longer = matches!(decode(&bytes[..short], 7, place), Err(NotARecord::Longer { .. }));
                 prop_assert!(longer);

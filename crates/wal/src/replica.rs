@@ -1,8 +1,8 @@
-//! An example of another durability target: a second log in memory decides when a commit is stable (L019, D050).
+//! An example of another durability target: a second log in memory determines when a commit is stable (L019, D050).
 //!
-//! On a cluster the replica would lie on another machine; here it is a map, so that it shows only what a [`Sink`] has to
-//! do. Commits then cost a message instead of a disk write, and a store whose own disk forgot the end of its log gets it
-//! back from the replica before it is opened.
+//! On a cluster the replica would be on another machine; here it is a map, so that the example shows only the duties
+//! of a [`Sink`]. Commits then cost a message instead of a disk write, and a store whose own disk lost the end of its
+//! log is restored from the replica before it is opened.
 
 use cedrat_media::{Durability, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, Mutex};
@@ -11,27 +11,27 @@ use std::io;
 
 use crate::sink::{Local, Piece, Sink};
 
-/// A copy of the log's pieces, by file and offset. Clones are the same replica.
+/// A copy of the log's pieces, by file and offset. Clones refer to the same replica.
 #[derive(Clone, Debug, Default)]
 pub struct Replica {
     pieces: Arc<Mutex<Pieces>>,
 }
 
-/// A piece that is written where another one lay replaces it: so the replica grows no longer than the log.
+/// A piece that is written over an older one replaces it, so the replica grows no longer than the log.
 type Pieces = BTreeMap<(String, u64), Vec<u8>>;
 
 impl Replica {
-    /// An empty replica, to begin with an empty log.
+    /// Creates an empty replica, for use from the beginning of an empty log.
     pub fn new() -> Replica {
         Replica::default()
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> u64 {
         self.pieces.lock().values().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// Writes all pieces where they belong, durably: the way back to a log, before the store is opened.
+    /// Writes all pieces to their files, durably: restores a log before the store is opened.
     pub fn restore(&self, media: &dyn Media) -> io::Result<()> {
         let pieces = self.pieces.lock();
         let mut files = BTreeMap::new();
@@ -60,12 +60,12 @@ impl Replica {
     }
 }
 
-/// Who has to have a piece of the log for it to be stable.
+/// The condition under which a piece of the log is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StableWhen {
-    /// The replica; the store's own disk follows when it likes.
+    /// The replica has it; the store's own disk follows later.
     Replica,
-    /// The replica and the store's own disk.
+    /// The replica and the store's own disk have it.
     Both,
 }
 
@@ -77,7 +77,7 @@ pub struct ReplicaSink {
 }
 
 impl ReplicaSink {
-    /// A sink in front of this replica.
+    /// Creates a sink that writes to this replica.
     pub fn new(replica: Replica, stable_when: StableWhen) -> ReplicaSink {
         ReplicaSink { replica, stable_when }
     }

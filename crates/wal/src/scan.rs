@@ -1,4 +1,4 @@
-//! All records in the order of LSNs: partitions are merged, and a missing number is noticed.
+//! Scans of all records in the order of LSNs: partitions are merged, and a missing number is detected.
 
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,15 @@ use crate::record::{self, RecordHead, RecordRef};
 use crate::verdict::{Body, Head, Verdict, verdict};
 use crate::{ByteLen, LogError, LogOffset, Lsn, PartitionId, Position};
 
-/// A record of a scan, and the shared bytes it lies in, so that it can be handed to another thread without a copy.
+/// A record of a scan, with the shared chunk that holds it, so that it can be passed to another thread without a
+/// copy.
 #[derive(Clone, Debug)]
 pub struct Scanned<'a> {
     /// The record.
     pub record: RecordRef<'a>,
-    /// What the body lies in. Many records share one chunk of up to a megabyte.
+    /// The chunk that holds the body. Many records share one chunk of up to a megabyte.
     pub chunk: &'a Arc<Chunk>,
-    /// Where the body lies in it: [`Chunk::body`].
+    /// The range of the body in the chunk, for [`Chunk::body`].
     pub body: Range<usize>,
 }
 
@@ -25,27 +26,27 @@ pub struct Scanned<'a> {
 pub struct Scan {
     reader: Arc<Reader>,
     cursors: Vec<Cursor>,
-    /// Whose record was given out last: it moves on at the next call.
+    /// The cursor whose record was returned last: it advances at the next call.
     given: Option<usize>,
     /// The number that must come next.
     expected: Lsn,
-    /// Behind the numbers from `expected` on that are alive without a gap.
+    /// The end of the unbroken range of alive numbers that contains `expected`.
     run_end: Lsn,
-    /// No number from here on has to be there.
+    /// The first number that need not be present.
     end: Lsn,
     bytes: u64,
-    /// Set when the end was reached and everything was there.
+    /// Set when the end was reached and nothing was missing.
     complete: Option<Arc<AtomicBool>>,
     failed: bool,
 }
 
-/// Where a scan begins and ends.
+/// The bounds of a scan.
 pub(crate) struct Bounds {
-    /// The first LSN wanted.
+    /// The first LSN to return.
     pub(crate) from: Lsn,
-    /// The LSN after the last that has to be there.
+    /// The LSN after the last one that must be present.
     pub(crate) end: Lsn,
-    /// Per partition: the first block to read, and the place where reading stops.
+    /// Per partition, the first block to read, and the offset where reading stops.
     pub(crate) places: Vec<(LogOffset, LogOffset)>,
 }
 
@@ -79,14 +80,14 @@ impl Scan {
         Ok(scan)
     }
 
-    /// The next record; `None` at the end. It borrows the scan until the next call.
+    /// Returns the next record; `None` at the end. It borrows the scan until the next call.
     ///
-    /// Records that count only with their own partition (`partition_commit`) are given beyond the first missing
+    /// Records that count only with their own partition (`partition_commit`) are returned beyond the first missing
     /// number as well; they are the last ones, in the order of LSNs.
     ///
     /// # Errors
     ///
-    /// [`LogError::Damaged`] where a record that has to be there is not, with file and offset. The scan is over then.
+    /// [`LogError::Damaged`] with file and offset if a required record is missing. The scan is over then.
     #[allow(clippy::should_implement_trait)] // it lends
     #[inline]
     pub fn next(&mut self) -> Result<Option<Scanned<'_>>, LogError> {
@@ -100,13 +101,13 @@ impl Scan {
         }
     }
 
-    /// How far the scan is: bytes read, and bytes to be read in all.
+    /// Returns the progress of the scan: bytes read, and bytes to be read in total.
     pub fn progress(&self) -> (ByteLen, ByteLen) {
         let read = self.cursors.iter().map(|cursor| cursor.blocks.read).sum();
         (ByteLen(std::cmp::min(read, self.bytes)), ByteLen(self.bytes))
     }
 
-    /// An error that names the place of a record.
+    /// Creates an error that names the position of a record.
     pub(crate) fn damaged(&self, position: Position, what: &str) -> LogError {
         self.reader.damaged(position, what)
     }
@@ -144,7 +145,7 @@ impl Scan {
                 self.expect(next);
             }
         } else if lsn > self.expected && self.expected < self.end {
-            // A record that counts only with its own partition may lie where numbers are dead.
+            // A record that counts only with its own partition may have a dead number.
             let owed = lsn >= self.end || self.reader.epochs.skip_dead(lsn) == lsn;
             if owed {
                 return Err(self.missing(self.expected));
@@ -163,7 +164,7 @@ impl Scan {
         self.run_end = self.reader.epochs.run(self.expected).map_or(Lsn::MAX, |run| run.end);
     }
 
-    /// A number that has to be there is not: names the partition that most likely lost it (E20.2).
+    /// Reports a missing number that must be present: names the partition that most likely lost it (E20.2).
     fn missing(&mut self, lsn: Lsn) -> LogError {
         let mut worst: Option<(Head, Position)> = None;
         for cursor in &mut self.cursors {
@@ -188,15 +189,15 @@ impl Scan {
     }
 }
 
-/// Walks over the records of one partition that count.
+/// A walk over those records of one partition that count.
 #[derive(Debug)]
 struct Cursor {
     blocks: Blocks,
     from: Lsn,
-    /// Ends the newest epoch, which the table leaves open.
+    /// The end of the newest epoch, which the table leaves open.
     end: Lsn,
     next_block: LogOffset,
-    /// The current block: where its unread records lie in the chunk, what covers them, which of them count.
+    /// The current block: the range of its unread records in the chunk, their seed, and the numbers that count.
     at: usize,
     until: usize,
     chunk_begin: u64,
@@ -255,7 +256,7 @@ impl Cursor {
         }
     }
 
-    /// Goes on to the next record that counts.
+    /// Advances to the next record that counts.
     #[inline]
     fn advance(&mut self) -> Result<(), LogError> {
         loop {
@@ -281,7 +282,7 @@ impl Cursor {
         }
     }
 
-    /// Goes on to the next block; `false` at the end.
+    /// Advances to the next block; `false` at the end.
     fn next_block(&mut self) -> Result<bool, LogError> {
         let offset = self.next_block;
         if offset >= self.blocks.stop {

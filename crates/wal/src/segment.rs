@@ -1,15 +1,15 @@
-//! Segment files: made ready ahead of need, taken by a partition, given back by truncation.
+//! Segment files: prepared ahead of need, taken by a partition, freed by truncation.
 //!
 //! ```text
 //! Unready ──fill──▶ Free ──take──▶ InUse ──recycle──▶ Free
 //! ```
 //!
-//! - `Unready`: the file may be short or hold anything; left by a crash while it was filled
-//! - `Free`: full length, written once and synced, so that writing it later changes no metadata and finds room
-//! - `InUse`: its header says which part of which partition it holds
+//! - `Unready`: the file may be short or have any content; left by a crash while it was filled
+//! - `Free`: full length, written once and synced, so that later writes change no metadata and find space
+//! - `InUse`: its header names its partition and its part of it
 //!
-//! A file's name is only a number. A segment's *life* is its sequence number in its partition: places never come
-//! again, so the header left from an earlier life names a place that nobody reads any more.
+//! A file's name is only a number. A segment's *life* is its sequence number in its partition: offsets never recur,
+//! so the header left from an earlier life names an offset that is not read any more.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, Mutex, RwLock};
@@ -26,15 +26,15 @@ pub(crate) const LOG_DIRECTORY: &str = "log";
 /// The first block of a segment file is its header; blocks of records follow.
 pub(crate) const SEGMENT_HEADER_LEN: u64 = BLOCK_UNIT as u64;
 
-/// The name of the segment file with this number.
+/// Returns the name of the segment file with this number.
 pub(crate) fn file_name(number: u32) -> String {
     format!("{LOG_DIRECTORY}/{number:06}")
 }
 
-/// No segment file gets this number or a later one, so that there is always a next one.
+/// A bound on the numbers of segment files, so that there is always a next one.
 const NUMBER_LIMIT: u32 = 1 << 31;
 
-/// The number in the name of a segment file; `None` if it is another file.
+/// Returns the number in the name of a segment file; `None` if it is another file.
 pub(crate) fn file_number(name: &str) -> Option<u32> {
     let all_digits = name.len() >= 6 && name.bytes().all(|byte| byte.is_ascii_digit());
     let ours = |&number: &u32| all_digits && number < NUMBER_LIMIT && format!("{number:06}") == name;
@@ -49,35 +49,35 @@ pub(crate) struct Slot {
     pub(crate) file: FileId,
 }
 
-/// How places of a partition map to segments, for one store.
+/// The mapping of a partition's offsets to segments, for one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) segment_len: u64,
 }
 
 impl Geometry {
-    /// Bytes for blocks in one segment.
+    /// Returns the number of bytes for blocks in one segment.
     pub(crate) fn capacity(self) -> u64 {
         self.segment_len - SEGMENT_HEADER_LEN
     }
 
-    /// The sequence number of the segment that holds the place.
+    /// Returns the sequence number of the segment that holds the offset.
     #[inline]
     pub(crate) fn sequence(self, offset: LogOffset) -> u64 {
         offset.get() / self.capacity()
     }
 
-    /// The first place of a segment.
+    /// Returns the first offset of a segment.
     pub(crate) fn begin(self, sequence: u64) -> LogOffset {
         LogOffset::new(sequence.saturating_mul(self.capacity()))
     }
 
-    /// Bytes from the place to the end of its segment.
+    /// Returns the number of bytes from the offset to the end of its segment.
     pub(crate) fn left(self, offset: LogOffset) -> u64 {
         self.capacity() - offset.get() % self.capacity()
     }
 
-    /// Where in the segment file the place lies.
+    /// Returns the position of the offset in its segment file.
     pub(crate) fn in_file(self, offset: LogOffset) -> u64 {
         SEGMENT_HEADER_LEN + offset.get() % self.capacity()
     }
@@ -86,7 +86,7 @@ impl Geometry {
 /// The segments that one partition uses, by sequence number.
 pub(crate) type InUse = RwLock<BTreeMap<u64, Arc<Slot>>>;
 
-/// All segment files that no partition uses, and how to make more.
+/// The segment files that no partition uses, and the creation of new ones.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) geometry: Geometry,
@@ -109,7 +109,7 @@ impl Pool {
         Pool { geometry, store, state: Mutex::new(state), filling: Mutex::new(()) }
     }
 
-    /// A file that was found: free, in need of filling, or (neither) used by a partition.
+    /// Registers a file that was found: free, in need of filling, or (neither) used by a partition.
     pub(crate) fn found(&self, number: u32, free: Option<Arc<Slot>>, unready: bool) {
         let mut state = self.state.lock();
         state.next_number = state.next_number.max(number + 1);
@@ -119,18 +119,18 @@ impl Pool {
         }
     }
 
-    /// Takes a free segment file. The oldest one first, so that files wear evenly.
+    /// Takes a free segment file, the oldest one first, so that files wear evenly.
     pub(crate) fn take(&self) -> Option<Arc<Slot>> {
         let mut state = self.state.lock();
         (!state.free.is_empty()).then(|| state.free.remove(0))
     }
 
-    /// Gives a segment file back for another life.
+    /// Returns a segment file to the pool for another life.
     pub(crate) fn give_back(&self, slot: Arc<Slot>) {
         self.state.lock().free.push(slot);
     }
 
-    /// Makes one more segment file ready. On an error the file stays for another try.
+    /// Prepares one more segment file. After an error the file is left for another attempt.
     pub(crate) fn prepare(&self, media: &dyn Media) -> io::Result<()> {
         let _one_at_a_time = self.filling.lock();
         let (number, mode) = {
@@ -149,7 +149,7 @@ impl Pool {
                 Ok(())
             }
             Err(error) => {
-                // What was written so far would keep room from others who need it now.
+                // The part written so far would occupy space that other users of the disk need now.
                 let removed = media.remove(&file_name(number));
                 let mut state = self.state.lock();
                 if removed.is_err() && media.open(&file_name(number), OpenMode::Read).is_ok() {
@@ -179,14 +179,14 @@ impl Pool {
             at += piece as u64;
         }
         media.sync(file)?;
-        // The header comes last: whoever finds it finds a file that needs nothing more.
+        // The header is written last: a file with a header needs nothing more.
         let header = self.header(PartitionId(0), SEQUENCE_NONE, 0);
         write_all_at(media, file, 0, &header, Durability::Durable)?;
         media.sync_directory(LOG_DIRECTORY)?;
         Ok(Slot { number, name, file })
     }
 
-    /// The first block of a segment file.
+    /// Returns the first block of a segment file.
     pub(crate) fn header(&self, partition: PartitionId, sequence: u64, epoch: u32) -> AlignedBuf {
         let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
         let header =
@@ -204,7 +204,7 @@ mod tests {
     fn only_our_names_are_segment_files() {
         assert_eq!(file_number("000017"), Some(17));
         assert_eq!(file_number("1000017"), Some(1_000_017));
-        // A file with a number after which few others come is none that we made.
+        // A file whose number leaves few later numbers is none that this code created.
         for other in ["17", "0000017", "00001x", "000017.tmp", "+00017", "", "4294967295", "2147483648"] {
             assert_eq!(file_number(other), None, "{other}");
         }

@@ -1,4 +1,4 @@
-//! Who decides when a block of the log is stable (D010, D050, L019).
+//! Sinks, which determine when a block of the log is stable (D010, D050, L019).
 
 use std::fmt::Debug;
 use std::io;
@@ -7,19 +7,20 @@ use cedrat_media::{Durability, FileId, Media, write_all_at};
 
 use crate::{Lsn, Position};
 
-/// A piece of the log on its way to stability: a block, or the header of a segment that begins another life or waits for one.
+/// A piece of the log that is to become stable: a block, or the header of a segment that begins another life or waits
+/// for one.
 ///
-/// Its bytes lie in the store's directory at `offset` of `file`; written there, they are the log that recovery
-/// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to build the log again.
+/// It belongs at `offset` of `file` in the store's directory; written there, the pieces are the log that recovery
+/// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to rebuild the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The segment file's name in the store's directory.
     pub file: &'a str,
-    /// Where the bytes go in that file.
+    /// The offset of the bytes in that file.
     pub offset: u64,
     /// The bytes, a multiple of 4,096.
     pub bytes: &'a [u8],
-    /// Where the block begins in its partition.
+    /// The beginning of the block in its partition.
     pub position: Position,
     /// The first LSN in it; [`Lsn::ZERO`] if it holds no record.
     pub first_lsn: Lsn,
@@ -29,11 +30,11 @@ pub struct Piece<'a> {
 
 /// The store's own segment files, as a sink sees them.
 pub trait Local {
-    /// Writes the piece where it belongs. With [`Durability::Durable`], it is durable on return.
+    /// Writes the piece to its file. With [`Durability::Durable`], it is durable on return.
     fn write(&self, durability: Durability) -> io::Result<()>;
 }
 
-/// The place of a piece in a segment file.
+/// A piece with its offset in a segment file.
 pub(crate) struct InFile<'a> {
     pub(crate) media: &'a dyn Media,
     pub(crate) file: FileId,
@@ -47,19 +48,20 @@ impl Local for InFile<'_> {
     }
 }
 
-/// Decides when a piece of the log is stable.
+/// Determines when a piece of the log is stable.
 ///
-/// Called from several threads at once and, with several writes in flight, not in the order of places. A commit is
-/// acknowledged when the calls for all pieces up to its own have returned `Ok`. An `Err` stops the log for ever.
+/// Called from several threads at once and, with several writes in flight, not in the order of offsets. A commit is
+/// acknowledged when the calls for all pieces up to its own have returned `Ok`. An `Err`, or a panic, stops the log
+/// permanently. A sink does not close the log: closing waits for it.
 pub trait Sink: Send + Sync + Debug {
-    /// Makes `piece` stable in this sink's sense and returns when it is.
+    /// Makes `piece` stable as this sink defines it, and returns when it is.
     ///
     /// `local` writes it into the store's own segments; a sink that does not call it must write the piece there
     /// before the store is opened again.
     fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> io::Result<()>;
 }
 
-/// Stable is what the store's own disk has: the default.
+/// The default sink: a piece is stable once it is durable on the store's own disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentSink;
 

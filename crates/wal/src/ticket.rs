@@ -1,8 +1,10 @@
-//! Tokens for the moment when a commit is stable (Hathi §3: split-phase commit).
+//! Tickets for the stability of a commit (Hathi §3: split-phase commit).
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -10,11 +12,11 @@ use crate::Lsn;
 use crate::error::Stopped;
 use crate::log::{Forced, Shared};
 
-/// A token for the moment when an LSN is stable.
+/// A ticket that is ready once an LSN is stable.
 ///
-/// It may be waited for, asked, or awaited with any runtime. Awaited without a writer thread
-/// ([`Log::start_writer`](crate::Log::start_writer)), the first poll writes the log itself and so blocks; with one, it
-/// never does.
+/// A caller may wait for it, poll it, or await it with any runtime. Awaited without a writer thread
+/// ([`Log::start_writer`](crate::Log::start_writer)), the first poll writes the log itself and so blocks; with one,
+/// it never does.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     shared: Arc<Shared>,
@@ -26,17 +28,22 @@ impl Ticket {
         Ticket { shared: Arc::clone(shared), lsn }
     }
 
-    /// The LSN waited for.
+    /// Returns the LSN of this ticket.
     pub fn lsn(&self) -> Lsn {
         self.lsn
     }
 
-    /// Returns when the LSN is stable, forcing the log if nobody else does.
+    /// Returns when the LSN is stable; forces the log if no other thread does.
     pub fn wait(&self) -> Result<Forced, Stopped> {
-        self.shared.force(self.lsn)
+        self.shared.force(self.lsn).or_else(|stopped| self.known_when_closed().ok_or(stopped))
     }
 
-    /// Whether the LSN is stable: what was acknowledged before will be found after any crash.
+    /// A closed log acknowledges nothing new; records that were durable when it was closed stay acknowledged.
+    fn known_when_closed(&self) -> Option<Forced> {
+        (self.shared.is_closed() && self.shared.is_stable(self.lsn)).then(|| Forced::new(self.lsn))
+    }
+
+    /// Whether the LSN is stable: a record acknowledged before is found after any crash.
     pub fn is_stable(&self) -> bool {
         self.shared.is_stable(self.lsn)
     }
@@ -48,7 +55,7 @@ impl Future for Ticket {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let shared = &self.shared;
         if let Err(stopped) = shared.check_running() {
-            return Poll::Ready(Err(stopped));
+            return Poll::Ready(self.known_when_closed().ok_or(stopped));
         }
         if shared.is_stable(self.lsn) {
             return Poll::Ready(Ok(Forced::new(self.lsn)));
@@ -57,7 +64,7 @@ impl Future for Ticket {
             return Poll::Ready(shared.force(self.lsn));
         }
         shared.tickets.register(self.lsn, context.waker());
-        // It may have become stable, or the writer may have gone, before the registration was seen.
+        // It may have become stable, or the writer may have ended, before the registration was visible.
         if shared.is_stable(self.lsn) || !shared.writer.is_running() || shared.check_running().is_err() {
             context.waker().wake_by_ref();
         } else {
@@ -67,45 +74,107 @@ impl Future for Ticket {
     }
 }
 
-/// Those who await tickets.
+/// Wakers of awaited tickets, by LSN: registering and waking cost no more with many other waiters, for one LSN or for
+/// many.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     any: AtomicBool,
-    waiting: Mutex<Vec<(Lsn, Waker)>>,
+    waiting: Mutex<BTreeMap<Place, Waker>>,
+}
+
+/// The key of a waker: its LSN and the addresses that identify its task. A task that is polled again has the same
+/// key.
+type Place = (Lsn, usize, usize);
+
+fn place_of(lsn: Lsn, waker: &Waker) -> Place {
+    (lsn, waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
 impl Tickets {
     fn register(&self, lsn: Lsn, waker: &Waker) {
         let mut waiting = self.waiting.lock();
-        let same = |(other, known): &(Lsn, Waker)| *other == lsn && known.will_wake(waker);
-        if !waiting.iter().any(same) {
-            waiting.push((lsn, waker.clone()));
-        }
+        waiting.entry(place_of(lsn, waker)).or_insert_with(|| waker.clone());
         self.any.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes those whose LSN is stable now.
+    /// Wakes the tasks whose LSN is stable now.
     pub(crate) fn wake(&self, shared: &Shared) {
         if self.any.load(Ordering::SeqCst) {
-            let durable = shared.durable_lsn();
-            self.wake_where(|lsn| lsn <= durable);
+            self.wake_up_to(shared.durable_lsn());
         }
     }
 
-    /// Wakes all, stable or not: they look for themselves.
+    /// Wakes all tasks, stable or not: each checks its own LSN.
     pub(crate) fn wake_all(&self) {
-        self.wake_where(|_| true);
+        self.wake_up_to(Lsn::MAX);
     }
 
-    fn wake_where(&self, stable: impl Fn(Lsn) -> bool) {
+    fn wake_up_to(&self, durable: Lsn) {
         let mut waiting = self.waiting.lock();
-        let (ready, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *waiting).into_iter().partition(|&(lsn, _)| stable(lsn));
-        *waiting = rest;
+        let rest = if durable == Lsn::MAX { BTreeMap::new() } else { waiting.split_off(&(durable.next(), 0, 0)) };
+        let ready = std::mem::replace(&mut *waiting, rest);
         self.any.store(!waiting.is_empty(), Ordering::SeqCst);
         drop(waiting);
-        for (_, waker) in ready {
-            waker.wake();
+        for waker in ready.into_values() {
+            // A panic belongs to the task, and its hook has reported it; other tasks still wait to be woken here, and
+            // this thread writes the log.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use cedrat_sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Counting {
+        woken: AtomicUsize,
+        panics: bool,
+    }
+
+    impl Wake for Counting {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.panics, "a task's waker panics");
+        }
+    }
+
+    /// Many tasks wait for one LSN: read-only transactions after one commit.
+    #[test]
+    fn tasks_of_one_lsn_wake_once() {
+        let tickets = Tickets::default();
+        let tasks: Vec<_> = (0..100_000).map(|_| Arc::new(Counting::default())).collect();
+        for _ in 0..2 {
+            tasks.iter().for_each(|task| tickets.register(Lsn::new(7), &Waker::from(Arc::clone(task))));
+        }
+        tickets.wake_up_to(Lsn::new(6));
+        assert!(tasks.iter().all(|task| task.woken.load(Ordering::SeqCst) == 0));
+        tickets.wake_up_to(Lsn::new(7));
+        assert!(tasks.iter().all(|task| task.woken.load(Ordering::SeqCst) == 1));
+    }
+
+    /// In any order of registration, and with a waker that panics.
+    #[test]
+    fn wakers_of_stable_tickets_wake_once() {
+        let tickets = Tickets::default();
+        let count = 20_000;
+        let tasks: Vec<_> =
+            (0..count).map(|at| Arc::new(Counting { panics: at == 10, ..Counting::default() })).collect();
+        for at in 0..count {
+            let lsn = at * 7919 % count;
+            let waker = Waker::from(Arc::clone(&tasks[lsn]));
+            tickets.register(Lsn::new(lsn as u64), &waker);
+            tickets.register(Lsn::new(lsn as u64), &waker);
+        }
+        let woken =
+            |range: std::ops::Range<usize>| range.map(|at| tasks[at].woken.load(Ordering::SeqCst)).sum::<usize>();
+        tickets.wake_up_to(Lsn::new(999));
+        assert_eq!((woken(0..1000), woken(1000..count)), (1000, 0));
+        tickets.wake_all();
+        assert_eq!(woken(0..count), count);
+        assert!(tickets.waiting.lock().is_empty() && !tickets.any.load(Ordering::SeqCst));
     }
 }

@@ -1,20 +1,21 @@
-//! Variable-length numbers: seven bits a byte, least significant first, the high bit says "more follows".
+//! Variable-length integers: seven bits a byte, least significant first; a set high bit means that another byte
+//! follows.
 //!
-//! Every number has exactly one encoding: a longer one than needed is refused, so that bytes and meaning
+//! Every number has exactly one encoding: an encoding longer than needed is refused, so that bytes and values
 //! correspond one to one.
 
-/// The most bytes that a number takes.
+/// The largest number of bytes that an encoding takes.
 pub(crate) const LEN_MAX: usize = 10;
 
-/// How many bytes `value` takes.
+/// Returns the number of bytes that `value` takes.
 #[inline]
 pub(crate) const fn len(value: u64) -> usize {
     // One more than the bits above the lowest, divided by seven: 9/64 is close enough to 1/7 for 64 bits.
     (((value | 1).ilog2() * 9 + 73) / 64) as usize
 }
 
-/// Writes `value` at the beginning of `to`, which has room for it, and returns how many bytes it took. Up to eight bytes of
-/// `to` may be overwritten, however few it took.
+/// Writes `value` at the beginning of `to`, which is long enough for it, and returns the length of the encoding. Up
+/// to eight bytes of `to` may be overwritten, however short the encoding.
 #[inline]
 pub(crate) fn put(to: &mut [u8], value: u64) -> usize {
     if value < 0x80 {
@@ -28,7 +29,7 @@ pub(crate) fn put(to: &mut [u8], value: u64) -> usize {
 /// The high bit of each of eight bytes.
 const MORE: u64 = 0x8080_8080_8080_8080;
 
-/// Puts the lowest seven bits of each of eight bytes together.
+/// Joins the lowest seven bits of each of eight bytes.
 #[inline]
 fn gather(bytes: u64) -> u64 {
     let quarters = bytes & 0x007f_007f_007f_007f | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
@@ -36,7 +37,7 @@ fn gather(bytes: u64) -> u64 {
     halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// The other way round: seven bits of a number to each of eight bytes.
+/// The inverse of [`gather`]: distributes a number to the lowest seven bits of each of eight bytes.
 #[inline]
 fn spread(value: u64) -> u64 {
     let halves = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
@@ -44,7 +45,7 @@ fn spread(value: u64) -> u64 {
     quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
 }
 
-/// The encoding of a number that takes up to eight bytes; zeros behind it.
+/// Returns the encoding of a number that takes up to eight bytes, followed by zeros.
 #[inline]
 pub(crate) fn eight(value: u64) -> u64 {
     spread(value) | MORE & !(u64::MAX << (8 * (len(value) - 1)))
@@ -54,12 +55,12 @@ pub(crate) fn eight(value: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Short {
     bytes: u64,
-    /// How many bytes it takes.
+    /// The length of the encoding in bytes.
     pub(crate) len: usize,
 }
 
 impl Short {
-    /// `None` if it takes more bytes.
+    /// Encodes `value`; `None` if it takes more than eight bytes.
     #[inline]
     pub(crate) fn of(value: u64) -> Option<Short> {
         match value {
@@ -69,7 +70,7 @@ impl Short {
         }
     }
 
-    /// Writes it at the beginning of `to`, of which eight bytes are overwritten, and returns how many it took.
+    /// Writes the encoding at the beginning of `to`, of which eight bytes are overwritten, and returns its length.
     #[inline]
     pub(crate) fn put(self, to: &mut [u8]) -> usize {
         to[..8].copy_from_slice(&self.bytes.to_le_bytes());
@@ -81,7 +82,7 @@ impl Short {
 fn put_long(to: &mut [u8], value: u64) -> usize {
     let len = len(value);
     match to.first_chunk_mut::<8>() {
-        // What is put beyond the number's end is not part of it: the caller writes over that, or never looks.
+        // Bytes beyond the encoding's end are not part of it: the caller overwrites or ignores them.
         Some(to) if len <= 8 => {
             *to = eight(value).to_le_bytes();
             len
@@ -101,7 +102,8 @@ fn put_bytes(to: &mut [u8], mut value: u64, len: usize) -> usize {
     len
 }
 
-/// Reads the number at the beginning of `from`: its value and its length. `None` if there is no number.
+/// Reads the number at the beginning of `from`: its value and the length of its encoding. `None` if there is no valid
+/// encoding.
 #[inline]
 pub(crate) fn get(from: &[u8]) -> Option<(u64, usize)> {
     let first = from.first()?;

@@ -1,49 +1,51 @@
-//! What bad bytes mean: the end of the log, or damage (E20).
+//! Verdicts on invalid bytes: the end of the log, or damage (E20).
 //!
-//! With several writes in flight a crash may leave a hole before a whole block. So bytes that are no block say nothing
-//! by themselves; what counts is whether a promise covers them. A promise is a durable position that was itself
-//! written down: in a later block of any partition, or in the control file.
+//! With several writes in flight a crash may leave a gap before a valid block. So bytes that are no block prove
+//! nothing by themselves; the decision depends on whether a promise covers them. A promise is a durable position that
+//! was itself written to disk: in a later block of any partition, or in the control file.
 
-/// What lies where a block should begin.
+use cedrat_sync::planted;
+
+/// The state of an offset where a block should begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Head {
-    /// A header of this very place, in the epoch that owns it.
+    /// A header of this very offset, in the epoch that owns it.
     Whole,
-    /// Zeros: nothing was ever written here.
+    /// Zeros: the offset was never written.
     Zero,
-    /// A whole header, but of an earlier life of the segment or of an epoch that does not own the place.
+    /// A valid header, but of an earlier life of the segment or of an epoch that does not own the offset.
     Stale,
-    /// No file holds the place.
+    /// No file holds the offset.
     Missing,
-    /// Neither zeros nor a whole header.
+    /// Neither zeros nor a valid header.
     Bad,
-    /// A whole header of this place, of an epoch newer than the control file knows.
+    /// A valid header of this offset, of an epoch newer than those in the control file.
     UnknownEpoch,
 }
 
-/// What the records of the block are.
+/// The state of the records of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Body {
-    /// All of them verify.
+    /// All records verify.
     Whole,
-    /// One of them does not.
+    /// A record does not verify.
     Bad,
-    /// There is no header that would lead to them.
+    /// No header leads to records.
     None,
 }
 
-/// What is done about it.
+/// The decision on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Verdict {
     /// The block belongs to the log.
     Keep,
-    /// The partition ends here: the rest was lost in a crash before anybody was told that it was durable.
+    /// The partition ends here: the rest was lost in a crash before it was reported as durable.
     EndOfLog,
-    /// Something durable was changed or lost since: the store does not open.
+    /// A durable block was changed or lost since: the store does not open.
     Refuse,
 }
 
-/// Head, body, promised (`None`: either), verdict, what to say when refusing.
+/// Head, body, promised (`None`: either), verdict, message of a refusal.
 type Row = (Head, Body, Option<bool>, Verdict, &'static str);
 
 const TABLE: [Row; 12] = {
@@ -56,7 +58,7 @@ const TABLE: [Row; 12] = {
         (Head::Whole, Body::Bad, YES, Refuse, "a record that was durable is damaged"),
         (Head::Zero, Body::None, NO, EndOfLog, ""), //   never written, or lost with the crash
         (Head::Zero, Body::None, YES, Refuse, "a block that was durable is gone, there are zeros"),
-        (Head::Stale, Body::None, NO, EndOfLog, ""), //  the bytes of an earlier use
+        (Head::Stale, Body::None, NO, EndOfLog, ""), // the bytes of an earlier use
         (Head::Stale, Body::None, YES, Refuse, "a block that was durable is gone, there is an older one"),
         (Head::Missing, Body::None, NO, EndOfLog, ""), // the segment's header was lost with the crash
         (Head::Missing, Body::None, YES, Refuse, "a segment that was durable is gone"),
@@ -72,10 +74,12 @@ const TABLE: [Row; 12] = {
     ]
 };
 
-/// The one row for what was found: its verdict, and what to say about it.
+/// Returns the verdict on a state, and the message of a refusal.
 ///
-/// A body is looked at only behind a whole head.
+/// The state of the body counts only after a valid head.
 pub(crate) fn verdict(head: Head, body: Body, promised: bool) -> (Verdict, &'static str) {
+    let promised = (promised || planted!("every_hole_refused")) && !planted!("promise_ignored");
+    let head = if planted!("unknown_epoch_passed_over") && head == Head::UnknownEpoch { Head::Stale } else { head };
     let body = if head == Head::Whole { body } else { Body::None };
     TABLE
         .iter()
@@ -105,7 +109,7 @@ mod tests {
                         .collect();
                     assert_eq!(rows.len(), 1, "{head:?} {body:?} {promised}");
                     hit[rows[0]] += 1;
-                    // The table, said once more as a rule.
+                    // The table, restated as a rule.
                     let expected = match (head, body, promised) {
                         (Head::Whole, Body::Whole, _) => Verdict::Keep,
                         (Head::UnknownEpoch, ..) => Verdict::Refuse, // E1.6

@@ -1,19 +1,20 @@
 //! The writer threads: asynchronous commits and promises when idle; segments ahead of need.
 //!
-//! Nothing correct depends on them; without them, committers, throttled appenders and reservations do their work.
+//! No correctness depends on them; without them, committers, throttled appenders and reservations do their work.
 //!
-//! Several write, each for partitions of its own: who waits for one partition's latch, whose holder may have lost its
-//! processor, keeps no other partition waiting. Making a segment takes as long as writing all of it, and beginning one
-//! three writes: threads of their own do that.
+//! Several threads write, each for partitions of its own: a thread that waits for the latch of one partition, whose
+//! holder may have lost its processor, delays no other partition. Preparing a segment takes as long as writing all of
+//! it, and beginning one takes three writes: separate threads do that.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, hurry, thread};
 use std::time::Duration;
 
+use crate::error::StopReason;
 use crate::log::Shared;
 use crate::{LogOptions, PartitionId};
 
-/// So many threads write, at most; the partitions are dealt out among them.
+/// The maximum number of threads that write; the partitions are distributed among them.
 const WRITERS_MAX: u16 = 8;
 
 /// The writer threads; they end, having flushed everything, when this is dropped.
@@ -23,21 +24,21 @@ pub struct Writer {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// How the threads are spoken to.
+/// The state through which requests reach the threads.
 #[derive(Debug)]
 pub(crate) struct WriterState {
     running: AtomicBool,
-    /// The threads sleep long: everything is durable and promised.
+    /// Whether the threads sleep long: everything is durable and promised.
     idle: AtomicBool,
-    /// Those who write.
+    /// Requests to the threads that write.
     write: Vec<Call>,
-    /// Who begins segments.
+    /// Requests to the thread that begins segments.
     begin: Call,
-    /// Who makes segments.
+    /// Requests to the thread that prepares segments.
     make: Call,
 }
 
-/// How one thread is called.
+/// Requests to one thread.
 #[derive(Debug, Default)]
 struct Call {
     asked: Mutex<Asked>,
@@ -51,7 +52,7 @@ struct Asked {
 }
 
 impl Call {
-    /// Asks the thread to do what it does. Cheap if it was asked already.
+    /// Requests the work of the thread. Cheap if a request is pending already.
     fn ask(&self) {
         let mut asked = self.asked.lock();
         if !asked.something {
@@ -66,7 +67,7 @@ impl Call {
         self.changed.notify_one();
     }
 
-    /// Returns when the thread was asked, or when `at_most` is over. Says whether it is to quit.
+    /// Waits for a request, or until `at_most` has elapsed. Returns whether the thread is to quit.
     fn hear(&self, at_most: impl Fn() -> Option<Duration>) -> bool {
         let mut asked = self.asked.lock();
         if !asked.something && !asked.quit {
@@ -97,12 +98,12 @@ impl WriterState {
         self.running.load(Ordering::SeqCst)
     }
 
-    /// Asks the thread that writes a partition to flush what there is. Cheap if it was asked already.
+    /// Requests a flush from the thread that writes the partition. Cheap if a request is pending already.
     pub(crate) fn flush(&self, partition: PartitionId) {
         self.write[partition.index() % self.write.len()].ask();
     }
 
-    /// Something was appended: the partition's thread must not sleep on.
+    /// Notes an append: the partition's thread must not sleep on.
     #[inline]
     pub(crate) fn appended(&self, partition: PartitionId, sealed: bool) {
         if sealed || self.idle.load(Ordering::Relaxed) {
@@ -122,10 +123,10 @@ impl WriterState {
         }
     }
 
-    /// How long a thread that writes waits to be asked before it writes what there is.
+    /// Returns the time for which a writing thread waits for a request before it writes unasked.
     fn patience(&self, options: &LogOptions) -> Duration {
         let interval = Duration::from_millis(options.flush_interval_ms.max(1));
-        // An idle thread is woken by the next append; looking once in a while makes up for a lost word.
+        // An idle thread is woken by the next append; an occasional check compensates for a lost wake-up.
         if self.idle.load(Ordering::Relaxed) { interval * 100 } else { interval }
     }
 
@@ -144,7 +145,7 @@ impl Writer {
             threads.extend(spawn(shared, format!("cedrat-log-{number}"), move |shared| write(shared, number)));
         }
         if threads.len() < writer.write.len() {
-            // The log works without; what the threads would do is done by those who need it.
+            // The log works without them; the threads that need their work do it themselves.
             writer.running.store(false, Ordering::SeqCst);
         }
         threads.extend(spawn(shared, "cedrat-begins".into(), begin));
@@ -159,7 +160,22 @@ fn spawn(
     run: impl FnOnce(&Shared) + Send + 'static,
 ) -> Option<thread::JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    thread::Builder::new().name(name).spawn(move || run(&shared)).ok()
+    let run = move || {
+        let _stops_the_log = StopsIfPanicking(&shared);
+        run(&shared);
+    };
+    thread::Builder::new().name(name).spawn(run).ok()
+}
+
+/// Stops the log when its thread panics: committers and tickets depend on the thread.
+struct StopsIfPanicking<'a>(&'a Shared);
+
+impl Drop for StopsIfPanicking<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop(StopReason::Asked("a thread that writes the log panicked".into()));
+        }
+    }
 }
 
 impl Drop for Writer {
@@ -167,7 +183,7 @@ impl Drop for Writer {
         let writer = &self.shared.writer;
         writer.all().for_each(Call::ask_to_quit);
         for thread in self.threads.drain(..) {
-            let _ = thread.join(); // a panic there was reported there
+            let _ = thread.join(); // a panic of the thread was reported there
         }
         writer.running.store(false, Ordering::SeqCst);
         writer.idle.store(false, Ordering::SeqCst);
@@ -175,16 +191,16 @@ impl Drop for Writer {
     }
 }
 
-/// Makes segments as long as there are too few, whenever that is said.
+/// Prepares a segment at each request.
 fn make(shared: &Shared) {
     while !shared.writer.make.hear(|| None) {
         if shared.prepare_segment().is_err() {
-            // The next reservation tries again, and says so.
+            // The next reservation tries again, and reports the error.
         }
     }
 }
 
-/// Begins segments ahead of need, whenever one is wanted.
+/// Begins segments ahead of need, at each request.
 fn begin(shared: &Shared) {
     hurry();
     while !shared.writer.begin.hear(|| None) {
@@ -194,7 +210,7 @@ fn begin(shared: &Shared) {
     }
 }
 
-/// Writes the partitions of one thread. The first one looks after the rest as well.
+/// Writes the partitions of one thread. The first thread also requests segments and writes promises.
 fn write(shared: &Shared, number: usize) {
     hurry();
     let writer = &shared.writer;
@@ -224,7 +240,7 @@ fn write(shared: &Shared, number: usize) {
             writer.make.ask();
         }
         if newest == before && shared.promise().is_ok() {
-            // Two looks without a record between them: sleep until there is one.
+            // Two checks without a record between them: sleep until there is one.
             writer.idle.store(true, Ordering::SeqCst);
             if shared.clock.newest() != newest {
                 writer.idle.store(false, Ordering::SeqCst);
@@ -244,7 +260,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    /// A writer that is roused for nothing takes a processor from those who commit.
+    /// A writer that is woken without need takes a processor from committers.
     #[test]
     fn who_awaits_a_ticket_rouses_only_writers_of_partitions_that_are_late() {
         explore(1, 1, || {
@@ -263,7 +279,7 @@ mod tests {
             append(0);
             append(3);
             let writer = &log.shared().writer;
-            // As if its threads were there, and had not heard anything yet.
+            // As if its threads were running, and had received no request yet.
             writer.running.store(true, Ordering::SeqCst);
             let asked = || {
                 let take = |call: &Call| std::mem::take(&mut call.asked.lock().something);
@@ -272,7 +288,7 @@ mod tests {
             assert_eq!(asked(), [false; 4]);
             let poll = |lsn: Lsn| pin!(log.ticket(lsn)).poll(&mut Context::from_waker(Waker::noop()));
             assert!(poll(awaited).is_pending());
-            // Partition 0 has a later record only, partition 3 too.
+            // Partition 0 has a later record only, and so has partition 3.
             assert_eq!(asked(), [false, true, true, false]);
             assert!(poll(written).is_ready());
             assert_eq!(asked(), [false; 4], "nothing is late");
@@ -280,7 +296,8 @@ mod tests {
         });
     }
 
-    /// Who appends to a log alone forces it soon. A writer that has begun with a part of it by then keeps him waiting.
+    /// The appender of an entry soon forces it. A writer that has begun with a part of it by then delays the
+    /// appender.
     #[test]
     fn the_writer_of_a_log_alone_leaves_new_entries_to_who_forces_them() {
         explore(1, 1, || {
@@ -289,7 +306,7 @@ mod tests {
             let log = EntryLog::open(&media, &options).expect("it opens");
             let shared = log.log().shared();
             let writer = &shared.writer;
-            // As if its thread were there, and waited.
+            // As if its thread were running, and waited.
             writer.running.store(true, Ordering::SeqCst);
             for _ in 0..100 {
                 log.append(&[7; 1000]).expect("there is room");

@@ -1,4 +1,4 @@
-//! Tickets, asynchronous commits, partition commits, other durability targets, records of a user's own.
+//! Tickets, asynchronous commits, partition commits, other durability targets, user record kinds.
 
 mod common;
 
@@ -27,7 +27,7 @@ struct Channel(mpsc::Sender<()>);
 
 impl Wake for Channel {
     fn wake(self: std::sync::Arc<Self>) {
-        let _ = self.0.send(()); // nobody listens any more: nobody waits
+        let _ = self.0.send(()); // without a receiver no task waits
     }
 }
 
@@ -69,7 +69,7 @@ fn the_writer_flushes_asynchronous_commits_promises_and_prepares() {
         let lsn = ticket.lsn();
         assert!(block_on(ticket).unwrap().up_to() >= lsn);
     }
-    // Nobody asks for this one; the interval does.
+    // No caller forces this record; the interval does.
     let last = append(&log, &mut reservation);
     while !log.is_stable(last.lsn) {
         thread::yield_now();
@@ -107,7 +107,7 @@ fn throttling_bounds_what_is_unwritten() {
     assert!(log.durable_lsn() > Lsn::new(800));
 }
 
-/// Hathi §3: forced with its own partition alone, found even beyond a gap, up to the partition's first hole.
+/// Hathi §3: forced with its own partition alone, found even beyond a gap, up to the partition's first gap.
 #[test]
 fn partition_commits_are_found_beyond_a_gap() {
     let options = LogOptions { partitions: 2, ..LogOptions::small() };
@@ -154,7 +154,7 @@ fn a_replica_decides_what_is_stable() {
     assert!(log.is_stable(Lsn::new(50)), "the replica has it");
     drop(log);
 
-    // The store's own disk forgot the log; the replica did not.
+    // The store's own disk lost the log; the replica did not.
     let crashed = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything));
     replica.restore(&*crashed).unwrap();
     assert!(replica.bytes() > 150_000);
@@ -162,7 +162,7 @@ fn a_replica_decides_what_is_stable() {
     let found = Log::look(&media).unwrap();
     assert_eq!(lsns(found.scan(Lsn::ZERO).unwrap()), (1..=50).collect::<Vec<_>>());
 
-    // With both, the own disk is enough.
+    // With both, the own disk suffices.
     let sink = Arc::new(ReplicaSink::new(Replica::new(), StableWhen::Both));
     let (disk, _, log) = sim(&LogOptions { sink, ..LogOptions::small() });
     let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
@@ -172,7 +172,7 @@ fn a_replica_decides_what_is_stable() {
     assert_eq!(Log::look(&media).unwrap().end_lsn(), last.lsn.next());
 }
 
-/// A sink that fails is a log that stops.
+/// A sink whose writes fail stops the log.
 #[derive(Debug)]
 struct Broken;
 
@@ -196,7 +196,7 @@ fn a_sink_that_fails_stops_the_log() {
     assert!(log.stopped().unwrap().to_string().contains("the replica is gone"));
 }
 
-/// A record kind of the user's own: a name in the control file, its number at the beginning of the body.
+/// A user record kind: a name in the control file, its number at the beginning of the body.
 #[test]
 fn users_have_record_kinds_of_their_own() {
     let (_, media, log) = sim(&LogOptions::small());

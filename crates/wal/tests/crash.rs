@@ -1,4 +1,4 @@
-//! The power fails at every moment of a small workload, again and again, and what was acknowledged is there.
+//! Power failures at every moment of a small workload, repeatedly: every acknowledged record is found.
 
 mod common;
 
@@ -8,20 +8,20 @@ use cedrat_wal::*;
 use common::*;
 use std::collections::{BTreeMap, HashSet};
 
-/// What was appended: LSN to body. Shared by the threads of a workload.
+/// The appended records: LSN to body. Shared by the threads of a workload.
 type Appendeds = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
-/// A workload and the options it runs with.
+/// A workload with its options.
 struct Workload {
     options: LogOptions,
-    /// Threads; each uses the partition with its number, modulo.
+    /// The number of threads; each uses the partition with its number, modulo.
     threads: u16,
     records: u64,
-    /// One of so many records is forced.
+    /// One record of this many is forced.
     force_one_in: u64,
     body_len: usize,
     checkpoint_one_in: u64,
-    /// Segments are begun ahead of need, as early as they may be.
+    /// Whether segments are begun ahead of need, as early as possible.
     ahead: bool,
 }
 
@@ -29,10 +29,10 @@ fn options(partitions: u16) -> LogOptions {
     LogOptions { partitions, ..LogOptions::small() }
 }
 
-/// Appends, forces, and marks what was acknowledged with its LSN.
+/// Appends, forces, and marks acknowledged LSNs.
 fn work(log: &Log, sim: &Arc<SimDisk>, workload: &Workload, appended: &Appendeds, salt: u64) {
     if workload.ahead {
-        drop(log.reserve(ByteLen(5 * SEGMENT_LEN_MIN), ByteLen(0))); // there is room for it
+        drop(log.reserve(ByteLen(5 * SEGMENT_LEN_MIN), ByteLen(0))); // reserves the space for beginning ahead
     }
     let one = |number: u16| {
         let partition = PartitionId(number % workload.options.partitions);
@@ -77,8 +77,8 @@ fn work(log: &Log, sim: &Arc<SimDisk>, workload: &Workload, appended: &Appendeds
     });
 }
 
-/// Looks at what a crash left: everything acknowledged is there, nothing is there that was never appended, and the
-/// prefix is dense.
+/// Checks the state after a crash: every acknowledged record is found, no record is found that was never appended,
+/// and the prefix is dense.
 fn judge(media: &Arc<dyn Media>, acknowledged: u64, appended: &BTreeMap<u64, Vec<u8>>) -> Found {
     let found = Log::look(media).expect("a crash never makes a log unopenable (E20.3)");
     assert!(found.end_lsn().get() > acknowledged, "W4: {acknowledged} was acknowledged, {:?}", found.end_lsn());
@@ -100,7 +100,7 @@ fn acknowledged(marks: &[cedrat_media::Mark]) -> u64 {
     marks.iter().map(|mark| mark.label).max().unwrap_or(0)
 }
 
-/// What of a run could still be found when it began again.
+/// Returns the records of a run that were still found when the next one began.
 fn kept(found: &Found) -> BTreeMap<u64, Vec<u8>> {
     let mut kept = BTreeMap::new();
     let mut scan = found.scan(Lsn::ZERO).unwrap();
@@ -110,8 +110,8 @@ fn kept(found: &Found) -> BTreeMap<u64, Vec<u8>> {
     kept
 }
 
-/// Runs a workload once and looks at every crash of it; every `again`th crash state is gone on with, and crashed again
-/// at every moment. Returns how many distinct states were seen.
+/// Runs a workload once and checks every crash of it; every `again`th crash state is continued, and crashed again at
+/// every moment. Returns the number of distinct states.
 fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -> usize {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
@@ -147,7 +147,7 @@ fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -
     }
 }
 
-/// Begins again on a disk after a crash, appends a little, and looks at every crash of that. Returns how many those were.
+/// Begins again on a disk after a crash, appends a little, and checks every crash of that. Returns their number.
 fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, seen: &mut HashSet<u64>) -> usize {
     let mut tried = 0;
     let mut model = kept(&found);
@@ -235,7 +235,7 @@ fn two_and_three_partitions_several_writes_in_flight() {
     }
 }
 
-/// W8: segments that have begun, and that nothing was written to yet, are there and no loss.
+/// W8: segments that have begun, but hold no block yet, are found, and are no loss.
 #[test]
 fn segments_begun_ahead_of_need() {
     for partitions in [1, 2] {
@@ -268,8 +268,8 @@ fn segments_are_recycled_between_crashes() {
     assert!(states > 250, "{states}");
 }
 
-/// E1's own story: partition 0 loses 50, partition 1 keeps 51 to 80; the next run appends less than was lost; a second
-/// crash must not bring 51 to 80 back.
+/// The scenario of E1: partition 0 loses 50, partition 1 keeps 51 to 80; the next run appends less than was lost; a
+/// second crash must not bring 51 to 80 back.
 fn crash_recover_append_less_crash_again(options: &LogOptions) {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;

@@ -1,4 +1,4 @@
-//! A log alone: entries of any length come back whole, in their order, or not at all.
+//! A log without a store: entries of any length are read back complete, in their order, or not at all.
 
 mod common;
 
@@ -16,12 +16,12 @@ fn open(media: &Arc<dyn Media>) -> EntryLog {
     EntryLog::open(media, &options()).expect("it opens")
 }
 
-/// An entry that says who it is.
+/// Returns an entry whose content identifies it.
 fn entry(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (number * 31 + at * 7 + (at >> 8)) as u8).collect()
 }
 
-/// The entries that a log of small segments makes one part of, two, and many.
+/// Lengths of entries that take one part, two, and many parts in a log of small segments.
 fn lengths() -> Vec<usize> {
     vec![200, 0, 1, 7000, 7680, 7669, 7670, 15_000, 40_000, 3, 100_000, 12]
 }
@@ -80,7 +80,7 @@ fn one_at_a_time_opens_it_and_it_is_no_store() {
     assert!(matches!(foreign, Err(LogError::Foreign { .. })), "{foreign:?}");
 }
 
-/// E16: room is refused before anything is placed, and comes back.
+/// E16: a full log refuses an entry before anything is placed, and has space again later.
 #[test]
 fn a_full_log_says_so_and_has_room_again_when_entries_are_given_up() {
     let sim = Arc::new(SimDisk::new());
@@ -120,7 +120,7 @@ fn a_full_log_says_so_and_has_room_again_when_entries_are_given_up() {
     assert_eq!(all(&log, Lsn::ZERO), [(lsn, b"goes on".to_vec())]);
 }
 
-/// E16.5: a failed sync ends it.
+/// E16.5: a failed sync stops the log.
 #[test]
 fn after_a_failed_write_nothing_is_forced() {
     let sim = Arc::new(SimDisk::new());
@@ -142,7 +142,7 @@ fn after_a_failed_write_nothing_is_forced() {
     assert!(found.len() == 1 || found[1..] == [(second, b"second".to_vec())]);
 }
 
-/// E20: what was promised and is damaged is refused with file and offset.
+/// E20: damage of promised records is reported with file and offset.
 #[test]
 fn damage_is_told_with_file_and_offset() {
     let sim = Arc::new(SimDisk::new());
@@ -177,7 +177,7 @@ fn damage_is_told_with_file_and_offset() {
     assert!(refused > 50, "{refused} refused, {harmless} harmless");
 }
 
-/// E8: the beginning of an entry that a crash cut off is no entry, nor part of the next one.
+/// E8: the beginning of an entry that a crash cut off is neither an entry nor part of the next one.
 #[test]
 fn half_an_entry_is_none() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
@@ -218,7 +218,7 @@ fn half_an_entry_is_none() {
     }
 }
 
-/// Entries of several threads do not mix their parts, though nothing but the log keeps the threads apart.
+/// The parts of entries of several threads do not mix, though only the log separates the threads.
 #[test]
 fn threads_append_whole_entries() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
@@ -245,14 +245,14 @@ fn threads_append_whole_entries() {
     }
 }
 
-/// What a run has left: its disk, its entries in their order, and how many of them were given up.
+/// The result of a run: its disk, its entries in their order, and the number of removed entries.
 struct Ran {
     sim: Arc<SimDisk>,
     appended: Vec<(Lsn, Vec<u8>)>,
     given_up: u64,
 }
 
-/// A log is opened twice; entries of all lengths are appended, forced now and then, and given up.
+/// Opens a log twice; appends entries of all lengths, forces now and then, and removes some.
 fn run(seed: u64) -> Ran {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
@@ -268,7 +268,7 @@ fn run(seed: u64) -> Ran {
             appended.push((lsn, bytes));
             if number % (2 + seed % 3) == 0 || number == 29 {
                 log.force(lsn).expect("the log runs");
-                sim.mark(id + 1); // so many are acknowledged
+                sim.mark(id + 1); // the number of acknowledged entries
             }
             if number == 20 {
                 given_up = id - 5;
@@ -283,7 +283,7 @@ fn run(seed: u64) -> Ran {
     Ran { sim, appended, given_up }
 }
 
-/// The power fails at every moment: what was acknowledged is there, the rest is a whole number of entries behind it.
+/// Power failures at every moment: acknowledged entries are found, followed by a whole number of other entries.
 #[test]
 fn a_crash_at_any_moment_keeps_what_was_acknowledged() {
     let (mut tried, mut distinct) = (0, HashSet::new());
@@ -327,7 +327,7 @@ fn check(ran: &Ran, disk: SimDisk, acknowledged: u64) {
     log.close().expect("the log runs");
 }
 
-/// What lies in a file of the log that is no record of ours is never taken for one.
+/// Foreign bytes in a file of the log are never taken for a record.
 #[test]
 fn a_torn_tail_is_dropped() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -340,7 +340,7 @@ fn a_torn_tail_is_dropped() {
     drop(log);
     let name = media.list("log").expect("a directory").first().expect("a segment").clone();
     let file = media.open(&format!("log/{name}"), OpenMode::ReadWrite).expect("it opens");
-    // The second block of records is the newest: nobody promises it.
+    // The second block of records is the newest: no promise covers it.
     write_all_at(&*media, file, 4096 + 4096, &[0x5a; 4096], cedrat_media::Durability::Durable).expect("written");
     assert_eq!(all(&open(&media), Lsn::ZERO), [(kept, b"kept".to_vec())]);
 }

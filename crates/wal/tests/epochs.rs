@@ -1,4 +1,4 @@
-//! One opening after another, each ended by a crash, and no checkpoint: the table of epochs holds them all (E1.7).
+//! Many openings, each ended by a crash, without a checkpoint: the table of epochs holds them all (E1.7).
 
 mod common;
 
@@ -8,7 +8,7 @@ use cedrat_wal::*;
 use common::*;
 
 /// Appends one record each to three partitions. The first is forced; the second is lost with the power; so the third,
-/// which its partition makes durable, is dead, and its number never comes again.
+/// which its partition makes durable, is dead, and its number is never reused.
 fn one_life(log: &Log, life: u64) -> (Lsn, Position) {
     let mut room = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
     let partition = |number: u64| PartitionId(((life + number) % u64::from(log.partitions())) as u16);
@@ -24,7 +24,8 @@ fn one_life(log: &Log, life: u64) -> (Lsn, Position) {
     kept
 }
 
-/// Two full blocks, sealed before the first is written, so that neither promises the other. Returns where the second begins.
+/// Appends two full blocks, sealed before the first is written, so that neither promises the other. Returns the
+/// offset of the second.
 fn two_blocks(log: &Log) -> LogOffset {
     let mut room = log.reserve(ByteLen(100_000), ByteLen(0)).unwrap();
     let mut append = || log.append(PartitionId(0), update(1, None), &[&[7; 7000]], &mut room);
@@ -33,8 +34,8 @@ fn two_blocks(log: &Log) -> LogOffset {
     LogOffset::new(places[4].offset.get() / 4096 * 4096)
 }
 
-/// A joined entry does not say who owned a place. A disk that brings an older block back there is found out all the same:
-/// the numbers in it are dead, and those that were there are missing.
+/// A joined entry does not record the owner of an offset. A disk that brings an older block back there is detected
+/// nevertheless: the numbers in it are dead, and the lost ones are missing.
 #[test]
 fn a_stale_block_in_the_place_of_a_joined_epochs_is_refused() {
     const FILE: &str = "log/000000";
@@ -55,7 +56,7 @@ fn a_stale_block_in_the_place_of_a_joined_epochs_is_refused() {
     one_block(&log); // else nothing of this epoch is kept, and the table forgets it
     let second = two_blocks(&log);
     sim = Arc::new(sim.cut_power(Loss::Everything));
-    // The first of the two is torn, so the second lies behind the end.
+    // The first of the two is torn, so the second is after the end.
     sim.corrupt(FILE, 2 * 4096, Damage::Flip { bit: 0 }).unwrap();
     let range = 4096 + second.get() as usize..SEGMENT_LEN_MIN as usize;
     let stale = sim.image().file(FILE).unwrap()[range.clone()].to_vec();
@@ -121,7 +122,7 @@ fn three_hundred_crashes_before_the_first_checkpoint_do_not_fill_the_table() {
     lives(64, 300, &[]);
 }
 
-/// Names share the slot with the table; here they leave it room for a few entries.
+/// Names share the slot with the table; here they leave space for a few entries only.
 #[test]
 fn the_table_makes_do_with_what_names_leave_it() {
     let names: Vec<String> = (0..240).map(|n| format!("{n:0>250}")).collect();

@@ -1,4 +1,4 @@
-//! The disk fails while the log is open: stops are final, a full disk is not.
+//! Failures of the disk while the log is open: stops are final, a full disk is not.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn a_failed_write_stops_the_log_for_ever() {
     let lost = append(&log, &mut reservation);
     let stopped = log.force(lost.lsn).unwrap_err();
     assert!(stopped.to_string().contains("log/"), "{stopped}");
-    // The disk would work again; the log does not ask it (W6, E16.4).
+    // The disk would work again; the log does not try it (W6, E16.4).
     let writes = sim.journal_len();
     assert_eq!(log.force(lost.lsn), Err(stopped.clone()));
     assert_eq!(log.stopped(), Some(stopped));
@@ -54,7 +54,7 @@ fn a_failed_write_of_the_control_file_stops_the_log() {
     assert!(log.stopped().is_some(), "W6");
 }
 
-/// Whatever call fails, at whatever moment: no panic, and what was acknowledged is found.
+/// Any call fails, at any moment: no panic, and every acknowledged record is found.
 #[test]
 fn every_call_may_fail() {
     for nth in 1..200 {
@@ -92,7 +92,7 @@ fn every_call_may_fail() {
     }
 }
 
-/// Looking and beginning may fail at every call as well, and then simply begin again.
+/// Looking and beginning may fail at every call as well; both can then be repeated.
 #[test]
 fn every_call_of_an_opening_may_fail() {
     let (sim, _, log) = new();

@@ -16,7 +16,7 @@ fn head(txn: u64, previous: Option<LogOffset>) -> RecordHead {
     RecordHead::new(Kind::UPDATE, TxnId(txn), previous)
 }
 
-/// Appends `count` records of one transaction, `body_len` bytes each, and returns their places.
+/// Appends `count` records of one transaction, `body_len` bytes each, and returns their LSNs and offsets.
 fn append(log: &Log, partition: PartitionId, txn: u64, count: usize, body_len: usize) -> Vec<Appended> {
     let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
     let mut places: Vec<Appended> = Vec::new();
@@ -155,8 +155,8 @@ fn segments_are_recycled_and_the_log_stays_bounded() {
     assert_eq!(append(&log, P0, 99, 1, 10)[0].lsn, Lsn::new(next));
 }
 
-/// Fills a log of `partitions` until it refuses, a forced block for each record, which is the worst for padding; then
-/// undoes everything, all of it in one partition, which is the worst for segments.
+/// Fills a log of `partitions` until it refuses, with a forced block for each record, the worst case for padding;
+/// then undoes everything, all of it in one partition, the worst case for segments.
 fn fill_and_undo(partitions: u16, segments: u64) {
     let (_directory, media) = real();
     let options = LogOptions { partitions, log_bytes_max: segments * SEGMENT_LEN_MIN, ..LogOptions::small() };
@@ -185,7 +185,7 @@ fn fill_and_undo(partitions: u16, segments: u64) {
     let space = log.space();
     assert_eq!(space.overdrawn, ByteLen(0), "E16.1");
     assert!(space.segments <= segments && space.segments_in_use <= segments, "E16.2: {space:?}");
-    // A checkpoint makes room again.
+    // A checkpoint frees space again.
     let redo = log.current_lsn().next();
     log.checkpoint_control(&Checkpoint { redo_lsn: redo, scan_lsn: redo, next_txn: 2 }).unwrap();
     assert!(log.truncate(Lsn::MAX) > 0);
@@ -199,7 +199,7 @@ fn a_full_log_refuses_forward_work_and_takes_undo() {
     fill_and_undo(3, 14);
 }
 
-/// A checkpoint that names LSNs behind the last one, or beyond the newest, moves nothing where it must not.
+/// A checkpoint with LSNs before the last one, or beyond the newest, moves neither back nor too far.
 #[test]
 fn checkpoints_do_not_go_back_nor_too_far() {
     let (_directory, media) = real();
@@ -282,8 +282,11 @@ fn a_promise_is_written_once_and_changes_no_record() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
     append(&log, P0, 1, 3, 10);
+    log.force(Lsn::MAX).unwrap();
+    let forced = log.flushed(P0);
     log.promise().unwrap();
     let end = log.flushed(P0);
+    assert!(end > forced, "E20.4: the newest block is promised");
     log.promise().unwrap();
     assert_eq!(log.flushed(P0), end, "E20.4: nothing new to promise");
     append(&log, P0, 1, 1, 10);
@@ -292,8 +295,8 @@ fn a_promise_is_written_once_and_changes_no_record() {
     assert_eq!(lsns(log.scan(Lsn::ZERO).unwrap()), [1, 2, 3, 4]);
 }
 
-/// Where much is to be read, other threads read ahead. What is found is the same: with blocks of all lengths, segments that
-/// end anywhere, and readers who keep what they were given.
+/// Long logs are read ahead by other threads. The result is the same: with blocks of all lengths, segments that end
+/// anywhere, and readers that keep their records.
 #[test]
 fn a_long_log_is_read_ahead() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
@@ -339,5 +342,116 @@ fn a_long_log_is_read_ahead() {
         }
     }
     drop(found.scan(Lsn::ZERO).unwrap()); // in the middle
+    log.close().unwrap();
+    let found = Log::look(&media).unwrap();
     found.begin(&[], &options).unwrap();
+}
+
+/// A body that is too long is refused before a number is drawn for it, so every number has its record.
+#[test]
+fn refused_append_draws_no_lsn() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let mut room = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
+    let body = vec![0; log.body_len_max() + 1];
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        log.append(P0, head(1, None), &[&body], &mut room);
+    }));
+    assert!(refused.is_err());
+    assert_eq!(log.current_lsn(), Lsn::ZERO, "E2.1");
+}
+
+/// Counts the writes of each offset of the log.
+#[derive(Debug, Default)]
+struct Counting(cedrat_sync::Mutex<Vec<(PartitionId, u64)>>);
+
+impl Sink for Counting {
+    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> std::io::Result<()> {
+        if piece.offset > 0 {
+            let begin = piece.position.offset.get();
+            let units = (begin..begin + piece.bytes.len() as u64).step_by(4096);
+            self.0.lock().extend(units.map(|unit| (piece.position.partition, unit)));
+        }
+        local.write(cedrat_media::Durability::Durable)
+    }
+}
+
+fn counted(partitions: u16) -> (Arc<Counting>, Log) {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let sink = Arc::new(Counting::default());
+    let options = LogOptions { partitions, sink: Arc::clone(&sink) as _, ..LogOptions::small() };
+    (sink, Log::create(&media, &options, &[]).unwrap())
+}
+
+#[test]
+fn durable_place_is_written_once() {
+    let (sink, log) = counted(2);
+    for n in 0..100 {
+        append(&log, PartitionId(n % 2), 1, 1, usize::from(n) * 70);
+        if n % 3 == 0 {
+            log.force(log.current_lsn()).unwrap();
+        }
+    }
+    log.close().unwrap();
+    let mut written = sink.0.lock().clone();
+    let count = written.len();
+    written.sort_unstable();
+    written.dedup();
+    assert_eq!(written.len(), count, "W2");
+    assert!(count > 60, "{count}");
+}
+
+/// The records of several blocks are appended, and nothing is written.
+#[test]
+fn append_writes_nothing() {
+    let (sink, log) = counted(1);
+    let mut room = log.reserve(ByteLen(200_000), ByteLen(0)).unwrap();
+    for _ in 0..20 {
+        log.append(P0, head(1, None), &[&[7; 7000]], &mut room);
+    }
+    assert!(sink.0.lock().is_empty(), "W7");
+    log.force(Lsn::MAX).unwrap();
+    assert!(sink.0.lock().len() > 30);
+}
+
+#[test]
+fn force_writes_every_partition() {
+    let (_sink, log) = counted(3);
+    (0..3).for_each(|partition| drop(append(&log, PartitionId(partition), 1, 1, 10)));
+    let forced = log.force(Lsn::MAX).unwrap().up_to();
+    assert!(log.durable_lsn() >= forced, "W4");
+}
+
+/// Records that a transaction still needs are kept, though recovery would not read them.
+#[test]
+fn log_is_kept_as_far_as_asked() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let places = append(&log, P0, 1, 100, 3000);
+    log.force(Lsn::MAX).unwrap();
+    let next = log.current_lsn().next();
+    log.checkpoint_control(&Checkpoint { redo_lsn: next, scan_lsn: next, next_txn: 1 }).unwrap();
+    log.truncate(places[0].lsn);
+    assert!(log.read(Position { partition: P0, offset: places[0].offset }).is_ok(), "W5");
+    assert!(log.truncate(Lsn::MAX) > 0);
+}
+
+/// An opening takes the lock after it has looked. Records that another opening has made durable in between are not cut off.
+#[test]
+fn opening_after_early_look_loses_no_record() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    log.force(append(&log, P0, 1, 1, 10)[0].lsn).unwrap();
+    let early = Log::look(&media).unwrap();
+    log.force(append(&log, P0, 2, 1, 10)[0].lsn).unwrap();
+    drop(log);
+    let refused = early.begin(&[], &LogOptions::small()).unwrap_err();
+    assert!(refused.to_string().contains("look again"), "{refused}");
+    let log = Log::look(&media).unwrap().begin(&[], &LogOptions::small()).unwrap();
+    let mut scan = log.scan(Lsn::ZERO).unwrap();
+    let mut records = 0;
+    while scan.next().unwrap().is_some() {
+        records += 1;
+    }
+    assert_eq!(records, 2, "R2: both were forced");
 }

@@ -1,5 +1,5 @@
-//! `Partition` commits (Hathi §3, §4) and the power failing at every call: what was acknowledged with its own partition
-//! alone is found by every later scan, and whatever else lies beyond the first missing LSN by none.
+//! `Partition` commits (Hathi §3, §4) under a power failure at every call: commits acknowledged with their own
+//! partition alone are found by every later scan, and no scan finds any other record beyond the first missing LSN.
 
 mod common;
 
@@ -17,10 +17,10 @@ struct Appended {
     body: Vec<u8>,
 }
 
-/// By LSN.
+/// Records by LSN.
 type Records = BTreeMap<u64, Appended>;
 
-/// Lets a block be overtaken by a later one of its partition, so that a crash between the two finds a hole.
+/// Lets a later block of the partition overtake a block, so that a crash between the two leaves a gap.
 #[derive(Debug, Default)]
 struct Overtaking {
     state: Mutex<Overtaken>,
@@ -29,10 +29,10 @@ struct Overtaking {
 
 #[derive(Debug, Default)]
 struct Overtaken {
-    /// The next block of this partition is held back.
+    /// The partition whose next block is held back.
     hold: Option<PartitionId>,
     held: bool,
-    /// A later one was written.
+    /// Whether a later block was written.
     overtaken: bool,
 }
 
@@ -72,14 +72,14 @@ impl Sink for Overtaking {
     }
 }
 
-/// One opening of the log, and what is appended to it.
+/// One opening of the log, with the records appended to it.
 struct Run {
     sim: Arc<SimDisk>,
     log: Log,
     overtaking: Arc<Overtaking>,
     reservation: Reservation,
     records: Records,
-    /// A generator of numbers (xorshift).
+    /// The state of a generator of numbers (xorshift).
     random: u64,
 }
 
@@ -121,9 +121,9 @@ impl Run {
         self.sim.mark(forced.up_to().get() * 2);
     }
 
-    /// Two commits side by side, of which the later one's block is written first.
+    /// Appends two commits, of which the later one's block is written first.
     fn overtake(&mut self, partition: PartitionId) {
-        self.commit(partition); // alone, so that the next ones do not wait for company
+        self.commit(partition); // alone, so that the next ones do not wait for other committers
         let flagged = self.below(3) > 0;
         let (first, held) = self.append(partition, flagged);
         self.overtaking.hold_next(partition);
@@ -164,16 +164,16 @@ impl Run {
     }
 }
 
-/// What has to be found on a disk.
+/// The records that must be found on a disk.
 struct Known {
-    /// What the scan found when the run began: it stays found, and nothing else of earlier runs comes back.
+    /// The records found when the run began: they stay found, and no other record of earlier runs reappears.
     kept: Records,
     /// The first LSN of the run.
     first: u64,
     run: Records,
 }
 
-/// All records of a scan, which come in the order of LSNs.
+/// Returns all records of a scan, which are in the order of LSNs.
 fn scanned(mut scan: Scan) -> Records {
     let mut records = Records::new();
     while let Some(next) = scan.next().expect("a crash damages nothing that counts") {
@@ -213,7 +213,7 @@ impl Known {
         (found, records)
     }
 
-    /// What of the run's records is found, and what is not.
+    /// Checks which of the run's records are found.
     fn judge_run(&self, found: &Found, records: &Records, from: u64, end: u64) {
         for (lsn, record) in self.run.range(from..) {
             let is_found = records.contains_key(lsn);
@@ -245,12 +245,13 @@ struct Search<'a> {
     losses: &'a [Loss],
     seen: HashSet<u64>,
     tried: usize,
-    /// States with records beyond the first missing LSN.
+    /// The number of states with records beyond the first missing LSN.
     beyond: usize,
 }
 
 impl Search<'_> {
-    /// Looks at every crash of a run. After one of so many it goes on: `one_in` has a number for each run after this one.
+    /// Checks every crash of a run. After one in so many it continues: `one_in` has a number for each run after this
+    /// one.
     fn every_crash(&mut self, sim: &SimDisk, begin: usize, known: &Known, one_in: &[usize]) {
         let mut judged = HashSet::new();
         let mut cursor = sim.journal().cursor();
@@ -295,7 +296,7 @@ impl Search<'_> {
 const LOSSES: [Loss; 6] =
     [Loss::Everything, Loss::Nothing, Loss::Random(1), Loss::Random(2), Loss::Whole(3), Loss::TornLast(0b1111_0110)];
 
-/// Returns how many states were tried, how many were distinct, and how many had records beyond the first missing LSN.
+/// Returns the number of states tried, of distinct ones, and of those with records beyond the first missing LSN.
 fn search(
     partitions: u16,
     seed: u64,
@@ -345,8 +346,8 @@ fn planted_faults_beyond_the_first_missing_number_are_caught() {
     }
 }
 
-/// One crash after another before any checkpoint, until the table joins its oldest epochs (E1.7): what each run committed
-/// beyond its gap stays found, and what lay beside it stays dead.
+/// Crash after crash without a checkpoint, until the table joins its oldest epochs (E1.7): commits of each run beyond
+/// its gap stay found, and other records there stay dead.
 #[test]
 fn partition_commits_stay_found_when_epochs_are_joined() {
     let names: Vec<String> = (0..250).map(|number| format!("{number:0>240}")).collect();

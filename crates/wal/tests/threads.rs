@@ -1,4 +1,4 @@
-//! Committers side by side: on real threads in an ordinary build, under a seeded scheduler in a shuttle build.
+//! Concurrent committers: on real threads in an ordinary build, under a seeded scheduler in a shuttle build.
 
 mod common;
 
@@ -7,8 +7,8 @@ use cedrat_sync::{Arc, explore, thread};
 use cedrat_wal::*;
 use common::*;
 
-/// Three committers on two partitions, each acknowledged as `force` returns; then the power fails, and what was called
-/// durable is looked for.
+/// Three committers on two partitions, each acknowledged as `force` returns; then the power fails, and the records
+/// reported as durable are searched for.
 fn committers(options: &LogOptions, partition_commits: bool) {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
@@ -64,6 +64,40 @@ fn commits_of_one_partition() {
     explore(13, 300, || committers(&options(2), true));
 }
 
+/// A scan that begins during other commits reads, without damage, all records up to the LSN that was durable before
+/// it began.
+#[test]
+fn scan_beside_committers_finds_no_damage() {
+    explore(15, 1500, || {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &options(2), &[]).unwrap();
+        drop(log.reserve(ByteLen(1000), ByteLen(0)).unwrap());
+        let committers: Vec<_> = (0..2u16)
+            .map(|number| {
+                let log = log.clone();
+                thread::spawn(move || {
+                    let mut reservation = log.reserve(ByteLen(500), ByteLen(0)).unwrap();
+                    for n in 0..2 {
+                        let partition = PartitionId(number);
+                        let place = log.append(partition, update(1, None), &[&[n; 10]], &mut reservation);
+                        log.force(place.lsn).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            let durable = log.durable_lsn().get();
+            let mut scan = log.scan(Lsn::ZERO).unwrap();
+            let mut found = 0;
+            while let Some(next) = scan.next().unwrap_or_else(|error| panic!("E3.6: {error}")) {
+                found = next.record.lsn.get();
+            }
+            assert!(found >= durable, "E3.6: LSN {durable} was durable, the scan ends with {found}");
+        }
+        committers.into_iter().for_each(|committer| committer.join().unwrap());
+    });
+}
+
 #[cfg(all(feature = "planted-faults", cedrat_shuttle))]
 #[test]
 fn planted_an_lsn_drawn_before_its_bound_is_caught() {
@@ -75,7 +109,7 @@ fn planted_an_lsn_drawn_before_its_bound_is_caught() {
     assert!(caught.contains("E3.2") || caught.contains("W4"), "{caught}");
 }
 
-/// Two appenders whose records are wanted or not, or nobody can say: each LSN is filled all the same.
+/// Two appenders whose `decide` returns `true` or `false`, or panics: each LSN is filled.
 fn deciders() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let log = Log::create(&media, &options(2), &[]).unwrap();
@@ -119,7 +153,7 @@ fn whatever_is_decided_each_number_is_filled() {
     explore(17, 700, deciders);
 }
 
-/// Entries of several parts, appended side by side: nothing of another one comes between the parts of one (E8).
+/// Entries of several parts, appended concurrently: no part of another entry is between the parts of one (E8).
 fn appenders_of_long_entries() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let options = EntryLogOptions { log: options(1), background: false, ..EntryLogOptions::default() };
@@ -152,7 +186,7 @@ fn parts_of_entries_do_not_mix() {
     explore(18, 200, appenders_of_long_entries);
 }
 
-/// Those who wait are woken when the log stops, with the reason.
+/// Waiting threads are woken when the log stops, with the reason.
 #[test]
 fn stopping_wakes_whoever_waits() {
     explore(15, 300, || {
@@ -170,7 +204,7 @@ fn stopping_wakes_whoever_waits() {
             .collect();
         log.stop("the test says so");
         for waiter in waiters {
-            let _ = waiter.join().unwrap(); // durable before the stop, or told why not
+            let _ = waiter.join().unwrap(); // durable before the stop, or failed with the reason
         }
         let stopped = log.stopped().expect("E16.5: it says why it stopped");
         assert!(stopped.to_string().contains("the test says so"));

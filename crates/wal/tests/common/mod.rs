@@ -1,16 +1,16 @@
-//! What several tests need.
+//! Utilities shared by several tests.
 #![allow(dead_code, unreachable_pub)] // each test uses some of it
 
 use cedrat_media::{Durability, Media};
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::*;
 
-/// The head of a change.
+/// Returns the head of a change.
 pub fn update(txn: u64, previous: Option<LogOffset>) -> RecordHead {
     RecordHead::new(Kind::UPDATE, TxnId(txn), previous)
 }
 
-/// Looks, with the planted fault of the options if there is one.
+/// Looks at the log, with the planted fault of the options if there is one.
 pub fn look(media: &Arc<dyn Media>, options: &LogOptions) -> Result<Found, LogError> {
     #[cfg(feature = "planted-faults")]
     return Found::look_faulty(media, options);
@@ -21,7 +21,7 @@ pub fn look(media: &Arc<dyn Media>, options: &LogOptions) -> Result<Found, LogEr
     }
 }
 
-/// What a check that must fail says.
+/// Returns the message of a check that must fail.
 pub fn caught(check: impl FnOnce()) -> String {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).expect_err("the planted fault is caught");
     match panic.downcast::<String>() {
@@ -30,7 +30,7 @@ pub fn caught(check: impl FnOnce()) -> String {
     }
 }
 
-/// All LSNs of a scan.
+/// Returns all LSNs of a scan.
 pub fn lsns(mut scan: Scan) -> Vec<u64> {
     let mut lsns = Vec::new();
     while let Some(found) = scan.next().unwrap() {
@@ -39,7 +39,7 @@ pub fn lsns(mut scan: Scan) -> Vec<u64> {
     lsns
 }
 
-/// Adds a row to the table of crash states that `./x test` prints: how many were tried, and how many were distinct.
+/// Adds a row to the table of crash states that `./x test` prints: the number of states tried, and of distinct ones.
 pub fn report_crash_states(name: &str, tried: usize, distinct: usize) {
     use std::io::Write;
     println!("{name}: {tried} crash states tried, {distinct} distinct");
@@ -58,13 +58,13 @@ pub struct Gate {
 
 #[derive(Debug, Default)]
 struct GateState {
-    /// The newest LSN that is being written or was.
+    /// The newest LSN whose write has begun.
     reached: Lsn,
     open: bool,
 }
 
 impl Gate {
-    /// Returns when a write with this LSN has begun, and all others with older ones that are not held back have ended.
+    /// Returns when a write with this LSN has begun, and all older writes that are not held back have ended.
     pub fn wait_until_reached(&self, lsn: Lsn) {
         let mut state = self.state.lock();
         while state.reached < lsn {
