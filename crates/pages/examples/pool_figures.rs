@@ -1,7 +1,8 @@
-//! What the buffer pool costs on this machine: `cargo run --release -p cedrat-pages --example pool_figures [DIR]`.
+//! Measures the cost of the buffer pool on this machine: `cargo run --release -p cedrat-pages --example pool_figures
+//! [DIR]`.
 //!
 //! Hits are measured in memory; write-back in DIR (default: the system's directory for temporary files), which should
-//! lie on the disk in question.
+//! be on the disk to be measured.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -64,7 +65,7 @@ fn change(pool: &Pool, log: &Log, page: PageId) {
     exclusive.change(lsn, |page| page.put_u64(2048, lsn.get()).expect("within the page"));
 }
 
-/// Nanoseconds a turn, the best of five rounds.
+/// Returns nanoseconds per turn, the best of five rounds.
 fn time(name: &str, mut turn: impl FnMut()) {
     const TURNS: u32 = 2_000_000;
     let round = |_| {
@@ -77,7 +78,7 @@ fn time(name: &str, mut turn: impl FnMut()) {
 }
 
 fn hits() {
-    // A store of its own, because the LSNs below are not drawn from its log.
+    // A separate store, because the LSNs below are not drawn from its log.
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let log = Log::create(&media, &LogOptions::default(), &[]).expect("a log");
     let pool = Pool::open(media, log.clone(), PoolOptions::default()).expect("a pool");
@@ -110,13 +111,13 @@ fn hits() {
     });
 }
 
-/// Seconds that this thread has had a processor: others at work on the machine do not count.
+/// Returns the seconds for which this thread has had a processor: other load of the machine does not count.
 fn processor_seconds() -> f64 {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     spent.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
-/// Million reads a second of all threads, had they the machine for themselves.
+/// Returns million reads a second of all threads, as if they had the machine for themselves.
 fn random_reads(pool: &Pool, pages: u64, threads: u64) -> f64 {
     const READS: u64 = 10_000_000;
     let rates = Mutex::new(0.0);

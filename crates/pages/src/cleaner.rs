@@ -1,18 +1,18 @@
 //! The cleaner: a thread that keeps frames free ahead of need (D021; the Architecture paper's future work).
 //!
-//! Without it everything works as well: whoever needs a frame and finds none makes one. With it, that is rare.
+//! The pool works without it: a thread that needs a frame and finds none frees one. With it, that is rare.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle};
-use cedrat_sync::{Arc, Condvar, Mutex};
+use cedrat_sync::{Arc, Condvar, Mutex, planted};
 
 use crate::error::PoolError;
 use crate::pool::Pool;
 
-/// How the pool and its cleaner speak to each other.
+/// The state through which the pool wakes its cleaner.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
-    /// Whether a cleaner listens; so that nobody rings in vain.
+    /// Whether a cleaner runs; otherwise no thread wakes it.
     listens: AtomicBool,
     call: Mutex<Call>,
     rung: Condvar,
@@ -26,7 +26,7 @@ enum Call {
     End,
 }
 
-/// The cleaner thread; dropped, it ends the thread and waits for it.
+/// The handle of the cleaner thread; dropping it ends the thread and waits for it.
 #[derive(Debug)]
 #[must_use = "dropping it ends the cleaner"]
 pub struct Cleaner {
@@ -40,18 +40,21 @@ impl Pool {
     /// It ends when the handle is dropped, or when the store stops.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// The system cannot create a thread.
     pub fn start_cleaner(self: &Arc<Pool>) -> Result<Cleaner, PoolError> {
         let pool = Arc::clone(self);
         let thread = Builder::new()
             .name("cedrat-cleaner".into())
-            .spawn(move || pool.clean_when_called())
+            .spawn(move || {
+                let stop = StopOnPanic(&pool);
+                stop.0.clean_when_called();
+            })
             .map_err(|error| PoolError::io("starting the cleaner thread", error))?;
         self.bell.listens.store(true, Ordering::Release);
         Ok(Cleaner { pool: Arc::clone(self), thread: Some(thread) })
     }
 
-    /// Calls the cleaner if fewer than half the frames that should be free are.
+    /// Wakes the cleaner if fewer frames are free than half of those that should be.
     #[inline]
     pub(crate) fn call_cleaner_if_low(&self) {
         if self.bell.listens.load(Ordering::Relaxed) && self.clock.free_frames() < self.free_ahead().div_ceil(2) {
@@ -82,7 +85,7 @@ impl Pool {
             *call = Call::None;
             drop(call);
             if self.clean().is_err() {
-                // The store has stopped and says why to everybody who asks it for something.
+                // The store has stopped, and reports the reason to every caller.
                 return;
             }
         }
@@ -99,9 +102,22 @@ impl Pool {
             if !dirty.is_empty() {
                 self.write_and_evict(&dirty)?;
             } else if self.clock.free_frames() <= before {
-                // All warm or held; the next one who finds no frame calls again.
+                // All warm or held; the next thread that finds no frame wakes the cleaner again.
                 return Ok(());
             }
+        }
+    }
+}
+
+/// Stops the store when the cleaner panics: the pages that it was writing home are neither at home nor known as
+/// dirty.
+struct StopOnPanic<'a>(&'a Pool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if cedrat_sync::thread::panicking() && !planted!("cleaner_dies_silently") {
+            self.0.bell.listens.store(false, Ordering::Release);
+            self.0.log.stop("the cleaner thread panicked; open the store again");
         }
     }
 }
@@ -112,12 +128,32 @@ impl Drop for Cleaner {
         *self.pool.bell.call.lock() = Call::End;
         self.pool.bell.rung.notify_one();
         if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            if ended.is_err() && !cedrat_sync::thread::panicking() {
-                panic!("the cleaner thread panicked");
-            }
+            // A panic in it has stopped the store, and was printed.
+            let _ = thread.join();
         }
-        // So that another cleaner may be started.
+        // Allows another cleaner to be started.
         *self.pool.bell.call.lock() = Call::None;
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::pool::PoolOptions;
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_wal::{Log, LogOptions};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn panic_of_the_cleaner_stops_the_store() {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let options = PoolOptions { capacity_pages: 8, pages_max: 64, ..PoolOptions::default() };
+        let pool = Pool::open(media, log.clone(), options).expect("a pool");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _stop = StopOnPanic(&pool);
+            panic!("as planned");
+        }));
+        assert!(panicked.is_err() && log.is_stopped(), "E16.5");
     }
 }

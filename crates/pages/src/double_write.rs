@@ -1,30 +1,33 @@
-//! The double-write area: where pages lie safely while their homes are being written over.
+//! The double-write area: a durable copy of pages while their homes are being overwritten.
 //!
-//! A device writes sectors whole, not pages. A page that was half written when the power went has no version to which
-//! the log could be applied. So every batch of pages is first written, durably and in one stroke, to this area
+//! A device writes whole sectors, not whole pages. A page that was half written at a power failure has no version to
+//! which the log could be applied. So every batch of pages is first written to this area, durably and in one write
 //! (E11.5); after a crash a home that does not verify is restored from it. Drawn in `docs/formats/page.md`.
 //!
-//! What a crash may leave, and what is done:
+//! The states that a crash may leave, and their treatment:
 //!
 //! | header | image | home | |
 //! |---|---|---|---|
 //! | torn, or never written | – | – | no home was begun since the last batch, whose homes are durable: nothing |
 //! | whole | torn | whole | the area was not finished, no home was begun: nothing |
-//! | whole | whole | whole | the home is the old version or the new one, redo knows: nothing |
+//! | whole | whole | whole, older | the home was not begun: nothing |
+//! | whole | whole | the same | written home again: the process may have ended before its sync, or the sync failed (R6) |
 //! | whole | whole | torn | written home again |
 //! | whole | torn | torn | damage, not a crash: reported when the page is read |
 //!
-//! The header names the newest batch, so an image that is whole is the newest that was ever sent home.
+//! The header names the newest batch, so a valid image is the newest that was ever sent home. The homes of older
+//! batches are durable (E11.5); so are those homes of this batch that the redo point has passed, and they are left
+//! unchanged.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::Lsn;
 
 use crate::error::PoolError;
 use crate::file::{PageFile, open_or_create};
-use crate::page::{PAGE_LEN, PageId, seal, stored_checksum_of, verify};
+use crate::page::{PAGE_LEN, PageId, lsn_of, seal, stored_checksum_of, verify};
 
-/// The name of the file that holds the area.
+/// The name of the file of the area.
 pub const DOUBLE_WRITE_FILE: &str = "double-write";
 
 /// The version of the area's format that this code writes, and the newest that it reads.
@@ -45,7 +48,7 @@ mod at {
 /// Page number (8), checksum of its image (4), zero (4).
 const ENTRY_LEN: usize = 16;
 
-/// Pages that go home together: as many as one header block can name.
+/// The maximum number of pages in a batch: as many as one header block can name.
 pub(crate) const BATCH_PAGES_MAX: usize = (PAGE_LEN - at::ENTRIES) / ENTRY_LEN;
 const _: () = assert!(BATCH_PAGES_MAX == 253 && at::ENTRIES == 40);
 
@@ -56,7 +59,8 @@ pub(crate) struct DoubleWrite {
     media: Arc<dyn Media>,
     file: FileId,
     batch: u64,
-    /// Header and images, as they go to the file. Grows to the largest batch met, so that a small store opens quickly.
+    /// Header and images, as written to the file. Grows to the largest batch so far, so that a small store opens
+    /// quickly.
     buffer: AlignedBuf,
 }
 
@@ -66,13 +70,13 @@ impl DoubleWrite {
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
         let len = media.len(file).map_err(failed)?;
         if len < AREA_LEN as u64 {
-            // Whole from the beginning: a full disk is met now, and a batch changes nothing but bytes.
+            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes.
             media.allocate(file, len, AREA_LEN as u64 - len).and_then(|()| media.sync(file)).map_err(failed)?;
         }
         Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })
     }
 
-    /// Where the image of the `index`-th page of the next batch belongs.
+    /// Returns the buffer for the image of the `index`-th page of the next batch.
     pub(crate) fn image(&mut self, index: usize) -> &mut [u8; PAGE_LEN] {
         assert!(index < BATCH_PAGES_MAX, "a batch has at most {BATCH_PAGES_MAX} pages");
         let start = PAGE_LEN * (1 + index);
@@ -82,10 +86,10 @@ impl DoubleWrite {
         (&mut self.buffer[start..start + PAGE_LEN]).try_into().expect("the length of a page")
     }
 
-    /// Seals the images of `pages` and makes them durable here. Afterwards their homes may be written.
+    /// Seals the images of `pages` and makes them durable in the area. Afterwards their homes may be written.
     ///
-    /// `promise`: the log is durable up to here. It stands in the header because the newest block of a log promises
-    /// itself to nobody (E20.1): were it damaged later, the log would seem to end before these pages.
+    /// `promise`: the log is durable up to this LSN. The header records it because no other block promises the newest
+    /// block of a log (E20.1): if that block were damaged later, the log would seem to end before these pages.
     pub(crate) fn write(&mut self, pages: &[PageId], promise: Lsn) -> std::io::Result<()> {
         self.batch += 1;
         let mut header = [0; PAGE_LEN];
@@ -106,16 +110,20 @@ impl DoubleWrite {
         header[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
         self.buffer[..PAGE_LEN].copy_from_slice(&header);
         let bytes = &self.buffer[..PAGE_LEN * (1 + pages.len())];
+        if planted!("home_without_area") {
+            return Ok(());
+        }
         write_all_at(&*self.media, self.file, 0, bytes, Durability::Durable)
     }
 
-    /// The sealed images of `count` pages from the `first` on, as they lie in the area.
+    /// Returns the sealed images of `count` pages from the `first` on, as written to the area.
     pub(crate) fn images(&self, first: usize, count: usize) -> &[u8] {
         &self.buffer[PAGE_LEN * (1 + first)..PAGE_LEN * (1 + first + count)]
     }
 
-    /// Writes home again what a crash tore there. Returns how many pages.
-    pub(crate) fn restore(&mut self, home: &PageFile) -> Result<u64, PoolError> {
+    /// Writes home again the pages that a crash tore there, and those not known to be durable there: pages with an
+    /// LSN of `redo_lsn` or newer. Returns the number of torn pages. The writes are durable after a sync of `home`.
+    pub(crate) fn restore(&mut self, home: &PageFile, redo_lsn: Lsn) -> Result<u64, PoolError> {
         let failed = |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
         read_exact_at(&*self.media, self.file, 0, &mut self.buffer[..PAGE_LEN]).map_err(failed)?;
         let Some(Header { batch, entries, .. }) = Header::read(&self.buffer, &self.media.path(self.file))? else {
@@ -134,24 +142,23 @@ impl DoubleWrite {
                 continue;
             }
             if home.check(page).is_err() {
-                // The file was cut short since; whoever needs the page is told.
+                // The file was truncated since; an access to the page reports it.
                 continue;
             }
             home.read(page, &mut at_home)?;
-            if home.verify(&at_home, page).is_err() {
+            let is_torn = home.verify(&at_home, page).is_err();
+            if is_torn || (at_home[..] == image[..] && lsn_of(image) >= redo_lsn) {
                 write_all_at(&*self.media, home.id(), page.file_offset(), image, Durability::Volatile)
                     .map_err(failed)?;
-                restored += 1;
+                restored += u64::from(is_torn);
             }
-        }
-        if restored > 0 {
-            self.media.sync(home.id()).map_err(failed)?;
         }
         Ok(restored)
     }
 }
 
-/// How far the log was durable by the header of the area; refuses one that this program does not know.
+/// Returns the LSN up to which the log was durable by the header of the area; refuses a header that this program does
+/// not know.
 pub(crate) fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
     let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
     let file = match media.open(DOUBLE_WRITE_FILE, OpenMode::Read) {
@@ -166,7 +173,7 @@ pub(crate) fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
     Ok(Header::read(&block, &media.path(file))?.map_or(Lsn::ZERO, |header| header.promise))
 }
 
-/// What the header of the area says.
+/// The content of the area's header.
 struct Header {
     batch: u64,
     promise: Lsn,
@@ -175,7 +182,7 @@ struct Header {
 }
 
 impl Header {
-    /// None if the header is not whole.
+    /// Reads the header; `None` if it is not valid.
     fn read(block: &[u8], file: &str) -> Result<Option<Header>, PoolError> {
         let mut header: [u8; PAGE_LEN] = block[..PAGE_LEN].try_into().expect("one block");
         let foreign = |offset: usize, what: &str| PoolError::Foreign {
@@ -183,7 +190,8 @@ impl Header {
             offset: offset as u64,
             what: what.to_owned(),
         };
-        // A torn header has its old first sector or its new one: a magic is in either, unless it is the first ever.
+        // A torn header has its old or its new first sector: either has a magic number, except before the first
+        // batch.
         let magic = &header[at::MAGIC..at::FORMAT];
         if magic == [0; 8] {
             return Ok(None);
@@ -223,7 +231,7 @@ fn number(header: &[u8; PAGE_LEN], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The drawing and the constants say the same.
+    /// The drawing and the constants agree.
     #[test]
     fn the_header_is_as_drawn() {
         let expected = [

@@ -1,4 +1,4 @@
-//! What can go wrong with pages, and what to do next.
+//! Errors of the page layer, with the remedy of each.
 
 use std::io;
 
@@ -7,76 +7,80 @@ use thiserror::Error;
 
 use crate::page::{Damaged, PageId};
 
-/// Why a page could not be had, or could not be written home.
+/// The reason why a page could not be read, or not be written home.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// The bytes of a page are not what was written. Restore the page from a copy.
+    /// The bytes of a page differ from those written. Restore the page from a copy.
     #[error("{file}, byte {offset}: {damage}; restore it from a copy")]
     Damaged {
         /// The page file.
         file: String,
-        /// Where in the file the first bad byte lies.
+        /// The offset of the first bad byte in the file.
         offset: u64,
-        /// What is bad about it.
+        /// A description of the damage.
         damage: Damaged,
     },
-    /// A file of another program, of a newer version, or cut short.
+    /// A file of another program, of a newer version, or truncated.
     #[error("{file}, byte {offset}: {what}")]
     Foreign {
         /// The file.
         file: String,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the fault.
         what: String,
     },
-    /// The page lies beyond the end of the page file: it was never allocated, or the file was cut short.
+    /// The page is beyond the end of the page file: it was never allocated, or the file was truncated.
     #[error("{file}: page {page} was asked for, but the file ends after {pages} pages")]
     Beyond {
         /// The page file.
         file: String,
-        /// The page asked for.
+        /// The requested page.
         page: PageId,
-        /// Pages that the file holds.
+        /// The number of pages in the file.
         pages: u64,
     },
-    /// The page file cannot grow to so many pages: `PoolOptions::pages_max`. Reopen the store with a larger limit.
-    #[error("{pages} pages are wanted, at most {limit} are possible; open the store with a larger limit of pages")]
+    /// The page file cannot have so many pages: address space is reserved for fewer. Reopen the store with a larger
+    /// `PoolOptions::pages_max`, or in a process with a higher limit of address space.
+    #[error(
+        "the page file needs {pages} pages, but address space is reserved for {limit}; reopen the store with a larger \
+         PoolOptions::pages_max (page_space_bytes in C), or raise the limit of the process (ulimit -v)"
+    )]
     Limit {
-        /// Pages wanted.
+        /// The number of pages requested.
         pages: u64,
-        /// Pages possible.
+        /// The number of pages possible.
         limit: u64,
     },
-    /// The disk has no room for more pages. Nothing has changed; free some space on it and try again.
+    /// The disk has no space for more pages. Nothing has changed; free some space on it and try again.
     #[error("{file}: the disk has no room for {pages} pages; free space and try again")]
     DiskFull {
         /// The page file.
         file: String,
-        /// Pages that it was to hold.
+        /// The number of pages that it was to hold.
         pages: u64,
     },
-    /// Every frame is held by somebody. Hold fewer pages at once, or open the store with a larger pool.
+    /// Every frame is held. Hold fewer pages at once, or open the store with a larger pool.
     #[error("all {capacity} frames of the buffer pool are held at once; hold fewer pages, or make the pool larger")]
     AllHeld {
-        /// Frames of the pool.
+        /// The number of frames of the pool.
         capacity: usize,
     },
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("option {option}: {what}")]
     Options {
         /// The option's name.
         option: &'static str,
-        /// Why it cannot be used.
+        /// The reason why it cannot be used.
         what: String,
     },
-    /// The disk answered with an error.
+    /// The disk reported an error.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, to which file.
+        /// The failed operation and its file.
         doing: String,
-        /// The disk's answer.
+        /// The error of the disk.
         source: io::Error,
     },
     /// An earlier failure stopped the store. Reopen it.

@@ -1,10 +1,10 @@
-//! Who has to go when a frame is wanted: the clock.
+//! Eviction of pages by the clock algorithm.
 //!
-//! The frames in use form a ring. A hand goes round; a page that it finds *cold* has not been wanted since the hand's last
-//! visit and may go, any other is made cold. Whoever reads or changes a page makes it warm.
+//! The frames in use form a ring, on which a hand moves. A page that it finds *cold* has not been used since the
+//! hand's last visit and may be evicted; any other is made cold. Reading or changing a page makes it warm.
 //!
-//! A cold page that differs from home cannot go before it is written. Such pages are gathered and written together, by
-//! the cleaner thread if there is one and it keeps up, else by whoever needs a frame.
+//! A cold page that differs from home must be written before its eviction. Such pages are gathered and written
+//! together, by the cleaner thread if there is one and it keeps up, else by the thread that needs a frame.
 
 use std::collections::HashSet;
 
@@ -18,8 +18,8 @@ use crate::page::PageId;
 use crate::pool::{Counters, Pool};
 use crate::write_back::Patience;
 
-/// Fruitless rounds through all frames before a pool counts as held whole. Latches are held for moments, so one comes
-/// free long before, unless threads that hold pages wait for further ones.
+/// The number of fruitless rounds through all frames after which the whole pool counts as held. Latches are held for
+/// moments, so one is released long before, unless threads that hold pages wait for further ones.
 const ROUNDS_MAX: usize = if cfg!(cedrat_shuttle) { 200 } else { 100_000 };
 
 /// The ring of frames.
@@ -30,7 +30,7 @@ pub(crate) struct Clock {
     hand: AtomicUsize,
 }
 
-/// A frame that belongs to whoever looked for it; unless filled it is free again when dropped.
+/// A frame reserved for the thread that requested it; unless filled, it is free again when dropped.
 #[must_use]
 pub(crate) struct FreeFrame<'a> {
     clock: &'a Clock,
@@ -58,25 +58,25 @@ impl Clock {
         self.frames() - self.free_frames()
     }
 
-    /// A free frame, if there is one.
+    /// Returns a free frame, if there is one.
     pub(crate) fn free(&self) -> Option<FreeFrame<'_>> {
         let frame = self.free.lock().pop()?;
         Some(FreeFrame { clock: self, frame })
     }
 
-    /// The frame's page has left. Called while the page is still latched exclusively, so that a page stands in the ring
-    /// once at most.
+    /// Frees the frame of an evicted page. Called while the page is still latched exclusively, so that a page is in
+    /// the ring at most once.
     pub(crate) fn vacate(&self, frame: usize) {
         self.ring[frame].store(0, Ordering::Release);
         self.free.lock().push(frame);
     }
 
-    /// The page in a frame, if there is one.
+    /// Returns the page in a frame, if there is one.
     pub(crate) fn page_in(&self, frame: usize) -> Option<PageId> {
         self.ring[frame].load(Ordering::Acquire).checked_sub(1).map(PageId::new)
     }
 
-    /// Every page that is in memory throughout this call, in no order.
+    /// Returns every page that is in memory throughout this call, in no order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
         (0..self.frames()).filter_map(|frame| self.page_in(frame))
     }
@@ -87,7 +87,7 @@ impl Clock {
 }
 
 impl FreeFrame<'_> {
-    /// `page` is in the frame from now on.
+    /// Assigns the frame to `page`.
     pub(crate) fn fill(self, page: PageId) -> usize {
         let frame = self.frame;
         self.clock.ring[frame].store(page.get() + 1, Ordering::Release);
@@ -103,7 +103,7 @@ impl Drop for FreeFrame<'_> {
 }
 
 impl Pool {
-    /// A frame for one more page. Evicts if there is none, and writes home what must go first.
+    /// Returns a frame for one more page. Evicts a page if no frame is free, after writing it home if necessary.
     pub(crate) fn free_frame(&self) -> Result<FreeFrame<'_>, PoolError> {
         for _ in 0..ROUNDS_MAX {
             if let Some(frame) = self.clock.free() {
@@ -115,7 +115,7 @@ impl Pool {
                 return Ok(frame);
             }
             if dirty.is_empty() {
-                // All warm, held, or on their way home already.
+                // All warm, held, or already being written home.
                 self.await_write_back();
                 yield_now();
             } else {
@@ -125,7 +125,7 @@ impl Pool {
         Err(PoolError::AllHeld { capacity: self.clock.frames() })
     }
 
-    /// A frame for one more page, if one can be had without writing.
+    /// Returns a frame for one more page, if one is available without writing.
     pub(crate) fn free_frame_without_writing(&self) -> Option<FreeFrame<'_>> {
         self.clock.free().or_else(|| {
             self.sweep(1);
@@ -133,8 +133,8 @@ impl Pool {
         })
     }
 
-    /// Moves the hand until `wanted` clean cold pages were evicted, a batch of dirty cold ones was met, or every frame was
-    /// passed twice. Returns the dirty ones with their frames.
+    /// Moves the hand until `wanted` clean cold pages were evicted, a batch of dirty cold ones was found, or every
+    /// frame was passed twice. Returns the dirty ones with their frames.
     pub(crate) fn sweep(&self, wanted: usize) -> Vec<(PageId, usize)> {
         let (mut evicted, mut dirty) = (0, Vec::new());
         for _ in 0..2 * self.clock.frames() {
@@ -157,9 +157,9 @@ impl Pool {
         dirty
     }
 
-    /// Writes pages home and evicts those that nobody wanted meanwhile.
+    /// Writes pages home and evicts those that were not used meanwhile.
     pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)]) -> Result<(), PoolError> {
-        // The hand may have gone round within one sweep.
+        // The hand may have passed a frame twice within one sweep.
         let pages: HashSet<PageId> = dirty.iter().map(|&(page, _)| page).collect();
         let mut pages: Vec<PageId> = pages.into_iter().collect();
         self.write_pages(&mut pages, Patience::Skip)?;
@@ -169,12 +169,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Gives the frame of a cold, clean page back, if nobody holds it. Never waits.
+    /// Frees the frame of a cold, clean page, unless the page is held. Never waits.
     fn evict(&self, page: PageId, frame: usize) -> bool {
         let Some(evicting) = self.table.latch(page).and_then(|latch| latch.try_evict()) else {
             return false;
         };
-        // Under the latch: is it still this page's frame, and does home know everything (E11.2)?
+        // Under the latch: the frame must still hold this page, and home must have every change (E11.2).
         if self.clock.page_in(frame) != Some(page)
             || self.table.recovery_lsn(page).load(Ordering::Acquire) != 0
             || self.frames.give_back(page.get() as usize).is_err()

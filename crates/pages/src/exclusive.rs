@@ -1,8 +1,9 @@
-//! How a page is changed: the order of its steps is part of the protocol E3.
+//! Exclusive access to a page; the order of the steps of a change is part of the protocol E3.
 
 use std::fmt;
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::planted;
 use cedrat_wal::Lsn;
 
 use crate::frames::PageWords;
@@ -11,11 +12,11 @@ use crate::page::PageId;
 use crate::pool::Pool;
 use crate::view::{PageMut, PageRef};
 
-/// A page that may be changed, under its exclusive latch.
+/// Exclusive access to a page, under its exclusive latch.
 ///
-/// The order of a change is part of the protocol E3:
-/// [`page_ref`](Exclusive::page_ref) to ask whether it may be done; [`will_change`](Exclusive::will_change) *before* the LSN is drawn;
-/// the draw; [`change`](Exclusive::change). Nothing that waits may be called while this is held (docs/inside/latches.md).
+/// The order of a change is part of the protocol E3: [`page_ref`](Exclusive::page_ref) to check whether it is
+/// possible; [`will_change`](Exclusive::will_change) *before* the LSN is drawn; the draw;
+/// [`change`](Exclusive::change). No operation that waits may be called while this is held (docs/inside/latches.md).
 pub struct Exclusive<'a> {
     words: &'a PageWords,
     recovery_lsn: &'a AtomicU64,
@@ -34,28 +35,28 @@ impl<'a> Exclusive<'a> {
 }
 
 impl Exclusive<'_> {
-    /// The number of the page.
+    /// Returns the number of the page.
     pub fn id(&self) -> PageId {
         self.latch.page()
     }
 
-    /// The page as it is now.
+    /// Returns the current content of the page.
     pub fn page_ref(&self) -> PageRef<'_> {
         PageRef::within(self.words, &self.latch)
     }
 
     /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page (E3.3).
     ///
-    /// `recovery_lsn` is one more than the newest LSN drawn, read now; in redo the record's own LSN; of a record that
-    /// is flushed the oldest change that the page may not have. An older one that is already published stays.
+    /// `recovery_lsn` is one more than the newest LSN drawn, read now; in redo the record's own LSN; for a flushed
+    /// record the oldest change that the page may lack. An older one that is already published stays.
     pub fn will_change(&mut self, recovery_lsn: Lsn) {
         assert!(recovery_lsn > Lsn::ZERO, "E3.3: 0 is the recovery LSN of a clean page");
-        if self.is_announced_late() {
+        if self.is_announced_late() || planted!("change_not_announced") {
             return;
         }
         let published = self.recovery_lsn.load(Ordering::Relaxed);
         if published == 0 || published > recovery_lsn.get() {
-            // Before the draw, which every reader of the clock sees together with what came before it.
+            // Before the draw, which every reader of the clock sees together with all stores before it.
             self.recovery_lsn.store(recovery_lsn.get(), Ordering::SeqCst);
         }
     }
@@ -69,23 +70,28 @@ impl Exclusive<'_> {
         false
     }
 
-    /// Changes the page as record `lsn` says, and stamps it with that LSN.
+    /// Changes the page by record `lsn`, and stamps it with that LSN.
     ///
     /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        assert!(self.page_ref().lsn() < lsn, "E6.5: page {} has met record {lsn} already", self.id());
+        assert!(
+            planted!("record_redone_twice") || self.page_ref().lsn() < lsn,
+            "E6.5: page {} has met record {lsn} already",
+            self.id()
+        );
         self.change_and_stamp(lsn, lsn, change)
     }
 
-    /// Changes one versioned record to what it was after the change `version`, out of the order of the page's other
-    /// changes (E19.3): the page's LSN becomes `newest` if that is newer, and never goes back.
+    /// Changes one versioned record to its state after the change `version`, out of the order of the page's other
+    /// changes (E19.3): the page's LSN becomes `newest` if that is newer, and never decreases.
     ///
-    /// `newest` is not older than `version`, and drawn: the page goes home only after the log is durable up to it.
+    /// `newest` is not older than `version`, and drawn: the page is written home only after the log is durable up to
+    /// it.
     ///
     /// A panic inside stops the store, as in [`change`](Exclusive::change).
     pub fn change_record<R>(&mut self, version: Lsn, newest: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         assert!(version <= newest, "E19.3: the log may end before change {version}, which the page would have");
-        let stamp = self.page_ref().lsn().max(newest);
+        let stamp = if planted!("page_lsn_goes_back") { newest } else { self.page_ref().lsn().max(newest) };
         self.change_and_stamp(version, stamp, change)
     }
 
@@ -113,7 +119,7 @@ impl Exclusive<'_> {
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         if let Some(frame) = self.fresh.take() {
-            // Never read, never changed: what lies at home is the truth.
+            // Never read, never changed: the page at home is the valid one.
             self.recovery_lsn.store(0, Ordering::Release);
             self.latch.leave_out();
             self.pool.clock.vacate(frame);
@@ -132,6 +138,8 @@ struct StopOnPanic<'a>(&'a Pool, PageId);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.log.stop(format!("the change of page {} panicked half-way", self.1));
+        if !planted!("half_change_kept") {
+            self.0.log.stop(format!("the change of page {} panicked half-way", self.1));
+        }
     }
 }

@@ -1,32 +1,35 @@
-//! The page file: pages at home, page n at byte n × 4096.
+//! The page file, the home of pages: page n is at byte n × 4096.
 
 use std::io;
 
 use cedrat_media::{FileId, Media, OpenMode, read_exact_at};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::Log;
 
 use crate::error::PoolError;
-use crate::page::{PAGE_LEN, PageId, verify};
+use crate::page::{Damaged, PAGE_LEN, PageId, is_unwritten, verify};
+use crate::written::WrittenPages;
 
 /// The name of the page file.
 pub const PAGE_FILE: &str = "pages";
 
-/// The file grows by an eighth, but at least by this many pages (1 MiB) and at most by `GROWTH_MAX`: growing costs a
-/// sync, and a growing file is several times slower to write (docs/inside/media.md).
+/// The smallest number of pages by which the file grows (1 MiB). It grows by an eighth, at least by this and at most
+/// by `GROWTH_MAX`: growing costs a sync, and a growing file is several times slower to write (docs/inside/media.md).
 const GROWTH_MIN: u64 = 256;
 const GROWTH_MAX: u64 = 16384;
 
-/// Pages at home.
+/// The open page file.
 #[derive(Debug)]
 pub(crate) struct PageFile {
     media: Arc<dyn Media>,
     file: FileId,
-    /// Pages that the file has durable room for.
+    /// The number of pages for which the file has durable space.
     pages: AtomicU64,
     pages_max: u64,
+    written: WrittenPages,
     growing: Mutex<()>,
+    syncing: Mutex<()>,
 }
 
 /// Opens a file, or creates it durably.
@@ -53,8 +56,20 @@ impl PageFile {
             file,
             pages: AtomicU64::new(pages),
             pages_max,
+            written: WrittenPages::open(media)?,
             growing: Mutex::new(()),
+            syncing: Mutex::new(()),
         })
+    }
+
+    /// Returns the number of pages for which an opening needs frames: those of the file, and some to grow by.
+    pub(crate) fn pages_needed(&self) -> u64 {
+        (self.pages() + GROWTH_MIN).min(self.pages_max)
+    }
+
+    /// Limits the file to `pages_max` pages.
+    pub(crate) fn limit_to(&mut self, pages_max: u64) {
+        self.pages_max = pages_max;
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -69,8 +84,8 @@ impl PageFile {
         self.pages.load(Ordering::Acquire)
     }
 
-    /// Makes room for at least `pages` pages. On return the room is durable, so that a later write home meets neither a
-    /// full disk nor, after a crash, the end of the file.
+    /// Allocates space for at least `pages` pages. On return the space is durable, so that a later write home meets
+    /// neither a full disk nor, after a crash, the end of the file.
     pub(crate) fn ensure(&self, pages: u64, log: &Log) -> Result<(), PoolError> {
         if pages <= self.pages() {
             return Ok(());
@@ -85,6 +100,7 @@ impl PageFile {
         }
         let generous = (now + (now / 8).clamp(GROWTH_MIN, GROWTH_MAX)).clamp(pages, self.pages_max);
         let reserve = |target: u64| {
+            self.written.ensure(target, log)?;
             let (offset, len) = (now * PAGE_LEN as u64, (target - now) * PAGE_LEN as u64);
             self.media.allocate(self.file, offset, len).map(|()| target)
         };
@@ -96,38 +112,93 @@ impl PageFile {
             io::ErrorKind::StorageFull => PoolError::DiskFull { file: self.path(), pages },
             _ => PoolError::io(format!("growing {} to {pages} pages", self.path()), error),
         })?;
-        if let Err(error) = self.media.sync(self.file) {
-            // W6: after a failed sync nobody knows what the file holds.
-            let doing = format!("syncing {}", self.path());
-            log.stop(format!("{doing} failed: {error}"));
-            return Err(PoolError::io(doing, error));
-        }
+        self.sync(log)?;
         self.pages.store(target, Ordering::Release);
         Ok(())
     }
 
-    /// That the page lies in the file.
+    /// Makes all writes durable. If that fails, the log stops (W6).
+    ///
+    /// One sync at a time: after one that fails the next reports success (A9), so it must find the log stopped.
+    pub(crate) fn sync(&self, log: &Log) -> Result<(), PoolError> {
+        let doing = || format!("syncing {}", self.path());
+        let _one_at_a_time = self.syncing.lock();
+        if let Some(stopped) = log.stopped() {
+            return Err(PoolError::io(doing(), io::Error::other(stopped)));
+        }
+        let synced = self.media.sync(self.file);
+        let synced = if planted!("failed_sync_ignored") { Ok(()) } else { synced };
+        synced.map_err(|error| {
+            log.stop(format!("{} failed: {error}", doing()));
+            PoolError::io(doing(), error)
+        })
+    }
+
+    /// Allocates space to note each page as written, in a store that an older version has created.
+    pub(crate) fn ensure_noted(&self, log: &Log) -> Result<(), PoolError> {
+        let pages = self.pages();
+        self.written.ensure(pages, log).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => PoolError::DiskFull { file: self.path(), pages },
+            _ => PoolError::io("growing the file of written pages", error),
+        })
+    }
+
+    /// Makes durable the bytes that an earlier process wrote and this one has read: bytes in the cache, and the
+    /// length, even if a sync of them failed and forgot them (R6).
+    pub(crate) fn settle(&self, log: &Log) -> Result<(), PoolError> {
+        let failed = |error| PoolError::io(format!("setting the length of {}", self.path()), error);
+        let len = self.media.len(self.file).map_err(failed)?;
+        self.media.set_len(self.file, len).map_err(failed)?;
+        self.sync(log)
+    }
+
+    /// Checks that the page is in the file.
     pub(crate) fn check(&self, page: PageId) -> Result<(), PoolError> {
         let pages = self.pages();
         if page.get() < pages { Ok(()) } else { Err(PoolError::Beyond { file: self.path(), page, pages }) }
     }
 
-    /// Fills `into` with the pages from `first` on, whatever their bytes; `into` is a multiple of a page long.
+    /// Fills `into` with the pages from `first` on, whatever their bytes; the length of `into` is a multiple of a
+    /// page.
     pub(crate) fn read(&self, first: PageId, into: &mut [u8]) -> Result<(), PoolError> {
         read_exact_at(&*self.media, self.file, first.file_offset(), into)
             .map_err(|error| PoolError::io(format!("reading page {first} of {}", self.path()), error))
     }
 
-    /// That these bytes are page `id` (E11.6).
+    /// Checks that these bytes are page `id` (E11.6), and zeros only if it was not written home (E22.3).
     pub(crate) fn verify(&self, bytes: &[u8], id: PageId) -> Result<(), PoolError> {
+        if planted!("page_not_verified") {
+            return Ok(());
+        }
         let page = bytes.try_into().expect("one page is verified at a time");
-        verify(page, id).map_err(|damage| PoolError::damaged(self.path(), damage))
+        let verified = match verify(page, id) {
+            Ok(()) if is_unwritten(page) && self.written.has(id) && !planted!("lost_page_not_noticed") => {
+                Err(Damaged::lost(id))
+            }
+            verified => verified,
+        };
+        verified.map_err(|damage| PoolError::damaged(self.path(), damage))
     }
 
-    /// Gives the space of `count` pages from `first` on back to the file system.
-    pub(crate) fn punch(&self, first: PageId, count: u64) -> Result<(), PoolError> {
-        self.media
-            .punch(self.file, first.file_offset(), count * PAGE_LEN as u64)
-            .map_err(|error| PoolError::io(format!("giving back space of {}", self.path()), error))
+    /// Returns the set of pages that have been written home.
+    pub(crate) fn written(&self) -> &WrittenPages {
+        &self.written
+    }
+
+    /// Returns the space of extents, each `count` pages from `first` on, to the file system. No page of them may be
+    /// on its way home meanwhile.
+    pub(crate) fn punch(&self, extents: &[(PageId, u64)], log: &Log) -> Result<(), PoolError> {
+        for &(first, count) in extents {
+            self.written.remove((0..count).map(|page| first.after(page)));
+        }
+        if !planted!("punched_before_noted") {
+            self.written.write(log)?;
+        }
+        for &(first, count) in extents {
+            self.media
+                .punch(self.file, first.file_offset(), count * PAGE_LEN as u64)
+                .map_err(|error| PoolError::io(format!("giving back space of {}", self.path()), error))?;
+        }
+        Ok(())
     }
 }

@@ -1,41 +1,42 @@
-//! Where pages lie in memory.
+//! The memory of pages.
 //!
 //! This module and [`crate::view`] hold every `unsafe` of the crate. They are sound because
 //!
-//! 1. a [`Reservation`] maps its range once and gives it back only when dropped; whatever is lent from it borrows it;
+//! 1. a [`Reservation`] maps its range once and unmaps it only when dropped; whatever is lent from it borrows it;
 //! 2. the range is private, anonymous memory: every byte of it reads as zero until written, no file and no other
-//!    process can change it, and giving pages back to the system makes them zero again, never unmapped;
-//! 3. frames are only ever touched as aligned 64-bit atomic words, so that a writer under the exclusive latch and
-//!    readers without any latch do not race in the sense of the language. There is one exception:
+//!    process can change it, and returning pages to the system makes them zero again, never unmapped;
+//! 3. frames are accessed only as aligned 64-bit atomic words, so that a writer under the exclusive latch and readers
+//!    without a latch do not race in the sense of the language. There is one exception:
 //! 4. a byte slice is lent only to a holder of the page's latch, shared or exclusive, and for no longer than the
-//!    latch is held; nobody writes the words in that time, for writing takes the exclusive latch.
+//!    latch is held; no thread writes the words in that time, for writing takes the exclusive latch.
 //!
-//! Giving frames back while readers without a latch still look at them is a change to zero under their eyes, which they
-//! must survive anyway (E12.3): the state word tells them afterwards.
+//! If frames are returned to the system while readers without a latch still read them, the words become zero under
+//! these readers. They must tolerate that anyway (E12.3): the state word shows it afterwards.
 
 use std::io;
 use std::ptr::NonNull;
 // The words of a page are data, not synchronisation: they are real atomics also under a seeded scheduler.
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cedrat_sync::planted;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::page::PAGE_LEN;
 
-/// Words in a page.
+/// The number of words in a page.
 pub(crate) const PAGE_WORDS: usize = PAGE_LEN / 8;
 
-/// The bytes of one page, as words that anyone may look at any time.
+/// The bytes of one page, as words that any thread may read at any time.
 #[repr(C, align(8))]
 pub(crate) struct PageWords([AtomicU64; PAGE_WORDS]);
 
 impl PageWords {
-    /// A page of zeros outside the pool.
+    /// Creates a page of zeros outside the pool.
     pub(crate) fn zeroed() -> Box<PageWords> {
         Box::new(PageWords([const { AtomicU64::new(0) }; PAGE_WORDS]))
     }
 
-    /// The eight bytes from `index * 8` on.
+    /// Returns the eight bytes from `index * 8` on.
     #[inline(always)]
     pub(crate) fn word(&self, index: usize) -> u64 {
         u64::from_le(self.0[index].load(Ordering::Relaxed))
@@ -46,7 +47,7 @@ impl PageWords {
         self.0[index].store(word.to_le(), Ordering::Relaxed);
     }
 
-    /// `len` ≤ 8 bytes from `at` on, as a little-endian number; the caller has checked the bounds.
+    /// Returns `len` ≤ 8 bytes from `at` on, as a little-endian number; the caller has checked the bounds.
     #[inline(always)]
     pub(crate) fn number(&self, at: usize, len: usize) -> u64 {
         debug_assert!(len <= 8 && at + len <= PAGE_LEN);
@@ -71,7 +72,7 @@ impl PageWords {
         }
     }
 
-    /// Whether the bytes from `at` on are `expected`; the caller has checked the bounds.
+    /// Whether the bytes from `at` on equal `expected`; the caller has checked the bounds.
     #[inline]
     pub(crate) fn equal(&self, mut at: usize, mut expected: &[u8]) -> bool {
         while !expected.is_empty() {
@@ -122,10 +123,10 @@ impl PageWords {
         }
     }
 
-    /// The bytes of the page.
+    /// Returns the bytes of the page.
     ///
     /// # Safety
-    /// Nobody may write the page while the slice lives.
+    /// No thread may write the page while the slice lives.
     #[inline(always)]
     pub(crate) unsafe fn bytes(&self) -> &[u8; PAGE_LEN] {
         // SAFETY: 4; the array has exactly this many initialised bytes, and atomics have the layout of their numbers.
@@ -133,7 +134,7 @@ impl PageWords {
     }
 }
 
-/// A range of virtual memory, all zero, that costs memory only where it is written.
+/// A range of virtual memory, all zero, that takes memory only where it is written.
 pub(crate) struct Reservation {
     base: NonNull<u8>,
     len: usize,
@@ -147,8 +148,8 @@ unsafe impl Sync for Reservation {}
 impl Reservation {
     /// Reserves `len` bytes, rounded up to whole pages.
     ///
-    /// Neither shared with a forked child nor backed by huge pages (E12.4): a child would make every change copy, and a
-    /// huge page would come to life as a whole where one frame was wanted.
+    /// Neither shared with a forked child nor backed by huge pages (E12.4): a child would make every change copy, and
+    /// a huge page would be allocated as a whole for a single frame.
     pub(crate) fn new(len: usize) -> io::Result<Reservation> {
         let len = len.max(1).next_multiple_of(PAGE_LEN);
         // SAFETY: a fresh mapping at an address of the system's choice touches no existing memory.
@@ -162,11 +163,12 @@ impl Reservation {
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("the system maps nothing at address 0");
         let reservation = Reservation { base, len };
-        for advice in [Advice::LinuxDontFork, Advice::LinuxNoHugepage] {
-            // SAFETY: 1; the range is ours, and neither advice changes what it holds.
+        let fork = if planted!("frames_shared_with_child") { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
+        for advice in [fork, Advice::LinuxNoHugepage] {
+            // SAFETY: 1; the range is ours, and neither advice changes its content.
             let advised = unsafe { madvise(reservation.base.as_ptr().cast(), len, advice) };
             match advised {
-                // A kernel built without huge pages does not know how to forgo them.
+                // A kernel built without huge pages does not know this advice.
                 Err(rustix::io::Errno::INVAL) if advice == Advice::LinuxNoHugepage => {}
                 other => other?,
             }
@@ -174,7 +176,7 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// The page at `index`; the caller has checked that it lies in the range.
+    /// Returns the page at `index`; the caller has checked that it is in the range.
     #[inline(always)]
     pub(crate) fn page(&self, index: usize) -> &PageWords {
         assert!(index < self.len / PAGE_LEN, "frame {index} lies beyond the reserved range");
@@ -182,7 +184,7 @@ impl Reservation {
         unsafe { &*self.base.as_ptr().add(index * PAGE_LEN).cast::<PageWords>() }
     }
 
-    /// The pair of words at `index`, for tables.
+    /// Returns the pair of words at `index`, for tables.
     #[cfg(not(cedrat_shuttle))]
     #[inline(always)]
     pub(crate) fn pair(&self, index: usize) -> &[AtomicU64; 2] {
@@ -191,7 +193,7 @@ impl Reservation {
         unsafe { &*self.base.as_ptr().add(index * 16).cast::<[AtomicU64; 2]>() }
     }
 
-    /// Gives the memory of the page at `index` back; it reads as zero afterwards.
+    /// Returns the memory of the page at `index` to the system; it reads as zero afterwards.
     pub(crate) fn give_back(&self, index: usize) -> io::Result<()> {
         assert!(index < self.len / PAGE_LEN, "frame {index} lies beyond the reserved range");
         // SAFETY: 1 and 2; the page is in range, and becoming zero is a change like any other.
@@ -202,7 +204,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: 1; nothing lent from the range outlives it. Failure would leave the range mapped, which harms nobody.
+        // SAFETY: 1; nothing lent from the range outlives it. Failure would leave the range mapped, which is
+        // harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
@@ -253,14 +256,14 @@ mod tests {
         }
     }
 
-    /// E12.4, as the system sees it.
+    /// E12.4, as the system reports it.
     #[cfg(target_os = "linux")]
     #[test]
     fn frames_stay_out_of_forked_children_and_of_huge_pages() {
         let range = Reservation::new(64 * PAGE_LEN).unwrap();
         let here = range.base.as_ptr().addr();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        // The system may have joined the range with one beside it that has the same flags.
+        // The system may have merged the range with an adjacent one that has the same flags.
         let holds_us = |line: &&str| {
             let bounds = line.split(' ').next().and_then(|bounds| bounds.split_once('-'));
             let number = |digits| usize::from_str_radix(digits, 16).ok();

@@ -1,6 +1,7 @@
-//! What lies at home, before anything is opened for writing.
+//! The state of the home files before anything is opened for writing.
 //!
-//! An opening that refuses has written nothing (R2), so whatever would make [`Pool::open`] refuse is looked for here first.
+//! An opening that refuses has written nothing (R2), so every reason for [`Pool::open`] to refuse is checked here
+//! first.
 
 use cedrat_media::{AlignedBuf, FileId, Media, OpenMode, read_exact_at};
 use cedrat_sync::Arc;
@@ -14,22 +15,23 @@ use crate::page::{PAGE_LEN, PageId, verify};
 use crate::pool::Pool;
 use crate::pool::PoolOptions;
 use crate::view::PageBuf;
+use crate::written;
 
 /// Page file and double-write area as they were found.
 #[derive(Debug)]
 pub struct Home {
     media: Arc<dyn Media>,
-    /// None: there is no page file.
+    /// `None`: there is no page file.
     file: Option<FileId>,
     pages: u64,
     promised: Lsn,
 }
 
 impl Home {
-    /// Looks, and changes nothing.
+    /// Looks at the files, and changes nothing.
     ///
     /// # Errors
-    /// Those with which [`Pool::open`] would refuse these files and options, but for a disk without room.
+    /// The errors with which [`Pool::open`] would refuse these files and options, except for a full disk.
     pub fn look(media: &Arc<dyn Media>, options: &PoolOptions) -> Result<Home, PoolError> {
         options.check()?;
         let failed = |error| PoolError::io("measuring the page file", error);
@@ -43,21 +45,22 @@ impl Home {
             return Err(PoolError::Limit { pages, limit: options.pages_max });
         }
         let promised = double_write::promised(&**media)?;
+        written::look(&**media)?;
         Ok(Home { media: Arc::clone(media), file, pages, promised })
     }
 
-    /// Whole pages that the page file has.
+    /// Returns the number of whole pages in the page file.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// How far the log is known to be durable, by what was written home: an end of the log before this is damage (E20.5).
-    /// Zero where nothing was ever written home.
+    /// Returns the LSN up to which the log is known to be durable from the double-write area: an end of the log
+    /// before this is damage (E20.5). Zero if no page was ever written home.
     pub fn promised(&self) -> Lsn {
         self.promised
     }
 
-    /// The page as it lies at home; None if it lies beyond the file, or does not verify: a crash may have torn it, and
+    /// Returns the page at home; `None` if it is beyond the file, or does not verify: a crash may have torn it, and
     /// opening the pool then restores it.
     ///
     /// # Errors
@@ -73,10 +76,10 @@ impl Home {
         Ok(verify(bytes, page).is_ok().then(|| PageBuf::from_bytes(page, bytes)))
     }
 
-    /// That the page file reaches as far as a page that is known to have been in use.
+    /// Checks that the page file contains a page that is known to have been in use.
     ///
     /// # Errors
-    /// [`PoolError::Foreign`]: the file was cut short.
+    /// [`PoolError::Foreign`]: the file was truncated.
     pub fn has(&self, page: PageId) -> Result<(), PoolError> {
         if page.get() < self.pages {
             return Ok(());

@@ -1,11 +1,11 @@
-//! The state of a page: one word that says where it is and who holds it (vmcache: Leis et al., SIGMOD 2023).
+//! The state of a page: one word with its residence and its holders (vmcache: Leis et al., SIGMOD 2023).
 //!
 //! ```text
 //!            begin_load            finish_load
 //!     Out ───────────────▶ Loading ───────────▶ In ◀──┬──▶ Shared × n
 //!      ▲                      │                 │     └──▶ Exclusive
 //!      └──── abandon ─────────┘                 │
-//!      └───────────── evict ── Exclusive ◀── cold, clean, held by nobody
+//!      └───────────── evict ── Exclusive ◀── cold, clean, not held
 //! ```
 //!
 //! | state | bits | may be looked at | may be written |
@@ -16,40 +16,42 @@
 //! | Shared | `RESIDENT`, count > 0 | yes | – |
 //! | Exclusive | `RESIDENT`, `EXCLUSIVE` | by the holder | by the holder |
 //!
-//! The version rises whenever what a reader may have seen stops being true: at the end of a change, of a load and of an
-//! eviction. A reader without a latch notes the word, reads, and believes what it read if afterwards neither version nor
-//! `EXCLUSIVE` nor `RESIDENT` have changed (E12.2).
+//! The version increases whenever data that a reader may have read ceases to be valid: at the end of a change, of a
+//! load and of an eviction. A reader without a latch notes the word and reads. The result is valid if afterwards
+//! neither version nor `EXCLUSIVE` nor `RESIDENT` have changed (E12.2).
 //!
-//! Whoever must wait turns a few times, then sets `WAITERS` and sleeps; whoever releases and finds the bit wakes.
+//! A thread that must wait spins a few times, then sets `WAITERS` and sleeps; a thread that releases the latch and
+//! finds the bit wakes the sleepers.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering, fence};
-use cedrat_sync::{Condvar, Mutex, spin_hint};
+use cedrat_sync::{Condvar, Mutex, planted, spin_hint};
 
 use crate::order::{Held, Latched};
 use crate::page::PageId;
 
-/// How many hold the page shared.
+/// The bits that count the holders of the shared latch.
 const SHARED: u64 = (1 << 12) - 1;
-/// Somebody loads, changes or evicts the page.
+/// A thread loads, changes or evicts the page.
 const EXCLUSIVE: u64 = 1 << 12;
-/// Somebody sleeps until the page is released.
+/// A thread sleeps until the page is released.
 const WAITERS: u64 = 1 << 13;
 /// The page's bytes are in its frame.
 const RESIDENT: u64 = 1 << 14;
-/// Nobody has wanted the page since the clock's hand passed.
+/// The page was not used since the clock's hand passed.
 const COLD: u64 = 1 << 15;
-/// A copy of the page is on its way home; until it has arrived the frame must stay.
+/// A copy of the page is being written home; until it is durable there, the frame must stay.
 const WRITING: u64 = 1 << 16;
-/// One version.
+/// The increment of the version.
 const VERSION: u64 = 1 << 20;
 
-/// What must be the same before and after for an optimistic read to count.
+/// The bits that must be equal before and after for an optimistic read to be valid.
 const WITNESS: u64 = !(VERSION - 1) | EXCLUSIVE | RESIDENT;
 
-/// Turns before sleeping. A latch is held for well under a microsecond unless its page is being read from disk.
+/// The number of spins before sleeping. A latch is held for well under a microsecond unless its page is being read
+/// from disk.
 const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 100 };
 
-/// Where threads sleep that wait for pages: a few beds shared by all of them.
+/// The wait queues of page latches: a few, shared by all pages.
 #[derive(Debug)]
 pub(crate) struct Parking {
     beds: Box<[(Mutex<()>, Condvar)]>,
@@ -66,11 +68,11 @@ impl Parking {
     }
 }
 
-/// How an attempt to take a latch ended.
+/// The result of an attempt to take a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Taken,
-    /// Somebody holds it in the way.
+    /// Another thread holds the latch in a conflicting mode.
     Busy,
     /// The page must be loaded first.
     Absent,
@@ -89,19 +91,19 @@ pub(crate) struct Latch<'a> {
 pub(crate) struct Witness(u64);
 
 impl<'a> Latch<'a> {
-    /// Begins an optimistic read, if the page can be looked at and the clock knows that it is wanted.
+    /// Begins an optimistic read, if the page is resident, not latched exclusively, and marked as used.
     #[inline(always)]
     pub(crate) fn witness(&self) -> Option<Witness> {
         let word = self.word.load(Ordering::Acquire);
         (word & (EXCLUSIVE | RESIDENT | COLD) == RESIDENT).then_some(Witness(word))
     }
 
-    /// Ends an optimistic read: whether what was read since `witness` was true at one moment (E12.2).
+    /// Ends an optimistic read: whether all reads since `witness` were consistent with one moment (E12.2).
     #[inline(always)]
     pub(crate) fn still(&self, witness: Witness) -> bool {
-        // The loads of the page's words must not sink below this one; they may not be Acquire one by one.
+        // The loads of the page's words must not sink below this one; they cannot be Acquire one by one.
         fence(Ordering::Acquire);
-        (self.word.load(Ordering::Relaxed) ^ witness.0) & WITNESS == 0
+        planted!("optimistic_read_not_validated") || (self.word.load(Ordering::Relaxed) ^ witness.0) & WITNESS == 0
     }
 
     #[inline(always)]
@@ -147,20 +149,22 @@ impl<'a> Latch<'a> {
         self.announce(attempt)
     }
 
-    /// Whoever sees one of the writer's words must also see that the word is `EXCLUSIVE` (with [`Latch::still`]).
+    /// Ensures that a reader that sees one of the writer's words also sees that the word is `EXCLUSIVE` (with
+    /// [`Latch::still`]).
     #[inline(always)]
     fn announce(&self, attempt: Attempt) -> Attempt {
         fence(Ordering::Release);
         attempt
     }
 
-    /// Takes the latch shared and waits if need be; None if the page is out.
+    /// Waits for the latch and takes it shared; `None` if the page is out.
     #[inline]
     pub(crate) fn shared(self) -> Option<SharedLatch<'a>> {
         self.wait_shared(true)
     }
 
-    /// As [`Latch::shared`], for write-back: the page is not wanted more for being written home.
+    /// Waits for the shared latch as [`Latch::shared`] does, for write-back: writing a page home does not count as
+    /// use.
     pub(crate) fn shared_in_passing(self) -> Option<SharedLatch<'a>> {
         self.wait_shared(false)
     }
@@ -179,12 +183,13 @@ impl<'a> Latch<'a> {
         }
     }
 
-    /// As [`Latch::shared_in_passing`] if nobody is in the way. Never waits, so in any order.
+    /// Takes the shared latch as [`Latch::shared_in_passing`] does, if that is possible without waiting, so in any
+    /// order.
     pub(crate) fn try_shared_in_passing(self) -> Option<SharedLatch<'a>> {
         (self.attempt_shared(false) == Attempt::Taken).then(|| SharedLatch { latch: self, _held: None })
     }
 
-    /// Takes the latch exclusively and waits if need be; None if the page is out.
+    /// Waits for the latch and takes it exclusively; `None` if the page is out.
     #[inline]
     pub(crate) fn exclusive(self) -> Option<ExclusiveLatch<'a>> {
         let held = Held::take(Latched::ExclusivePage(self.page));
@@ -199,7 +204,7 @@ impl<'a> Latch<'a> {
         }
     }
 
-    /// Begins to load the page; None if it is in, or somebody else loads it (who is waited for).
+    /// Begins to load the page; `None` if it is in, or after another thread's load of it has ended.
     pub(crate) fn begin_load(self) -> Option<Loading<'a>> {
         let attempt = self.attempt(|word| {
             if word & RESIDENT != 0 {
@@ -218,7 +223,7 @@ impl<'a> Latch<'a> {
         None
     }
 
-    /// As [`Latch::begin_load`], but never waits.
+    /// Begins to load the page as [`Latch::begin_load`] does, but never waits.
     pub(crate) fn try_begin_load(self) -> Option<Loading<'a>> {
         let attempt = self.attempt(|word| match word & (RESIDENT | EXCLUSIVE) {
             0 => Ok((word & !COLD) | EXCLUSIVE),
@@ -227,23 +232,24 @@ impl<'a> Latch<'a> {
         (self.announce(attempt) == Attempt::Taken).then(|| Loading { latch: self })
     }
 
-    /// The clock's hand passes: true if the page was already cold, and nobody holds or writes it.
+    /// Passes the clock's hand over the page: `true` if the page was already cold, and is neither held nor being
+    /// written.
     ///
-    /// A page that was not becomes so.
+    /// A page that was warm becomes cold.
     pub(crate) fn pass(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         if word & (RESIDENT | EXCLUSIVE | SHARED) != RESIDENT {
             return false;
         }
         if word & COLD == 0 {
-            // Should it fail, somebody wants the page, and it is not cold.
+            // If it fails, another thread uses the page, and it is not cold.
             let _ = self.word.compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
             return false;
         }
         word & WRITING == 0
     }
 
-    /// Lets the clock's hand take the page when it comes by next.
+    /// Lets the clock's hand evict the page at its next pass.
     pub(crate) fn cool(&self) {
         let word = self.word.load(Ordering::Relaxed);
         if word & (RESIDENT | EXCLUSIVE | SHARED) == RESIDENT {
@@ -251,7 +257,7 @@ impl<'a> Latch<'a> {
         }
     }
 
-    /// Takes a page that is in, cold, held by nobody and not on its way home, to evict it.
+    /// Takes a page that is in, cold, held by no thread and not being written home, to evict it.
     pub(crate) fn try_evict(self) -> Option<Evicting<'a>> {
         let attempt = self.attempt(|word| match word & (RESIDENT | COLD | EXCLUSIVE | SHARED | WRITING) {
             bits if bits == RESIDENT | COLD => Ok(word | EXCLUSIVE),
@@ -260,12 +266,12 @@ impl<'a> Latch<'a> {
         (self.announce(attempt) == Attempt::Taken).then(|| Evicting { latch: self })
     }
 
-    /// A copy of the page sets out for home. The caller holds the latch, shared.
+    /// Marks the page as being written home. The caller holds the latch, shared.
     pub(crate) fn set_writing(&self) {
         self.word.fetch_or(WRITING, Ordering::Relaxed);
     }
 
-    /// The copy of the page is durable at home.
+    /// Marks the copy of the page as durable at home.
     pub(crate) fn clear_writing(&self) {
         self.word.fetch_and(!WRITING, Ordering::Relaxed);
     }
@@ -290,7 +296,8 @@ impl<'a> Latch<'a> {
             if !busy(word) {
                 return;
             }
-            // The bit is set on the very word that was busy: whoever ends that finds it, then wants our bed.
+            // The bit is set on the very word that was busy: the thread that ends that state finds it, and then locks
+            // our wait queue.
             let marked = word & WAITERS != 0
                 || self.word.compare_exchange(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if marked {
@@ -307,14 +314,14 @@ impl<'a> Latch<'a> {
         woken.notify_all();
     }
 
-    /// Ends exclusive possession: `EXCLUSIVE` and `clear` go, `set` comes.
+    /// Releases the exclusive latch: resets `EXCLUSIVE` and `clear`, sets `set`.
     fn end_exclusive(&self, clear: u64, set: u64, new_version: bool) {
         let mut word = self.word.load(Ordering::Relaxed);
         debug_assert!(word & EXCLUSIVE != 0 && word & SHARED == 0, "E13: released without being held");
         loop {
             let mut wanted = (word & !(EXCLUSIVE | clear)) | set;
             if new_version {
-                // After 2^44 versions the count begins again; no reader sleeps that long.
+                // After 2^44 versions the count wraps; no reader is suspended that long.
                 wanted = wanted.wrapping_add(VERSION);
             }
             match self.word.compare_exchange_weak(word, wanted, Ordering::Release, Ordering::Relaxed) {
@@ -328,7 +335,7 @@ impl<'a> Latch<'a> {
     }
 }
 
-/// The page does not change while this lives.
+/// The shared latch of a page: the page does not change while this lives.
 #[derive(Debug)]
 pub(crate) struct SharedLatch<'a> {
     latch: Latch<'a>,
@@ -352,7 +359,8 @@ impl Drop for SharedLatch<'_> {
     }
 }
 
-/// Nobody else sees or changes the page while this lives, but optimistic readers, who will find out.
+/// The exclusive latch of a page: no other thread reads or changes the page while this lives, except optimistic
+/// readers, whose validation fails.
 #[derive(Debug)]
 pub(crate) struct ExclusiveLatch<'a> {
     latch: Latch<'a>,
@@ -367,12 +375,12 @@ impl ExclusiveLatch<'_> {
         self.latch.page
     }
 
-    /// Before the first byte changes.
+    /// Announces a change, before the first byte changes.
     pub(crate) fn will_change(&mut self) {
         self.changed = true;
     }
 
-    /// The page is out when the latch is released.
+    /// Makes the page leave when the latch is released.
     pub(crate) fn leave_out(&mut self) {
         self.leaves = true;
     }
@@ -386,7 +394,7 @@ impl Drop for ExclusiveLatch<'_> {
     }
 }
 
-/// The page is being loaded; unless finished it stays out.
+/// The latch of a page that is being loaded; unless finished, the page stays out.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Loading<'a> {
@@ -394,13 +402,13 @@ pub(crate) struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
-    /// The bytes are in the frame: from here on others see them.
+    /// Ends the load: the bytes are in the frame, and other threads see them from here on.
     pub(crate) fn finish(self) {
         self.latch.end_exclusive(0, RESIDENT, true);
         std::mem::forget(self);
     }
 
-    /// As [`Loading::finish`], but the loader goes on to hold the page exclusively.
+    /// Ends the load as [`Loading::finish`] does, but the loader continues to hold the page exclusively.
     pub(crate) fn finish_exclusive(self) -> ExclusiveLatch<'a> {
         let latch = self.latch;
         std::mem::forget(self);
@@ -416,7 +424,7 @@ impl Drop for Loading<'_> {
     }
 }
 
-/// The page is held to be evicted; unless finished it stays in.
+/// The latch of a page that is to be evicted; unless finished, the page stays in.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Evicting<'a> {
@@ -424,7 +432,7 @@ pub(crate) struct Evicting<'a> {
 }
 
 impl Evicting<'_> {
-    /// The frame is empty.
+    /// Ends the eviction: the frame is empty.
     pub(crate) fn finish(self) {
         self.latch.end_exclusive(RESIDENT | COLD, 0, true);
         std::mem::forget(self);
@@ -466,7 +474,7 @@ mod tests {
         }
     }
 
-    /// The drawing at the door of this file, as attempts that must be refused and leave the word as it was.
+    /// The diagram at the top of this file: refused attempts leave the word unchanged.
     #[test]
     fn what_is_refused_changes_nothing() {
         let page = Page::out();

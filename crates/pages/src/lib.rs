@@ -1,18 +1,18 @@
 //! Pages in memory and at home: buffer pool, latches, layouts, write-back (Lemon §3, §4.2).
 //!
 //! A page is 4096 bytes with a number, a home in the page file, and the LSN of the last record that changed it. The
-//! [`Pool`] brings pages into memory and back; a *layout* gives their bytes a meaning.
+//! [`Pool`] moves pages between memory and home; a *layout* defines the structure of their bytes.
 //!
-//! | you want to | take |
+//! | task | API |
 //! |---|---|
 //! | read a page | [`Pool::read`] → [`LatchedPage`], a [`PageRef`], or [`Pool::optimistic`] → [`OptimisticPage`] |
 //! | change a page | [`Pool::exclusive`] → [`Exclusive`], whose [`Exclusive::change`] lends a [`PageMut`] |
-//! | bring one versioned record up to date | [`Exclusive::change_record`] |
+//! | update one versioned record out of order | [`Exclusive::change_record`] |
 //! | protect the shape of a structure | [`StructureLatch`] |
-//! | give bytes a meaning | [`layout`] |
+//! | define the structure of a page's bytes | [`layout`] |
 //! | bound recovery | [`Pool::write_back`], [`Pool::redo_point`] |
 //!
-//! Who waits for whom is on one page, `docs/inside/latches.md`; the bytes are drawn in `docs/formats/page.md`.
+//! `docs/inside/latches.md` lists the permitted waits; `docs/formats/page.md` draws the bytes.
 
 #![deny(unsafe_code)]
 
@@ -35,6 +35,7 @@ mod table;
 #[allow(unsafe_code)]
 mod view;
 mod write_back;
+mod written;
 
 pub use cleaner::Cleaner;
 pub use double_write::DOUBLE_WRITE_FILE;
@@ -52,3 +53,4 @@ pub use structure_latch::{
 };
 pub use view::{LatchedPage, OptimisticPage, PageBuf, PageMut, PageRef, TagMatches};
 pub use write_back::WriteBack;
+pub use written::WRITTEN_FILE;

@@ -1,17 +1,17 @@
 //! The order of latches, checked in debug builds (docs/inside/latches.md).
 //!
-//! A deadlock is a property of the whole house, seen only when two threads meet; the order is a property of one thread,
-//! seen at every step. So every latch that is waited for is announced here first, and a thread that takes one out of
-//! order panics with the names of both, whether or not anyone else was there. Page latches that are only *tried*, as
-//! by eviction and write-back, cannot wait and are not announced.
+//! A deadlock is a property of the whole system, seen only when two threads meet; the order is a property of one
+//! thread, seen at every step. So every latch that is waited for is announced here first, and a thread that takes one
+//! out of order panics with the names of both, whether or not another thread was there. Page latches that are only
+//! *tried*, as by eviction and write-back, cannot wait and are not announced.
 
 use crate::page::PageId;
 
-/// The place of a [`crate::StructureLatch`] in the order: lower ranks are taken first (E13.3).
+/// The rank of a [`crate::StructureLatch`] in the order: lower ranks are taken first (E13.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LatchRank(pub u16);
 
-/// What a thread is about to hold.
+/// A latch that a thread is about to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Latched {
     Structure(LatchRank),
@@ -20,7 +20,7 @@ pub(crate) enum Latched {
 }
 
 impl Latched {
-    /// Whether this may be waited for by a thread that holds `held`.
+    /// Whether a thread that holds `held` may wait for this latch.
     #[cfg_attr(not(debug_assertions), allow(dead_code, reason = "only builds that check ask"))]
     fn may_follow(self, held: Latched) -> bool {
         use Latched::*;
@@ -47,6 +47,7 @@ impl std::fmt::Display for Latched {
 #[cfg(debug_assertions)]
 mod checked {
     use super::Latched;
+    use cedrat_sync::planted;
     use cedrat_sync::thread::panicking;
     use cedrat_sync::thread_local;
     use std::cell::RefCell;
@@ -56,22 +57,23 @@ mod checked {
         static HELD: RefCell<Vec<Latched>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Says that the latch is held by this thread, until dropped by the same.
+    /// Marks the latch as held by this thread, until dropped by the same thread.
     #[derive(Debug)]
     pub(crate) struct Held {
         latched: Latched,
-        /// A latch taken by one thread and released by another would confuse both their orders.
+        /// A latch taken by one thread and released by another would corrupt the records of both.
         not_send: PhantomData<*const ()>,
     }
 
     impl Held {
         /// # Panics
-        /// The thread holds a latch that comes later in the order.
+        /// If the thread holds a latch that comes later in the order.
         pub(crate) fn take(latched: Latched) -> Held {
             HELD.with(|held| {
                 let mut held = held.borrow_mut();
                 if let Some(obstacle) = held.iter().find(|&&held| !latched.may_follow(held))
                     && !panicking()
+                    && !planted!("second_page_latched")
                 {
                     panic!("E13: {latched} must not be waited for while holding {obstacle}");
                 }
@@ -96,7 +98,7 @@ mod checked {
 mod checked {
     use std::marker::PhantomData;
 
-    /// Nothing, in builds that do not check.
+    /// An empty type, in builds that do not check.
     #[derive(Debug)]
     pub(crate) struct Held {
         /// As in builds that check, so that both refuse the same programs.

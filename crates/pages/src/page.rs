@@ -1,4 +1,4 @@
-//! The bytes of a page that every page has, whatever lies in its body.
+//! The bytes that every page has, whatever its body contains.
 //!
 //! Little endian, drawn in `docs/formats/page.md`, version 1. Offsets in *this* module count from the first byte of
 //! the page; everywhere else in the crate they count from the first byte of the body, so that a layout need not know
@@ -8,18 +8,18 @@ use std::fmt;
 
 use cedrat_wal::Lsn;
 
-/// Bytes in a page: one block of the device, so that a page is read and written with one direct call.
+/// The number of bytes in a page: one block of the device, so that one direct call reads or writes a page.
 pub const PAGE_LEN: usize = 4096;
 
-/// Bytes of a page that belong to its layout.
+/// The number of bytes of a page that belong to its layout.
 pub const BODY_LEN: usize = PAGE_LEN - at::BODY;
 
 /// The version of the page format that this code writes, and the newest that it reads.
 pub const PAGE_FORMAT: u16 = 1;
 
-/// Where the fields of the header lie.
+/// Offsets of the header's fields.
 pub(crate) mod at {
-    pub(crate) const CHECKSUM: usize = 0; //             CRC-32C of everything behind it
+    pub(crate) const CHECKSUM: usize = 0; //             CRC-32C of the bytes after this field
     pub(crate) const FORMAT: usize = CHECKSUM + 4; //    version of these bytes
     pub(crate) const KIND: usize = FORMAT + 2; //        which layout the body has
     pub(crate) const LSN: usize = KIND + 2; //           last record that changed the page
@@ -30,27 +30,27 @@ pub(crate) mod at {
 const _: () = assert!(at::BODY == 32 && at::LSN.is_multiple_of(8) && at::PAGE.is_multiple_of(8));
 const _: () = assert!(PAGE_LEN == cedrat_media::BLOCK_LEN && BODY_LEN == 4064);
 
-/// The number of a page: its place in the page file, counted in pages.
+/// The number of a page: its position in the page file, counted in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId(u64);
 
 impl PageId {
-    /// The page with this number.
+    /// Creates the number.
     pub const fn new(number: u64) -> PageId {
         PageId(number)
     }
 
-    /// The number of this page.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Where the page begins in the page file, in bytes.
+    /// Returns the offset of the page in the page file, in bytes.
     pub const fn file_offset(self) -> u64 {
         self.0 * PAGE_LEN as u64
     }
 
-    /// The page that lies `pages` further on.
+    /// Returns the page that is `pages` pages later.
     pub const fn after(self, pages: u64) -> PageId {
         PageId(self.0 + pages)
     }
@@ -72,12 +72,12 @@ impl fmt::Display for Slot {
     }
 }
 
-/// Which layout a page's body has. Numbers once used are never given another meaning.
+/// The layout of a page's body. The numbers are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayoutKind(pub u16);
 
 impl LayoutKind {
-    /// A page that nothing has formatted yet.
+    /// A page that was not formatted yet.
     pub const NONE: LayoutKind = LayoutKind(0);
     /// An array of bytes ([`crate::layout::Raw`]).
     pub const RAW: LayoutKind = LayoutKind(1);
@@ -91,60 +91,65 @@ impl LayoutKind {
     pub const USER_FIRST: LayoutKind = LayoutKind(1024);
 }
 
-/// The bytes of a page make no sense. Nothing was changed.
+/// The bytes of a page are invalid. Nothing was changed.
 ///
 /// The page was altered by something other than Cedrat, or an operation was applied to a page of another layout. The
-/// store cannot mend it; restore the page from a copy.
+/// store cannot repair it; restore the page from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("page {page} is damaged at its byte {byte}: {what}")]
 pub struct Damaged {
     /// The page.
     pub page: PageId,
-    /// The first byte that makes no sense, counted from the beginning of the page.
+    /// The first invalid byte, counted from the beginning of the page.
     pub byte: u16,
-    /// What was found there.
+    /// A description of the damage.
     pub what: &'static str,
 }
 
 impl Damaged {
-    /// Damage seen at `offset` bytes into the body of `page`.
+    /// Reports damage at `offset` bytes into the body of `page`.
     pub fn in_body(page: PageId, offset: usize, what: &'static str) -> Damaged {
         let byte = at::BODY.saturating_add(offset).min(PAGE_LEN) as u16;
         Damaged { page, byte, what }
     }
 
-    /// Damage seen in the eight bytes of the header that belong to the layout.
+    /// Reports damage in the eight bytes of the header that belong to the layout.
     pub fn in_layout_word(page: PageId, what: &'static str) -> Damaged {
         Damaged { page, byte: at::LAYOUT as u16, what }
     }
 
-    /// The page does not have the layout that its reader expected.
+    /// Reports that the page does not have the layout that its reader expected.
     pub fn wrong_kind(page: PageId) -> Damaged {
         Damaged { page, byte: at::KIND as u16, what: "the page has another layout than its reader expects" }
     }
 
-    /// The page was changed by a record that the log does not have.
+    /// Reports that the page reads as never written, but has been written home (E22.3).
+    pub(crate) fn lost(page: PageId) -> Damaged {
+        Damaged { page, byte: 0, what: "the page was written home and reads as zeros: the write was lost" }
+    }
+
+    /// Reports that the page was changed by a record that the log does not have.
     pub(crate) fn newer_than_log(page: PageId) -> Damaged {
         Damaged { page, byte: at::LSN as u16, what: "the page is newer than the log, which has lost its end" }
     }
 }
 
-/// The LSN in the header of `page`.
+/// Returns the LSN in the header of `page`.
 pub(crate) fn lsn_of(page: &[u8; PAGE_LEN]) -> Lsn {
     Lsn::new(u64::from_le_bytes(field(page, at::LSN)))
 }
 
-/// The checksum that `page` should carry.
+/// Returns the checksum that `page` should carry.
 pub(crate) fn checksum_of(page: &[u8; PAGE_LEN]) -> u32 {
     crc32c::crc32c(&page[at::FORMAT..])
 }
 
-/// The checksum that `page` carries.
+/// Returns the checksum that `page` carries.
 pub(crate) fn stored_checksum_of(page: &[u8; PAGE_LEN]) -> u32 {
     u32::from_le_bytes(field(page, at::CHECKSUM))
 }
 
-/// Makes `page` ready to be written home as page `id` (E11.6): number, format and checksum.
+/// Prepares `page` for its write home as page `id` (E11.6): number, format and checksum.
 pub(crate) fn seal(page: &mut [u8; PAGE_LEN], id: PageId) {
     page[at::FORMAT..at::FORMAT + 2].copy_from_slice(&PAGE_FORMAT.to_le_bytes());
     page[at::PAGE..at::PAGE + 8].copy_from_slice(&id.get().to_le_bytes());
@@ -152,12 +157,12 @@ pub(crate) fn seal(page: &mut [u8; PAGE_LEN], id: PageId) {
     page[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Whether `page`, read from the place of page `id`, is what was once sealed for it, or was never written.
+/// Checks that `page`, read from the offset of page `id`, was sealed for it, or was never written.
 ///
 /// A page that was never written consists of zeros and counts as sound: LSN 0, no layout.
 ///
 /// # Errors
-/// Says which byte of the header betrays the damage.
+/// Names the byte of the header at which the damage was detected.
 pub fn verify(page: &[u8; PAGE_LEN], id: PageId) -> Result<(), Damaged> {
     let damaged = |byte: usize, what| Err(Damaged { page: id, byte: byte as u16, what });
     if stored_checksum_of(page) != checksum_of(page) {
@@ -176,6 +181,11 @@ pub fn verify(page: &[u8; PAGE_LEN], id: PageId) -> Result<(), Damaged> {
         return damaged(at::PAGE, "another page was written to this place");
     }
     Ok(())
+}
+
+/// Whether `page`, which verifies, was never written.
+pub(crate) fn is_unwritten(page: &[u8; PAGE_LEN]) -> bool {
+    u16::from_le_bytes(field(page, at::FORMAT)) == 0
 }
 
 fn field<const N: usize>(page: &[u8; PAGE_LEN], at: usize) -> [u8; N] {
@@ -239,7 +249,7 @@ pub(crate) mod tests {
         assert_eq!(message, "page 9 is damaged at its byte 42: why");
     }
 
-    /// The drawing and the constants say the same.
+    /// The drawing and the constants agree.
     #[test]
     fn the_header_is_as_drawn() {
         let expected = [
@@ -254,7 +264,7 @@ pub(crate) mod tests {
         assert_eq!(drawn("## The header of a page"), expected);
     }
 
-    /// Byte and length of the rows of the first table behind a heading of docs/formats/page.md.
+    /// Returns byte and length of the rows of the first table after a heading of docs/formats/page.md.
     pub(crate) fn drawn(heading: &str) -> Vec<(usize, usize)> {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/page.md");
         let page = std::fs::read_to_string(page).expect("the drawing");

@@ -1,19 +1,19 @@
-//! The buffer pool: pages in memory, found by multiplication (vmcache, Leis et al., SIGMOD 2023).
+//! The buffer pool: pages in memory, located by multiplication (vmcache, Leis et al., SIGMOD 2023).
 //!
 //! A page's frame is at `base + id × 4096` of one reserved range, so there is no table to search and no pointer to
-//! follow: a hit is one look at the page's latch word and one at its bytes. What is bounded is not the range but how
-//! many of its frames hold memory: [`PoolOptions::capacity_pages`], never more.
+//! follow: a hit is one load of the page's latch word and one of its bytes. The bound applies not to the range but to
+//! the number of frames that hold memory: [`PoolOptions::capacity_pages`], never more.
 //!
-//! | room | what lies there |
+//! | modules | content |
 //! |---|---|
-//! | `frames`, `view` | bytes of pages, and who may see them how |
-//! | `table`, `latch` | one word a page: where it is, who holds it |
-//! | `exclusive` | how a page is changed |
-//! | `evict` | who has to go |
-//! | `write_back`, `double_write` | how changes get home |
+//! | `frames`, `view` | bytes of pages, and the access that each kind of latch permits |
+//! | `table`, `latch` | one word per page: its residence and its holders |
+//! | `exclusive` | changes of a page |
+//! | `evict` | eviction |
+//! | `write_back`, `double_write` | the write of changes to home |
 //! | `file`, `home` | home; and a look at it before the log may be written |
 
-use std::fmt;
+use std::{fmt, io};
 
 use cedrat_media::{AlignedBuf, Media};
 use cedrat_sync::Arc;
@@ -34,23 +34,26 @@ use crate::table::PageTable;
 use crate::view::{LatchedPage, OptimisticPage};
 use crate::write_back::InFlight;
 
-/// Pages of a read-ahead that are read with one call: 128 KiB.
+/// The number of pages of a read-ahead that are read with one call: 128 KiB.
 const PREFETCH_RUN: usize = 32;
 
-/// Attempts of an optimistic read before it takes the latch.
+/// The number of optimistic attempts of a read before it takes the latch.
 const OPTIMISTIC_TRIES: usize = 4;
 
-/// How large a pool is, and how it behaves.
+/// The size and the behaviour of a pool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Pages that may be in memory at once: a hard bound. At least 8. Default 16,384, which is 64 MiB.
+    /// The maximum number of pages in memory: a hard bound. At least 8. Default 16,384, which is 64 MiB.
     pub capacity_pages: usize,
-    /// Pages that the page file may ever hold; address space is reserved for them. Default 2^28, which is 1 TiB.
+    /// The maximum number of pages in the page file until the store is opened again: address space is reserved for
+    /// them. Default 2^28, which is 1 TiB. If the system refuses that much (`ulimit -v`, `vm.overcommit_memory=2`,
+    /// valgrind), less is reserved, but at least what the file needs; [`Pool::pages_max`] returns the number.
     pub pages_max: u64,
-    /// Frames that the cleaner thread keeps free ahead of need (D021). Default: a sixteenth of the capacity.
+    /// The number of frames that the cleaner thread keeps free ahead of need (D021). Default: a sixteenth of the
+    /// capacity.
     pub free_ahead: Option<usize>,
-    /// A deliberately wrong behaviour, to show that it is caught.
+    /// A deliberate fault, to show that it is caught.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
 }
@@ -68,44 +71,86 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Whether they make sense; and the bytes of address space that the frames take.
-    pub(crate) fn check(&self) -> Result<usize, PoolError> {
+    /// Refuses invalid options.
+    pub(crate) fn check(&self) -> Result<(), PoolError> {
         if self.capacity_pages < 8 {
             let what = format!("{} pages; at least 8 are needed", self.capacity_pages);
             return Err(PoolError::Options { option: "capacity_pages", what });
         }
-        let frames_len = usize::try_from(self.pages_max).ok().and_then(|pages| pages.checked_mul(PAGE_LEN));
-        frames_len.filter(|&len| len > 0 && len <= isize::MAX as usize).ok_or_else(|| {
+        if self.pages_max == 0 || frames_len(self.pages_max).is_err() {
             let what = format!("{} pages do not fit an address space", self.pages_max);
-            PoolError::Options { option: "pages_max", what }
-        })
+            return Err(PoolError::Options { option: "pages_max", what });
+        }
+        Ok(())
     }
 }
 
-/// Deliberately wrong behaviours of the pool.
+/// Returns the bytes of address space that the frames of so many pages take.
+fn frames_len(pages: u64) -> io::Result<usize> {
+    let len = usize::try_from(pages).ok().and_then(|pages| pages.checked_mul(PAGE_LEN));
+    len.filter(|&len| len <= isize::MAX as usize).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Reserves address space for `wanted` pages; if the system refuses that, for fewer, but for no fewer than `needed`.
+///
+/// A process with a limit on its address space needs the rest of it for other things: a quarter is taken of the
+/// largest power of two that the system allows.
+fn reserve_what_is_there<T>(
+    wanted: u64,
+    needed: u64,
+    mut reserve: impl FnMut(u64) -> io::Result<T>,
+) -> Result<(T, u64), PoolError> {
+    let mut allowed = wanted;
+    loop {
+        match reserve(allowed) {
+            Ok(reserved) if allowed == wanted => return Ok((reserved, wanted)),
+            Ok(_) => break,
+            Err(error) if allowed <= needed => return Err(refused(allowed, error)),
+            // Less is tried for any reason: valgrind calls a long range an invalid argument.
+            Err(_) => allowed = (allowed / 2).max(needed),
+        }
+    }
+    let pages = (allowed / 4).max(needed);
+    reserve(pages).map(|reserved| (reserved, pages)).map_err(|error| refused(pages, error))
+}
+
+fn refused(pages: u64, error: io::Error) -> PoolError {
+    let bytes = u128::from(pages) * (PAGE_LEN as u128 + 16);
+    let doing = format!(
+        "reserving {bytes} bytes of address space for {pages} pages (PoolOptions::pages_max, page_space_bytes in C); \
+         raise the limit of the process (ulimit -v, vm.overcommit_memory), or reserve less for heaps"
+    );
+    PoolError::io(doing, error)
+}
+
+/// Deliberate faults of the pool.
 #[cfg(feature = "planted-faults")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Pages go home without the log being forced first (against E11.4).
+    /// Pages are written home without forcing the log first (against E11.4).
     WalRuleSkipped,
     /// A page counts as dirty only from after its first change on (against E3.3).
     RecoveryLsnLate,
+    /// An opening does not sync the pages that it finds at home (against R6).
+    HomesNotSynced,
+    /// An opening syncs the pages that it finds at home, but does not write them again (against R6).
+    HomesOnlySynced,
 }
 
-/// What a pool has done since it was opened.
+/// Statistics of a pool since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Pages in memory now.
+    /// The number of pages in memory now.
     pub resident_pages: usize,
-    /// Of these, pages that differ from home now.
+    /// The number of pages in memory that differ from home now.
     pub dirty_pages: usize,
-    /// Pages read from the page file.
+    /// The number of pages read from the page file.
     pub pages_read: u64,
-    /// Pages written home.
+    /// The number of pages written home.
     pub pages_written: u64,
-    /// Pages whose frame was given back.
+    /// The number of pages whose frame was freed.
     pub pages_evicted: u64,
-    /// Torn pages that were restored when the pool was opened.
+    /// The number of torn pages that were restored when the pool was opened.
     pub pages_restored: u64,
 }
 
@@ -125,7 +170,7 @@ impl Counters {
 /// The pages of one open store.
 ///
 /// All methods may be called from any thread. Latches are not locks: they protect bytes for moments, and no method
-/// waits for a transaction. `docs/inside/latches.md` says who may wait for whom; debug builds check it.
+/// waits for a transaction. `docs/inside/latches.md` lists the permitted waits; debug builds check them.
 pub struct Pool {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) log: Log,
@@ -143,18 +188,35 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Opens the page file, creating it if there is none, and restores from the double-write area what a crash tore.
+    /// Opens the page file, creating it if there is none, and restores pages that a crash tore from the double-write
+    /// area. Afterwards every page at home is durable, whatever the state left by the previous process (R6).
     ///
     /// # Errors
-    /// The files cannot be opened or are not Cedrat's; an option makes no sense.
+    /// The files cannot be opened or are not Cedrat's; an option is invalid.
     pub fn open(media: Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Pool, PoolError> {
-        let frames_len = options.check()?;
-        let reserving = |error| PoolError::io("reserving address space for the buffer pool", error);
-        let frames = Reservation::new(frames_len).map_err(reserving)?;
-        let table = PageTable::new(options.pages_max).map_err(reserving)?;
-        let file = PageFile::open(&media, options.pages_max)?;
+        let mut options = options;
+        options.check()?;
+        let mut file = PageFile::open(&media, options.pages_max)?;
+        let reserve = |pages| Ok((Reservation::new(frames_len(pages)?)?, PageTable::new(pages)?));
+        let ((frames, table), pages_max) = reserve_what_is_there(options.pages_max, file.pages_needed(), reserve)?;
+        file.limit_to(pages_max);
+        options.pages_max = pages_max;
         let mut area = DoubleWrite::open(&media)?;
-        let restored = area.restore(&file)?;
+        #[cfg_attr(not(feature = "planted-faults"), allow(unused_mut))]
+        let mut redo_lsn = log.control().checkpoint.redo_lsn;
+        #[cfg_attr(not(feature = "planted-faults"), allow(unused_mut))]
+        let mut settles = true;
+        #[cfg(feature = "planted-faults")]
+        match options.fault {
+            Some(Fault::HomesNotSynced) => settles = false,
+            Some(Fault::HomesOnlySynced) => redo_lsn = cedrat_wal::Lsn::MAX,
+            _ => {}
+        }
+        file.ensure_noted(&log)?;
+        let restored = area.restore(&file, redo_lsn)?;
+        if settles {
+            file.settle(&log)?;
+        }
         Ok(Pool {
             log,
             frames,
@@ -172,10 +234,16 @@ impl Pool {
         })
     }
 
-    /// The page, for reading, under its shared latch. Drop it soon; hold none while changing a page.
+    /// Returns the maximum number of pages in the page file until the store is opened again:
+    /// [`PoolOptions::pages_max`], or fewer if the system had less address space.
+    pub fn pages_max(&self) -> u64 {
+        self.options.pages_max
+    }
+
+    /// Returns the page, for reading, under its shared latch. Drop it soon; hold none while changing a page.
     ///
     /// # Errors
-    /// The page lies beyond the file, is damaged, or cannot be read.
+    /// The page is beyond the end of the file, is damaged, or cannot be read.
     #[inline]
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>, PoolError> {
         loop {
@@ -186,13 +254,14 @@ impl Pool {
         }
     }
 
-    /// Reads without a latch: `look` sees the page as it may be changing, and what it returned counts only if the page
+    /// Reads without a latch: `look` sees the page while it may be changing, and its result counts only if the page
     /// did not change meanwhile (E12). It may run several times, at last under the shared latch.
     ///
-    /// `look` returns None when what it saw makes no sense. It calls nothing of the store, and ends on any bytes.
+    /// `look` returns `None` if the bytes that it saw are inconsistent. It calls no method of the store, and ends on
+    /// any bytes.
     ///
     /// # Errors
-    /// As [`Pool::read`]; and the page is damaged if `look` finds no sense in it under the latch either.
+    /// As [`Pool::read`]; and the page is damaged if `look` returns `None` under the latch too.
     #[inline(always)]
     pub fn optimistic<R>(
         &self,
@@ -227,7 +296,7 @@ impl Pool {
             .ok_or_else(|| self.damaged(Damaged::in_body(page, 0, "its reader finds no sense in its bytes")))
     }
 
-    /// The page, to be changed, under its exclusive latch. For the one road of an update and for redo.
+    /// Returns the page, for changes, under its exclusive latch. Only for the code path of updates and for redo.
     ///
     /// # Errors
     /// As [`Pool::read`].
@@ -241,14 +310,14 @@ impl Pool {
         }
     }
 
-    /// As [`Pool::exclusive`], for a caller that will format the page from scratch: a page that is not in memory is not
-    /// read, it appears as never written, with [`Lsn::ZERO`](cedrat_wal::Lsn::ZERO).
+    /// Returns the page as [`Pool::exclusive`] does, for a caller that will format it: a page that is not in memory
+    /// is not read, but appears as never written, with [`Lsn::ZERO`](cedrat_wal::Lsn::ZERO).
     ///
     /// For a newly allocated page, or for redo of a record that formats: all later records of the page follow in the
-    /// log, so what lies at home is not needed. If the page is then not changed it is forgotten again.
+    /// log, so the page at home is not needed. If the page is then not changed, it is dropped from memory again.
     ///
     /// # Errors
-    /// The page lies beyond the file.
+    /// The page is beyond the end of the file.
     pub fn exclusive_fresh(&self, page: PageId) -> Result<Exclusive<'_>, PoolError> {
         loop {
             if let Some(latch) = self.latch(page)?.exclusive() {
@@ -263,11 +332,11 @@ impl Pool {
         }
     }
 
-    /// Loads the page unless it is in; who else loads it is waited for.
+    /// Loads the page unless it is in; waits for the load of another thread.
     #[cold]
     fn load(&self, page: PageId) -> Result<(), PoolError> {
         self.file.check(page)?;
-        // The frame comes first: looking for one may take a write-back, and nobody shall wait for that behind a latch.
+        // The frame comes first: finding one may take a write-back, and no thread shall wait for that behind a latch.
         let frame = self.free_frame()?;
         let Some(loading) = self.latch(page)?.begin_load() else {
             return Ok(());
@@ -275,7 +344,7 @@ impl Pool {
         let mut buffer = self.staging_buffer(PAGE_LEN);
         let read = self.file.read(page, &mut buffer).and_then(|()| self.is_sound(&buffer, page));
         if read.is_ok() {
-            // Into the frame by atomic words: a reader that is late may still look at it.
+            // Into the frame by atomic words: a late reader may still be reading it.
             self.words(page).store(0, &buffer);
             frame.fill(page);
             loading.finish();
@@ -285,8 +354,8 @@ impl Pool {
         read
     }
 
-    /// What was read verifies, and the log has what it was made from: a page that is newer than its log is all that is
-    /// left of records that were lost, and nothing could be redone or undone on it (E20.5).
+    /// Checks that the bytes verify, and that the log has the records of the page: a page newer than its log is all
+    /// that is left of lost records, and nothing could be redone or undone on it (E20.5).
     fn is_sound(&self, bytes: &[u8], page: PageId) -> Result<(), PoolError> {
         self.file.verify(bytes, page)?;
         if lsn_of(bytes.try_into().expect("one page at a time")) > self.log.current_lsn() {
@@ -295,8 +364,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads pages into memory that will be wanted soon, neighbours with one call. Only a hint: pages that cannot be had
-    /// are left, and no dirty page is written home to make room for them.
+    /// Reads pages into memory that will be needed soon, adjacent ones with one call. Only a hint: pages that cannot
+    /// be read are skipped, and no dirty page is written home to free frames for them.
     pub fn prefetch(&self, pages: &[PageId]) {
         let mut wanted: Vec<PageId> = pages
             .iter()
@@ -314,7 +383,7 @@ impl Pool {
         }
     }
 
-    /// False if there is no room for more.
+    /// Returns `false` if there are no frames for more.
     fn prefetch_run(&self, run: &[PageId]) -> bool {
         let mut frames = Vec::new();
         while frames.len() < run.len() {
@@ -327,14 +396,14 @@ impl Pool {
         let Some(&first) = run.first() else {
             return false;
         };
-        // All latches are only tried: whoever else loads one of these pages is left to it.
+        // All latches are only tried: pages that another thread is loading are left to it.
         let loading: Vec<_> = run.iter().map(|&page| self.table.latch(page).and_then(Latch::try_begin_load)).collect();
         let mut buffer = self.staging_buffer(run.len() * PAGE_LEN);
         if self.file.read(first, &mut buffer).is_ok() {
             for (((&page, loading), frame), bytes) in
                 run.iter().zip(loading).zip(frames).zip(buffer.chunks_exact(PAGE_LEN))
             {
-                // A damaged page stays out; whoever really wants it is told.
+                // A damaged page stays out; a later read of it reports the damage.
                 if let Some(loading) = loading
                     && self.is_sound(bytes, page).is_ok()
                 {
@@ -349,45 +418,48 @@ impl Pool {
         true
     }
 
-    /// Makes room at home for at least `pages` pages, durably.
+    /// Allocates space at home for at least `pages` pages, durably.
     ///
     /// # Errors
-    /// [`PoolError::DiskFull`] comes here, so that writing home never meets it; nothing has changed then.
+    /// [`PoolError::DiskFull`] is reported here, so that writing home never meets it; nothing has changed then.
     pub fn ensure_len(&self, pages: u64) -> Result<(), PoolError> {
         self.file.ensure(pages, &self.log)
     }
 
-    /// Pages that home has room for.
+    /// Returns the number of pages for which home has space.
     pub fn len_pages(&self) -> u64 {
         self.file.pages()
     }
 
-    /// Gives the space of free pages back to the file system. What they read as is undefined until they are formatted.
+    /// Returns the space of free pages, extents of a first page and a number of pages, to the file system. Their
+    /// content is undefined until they are formatted.
     ///
-    /// The caller knows that they are free and that the redo point has passed their free (E7.2).
+    /// The caller ensures that they are free and that the redo point has passed the records that freed them (E7.2).
     ///
     /// # Errors
-    /// The file system refuses.
-    pub fn punch(&self, first: PageId, count: u64) -> Result<(), PoolError> {
-        for page in (first.get()..first.get() + count).map(PageId::new) {
-            if let Some(latch) = self.table.latch(page) {
-                latch.cool();
-            }
+    /// The file system refuses: some pages may have been punched. Or the store stopped.
+    pub fn punch(&self, extents: &[(PageId, u64)]) -> Result<(), PoolError> {
+        let pages = extents.iter().flat_map(|&(first, count)| (0..count).map(move |page| first.after(page)));
+        for latch in pages.filter_map(|page| self.table.latch(page)) {
+            latch.cool();
         }
-        self.file.punch(first, count)
+        // No batch is in flight meanwhile, so that none of its pages is noted as written and punched afterwards
+        // (E22.2).
+        let _no_batch = self.area.lock();
+        self.file.punch(extents, &self.log)
     }
 
-    /// The name of the page file, for messages.
+    /// Returns the name of the page file, for messages.
     pub fn path(&self) -> String {
         self.file.path()
     }
 
-    /// Damage of a page, said with the file and the offset in it.
+    /// Returns damage of a page as an error, with the file and the offset in it.
     pub fn damaged(&self, damage: Damaged) -> PoolError {
         PoolError::damaged(self.file.path(), damage)
     }
 
-    /// What the pool has done and holds. Counts dirty pages one by one.
+    /// Returns the statistics of the pool. Counts dirty pages one by one.
     pub fn stats(&self) -> PoolStats {
         let dirty = |&page: &PageId| self.table.recovery_lsn(page).load(Ordering::Relaxed) != 0;
         PoolStats {
@@ -420,7 +492,7 @@ impl Pool {
 
     fn return_staging_buffer(&self, buffer: AlignedBuf) {
         let mut staging = self.staging.lock();
-        // As many as there are processors to use them; what a burst of readers needed more is freed.
+        // As many as there are processors to use them; more buffers, from a burst of readers, are freed.
         if staging.len() < 8 {
             staging.push(buffer);
         }
@@ -435,5 +507,41 @@ impl Pool {
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("options", &self.options).field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Simulates a system with address space for `room` pages; returns the reservation and the number of requests.
+    fn reserved(wanted: u64, needed: u64, room: u64) -> (Option<u64>, usize) {
+        let mut asked = 0;
+        let reserve = |pages| {
+            asked += 1;
+            if pages <= room { Ok(pages) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+        };
+        let reserved = reserve_what_is_there(wanted, needed, reserve);
+        (reserved.ok().map(|(pages, said)| (assert_eq!(pages, said), pages).1), asked)
+    }
+
+    #[test]
+    fn refused_reservation_falls_back_to_less() {
+        assert_eq!(reserved(1 << 28, 1000, u64::MAX), (Some(1 << 28), 1));
+        assert_eq!(reserved(1 << 28, 1000, 1 << 20).0, Some(1 << 18), "a quarter of what there is");
+        assert_eq!(reserved(1 << 28, 1 << 19, 1 << 20).0, Some(1 << 19), "but what the file needs");
+        assert_eq!(reserved(1 << 28, 1 << 20, 1 << 20).0, Some(1 << 20));
+        assert_eq!(reserved(1 << 28, (1 << 20) + 1, 1 << 20).0, None);
+        assert_eq!(reserved(1000, 1000, 999), (None, 1));
+        assert_eq!(reserved(1000, 2000, u64::MAX).0, Some(1000));
+    }
+
+    #[test]
+    fn refusal_names_size_and_option() {
+        let text = refused(1 << 20, io::ErrorKind::OutOfMemory.into()).to_string();
+        assert!(
+            text.contains("4311744512 bytes") && text.contains("pages_max") && text.contains("ulimit -v"),
+            "{text}"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Latches of structures: who may follow the pointers between pages while they are being bent.
+//! Latches of structures, which protect pointers between pages while these change.
 //!
-//! Every insert, and a get that others disturb, takes its structure's latch shared; a change of shape takes it exclusively. So
-//! the shared side is spread over several counters, each on cache lines of its own: readers on different cores do not
-//! pass a line back and forth. The price is paid by the writer, who looks at all of them. Readers that only read may
-//! do with less, a [`Stamp`], which writes nothing at all.
+//! Every insert, and a get whose optimistic read failed, takes its structure's latch shared; a change of shape takes
+//! it exclusively. So the shared side is spread over several counters, each on cache lines of its own: readers on
+//! different cores do not contend for a line. The price is paid by the writer, which reads all of them. Readers that
+//! only read can use a [`Stamp`], which writes nothing at all.
 
 use std::cell::Cell;
 
@@ -12,16 +12,16 @@ use cedrat_sync::{Arc, WaitWord, spin_hint, thread_local};
 
 use crate::order::{Held, LatchRank, Latched};
 
-/// Counters of readers. Under the seeded scheduler one, so that a schedule does not depend on addresses.
+/// The number of reader counters. One under the seeded scheduler, so that a schedule does not depend on addresses.
 const SHARDS: usize = if cfg!(cedrat_shuttle) { 1 } else { 16 };
 
-/// Turns before sleeping: a few. An exclusive latch is held across several page changes, as a rule longer than it takes to
-/// sleep and be woken.
+/// The number of spins before sleeping: a few. An exclusive latch is held across several page changes, usually longer
+/// than sleeping and waking take.
 const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 40 };
 
-/// Somebody changes the shape, or waits until the last reader has gone.
+/// A thread changes the shape, or waits until the last reader has left.
 const EXCLUSIVE: u64 = 1;
-/// One change of shape.
+/// The increment of the version, one change of shape.
 const VERSION: u64 = 2;
 
 /// Two cache lines, because processors fetch them in pairs.
@@ -30,38 +30,38 @@ const VERSION: u64 = 2;
 struct Readers(AtomicU64);
 
 thread_local! {
-    /// Its address tells threads apart.
+    /// A variable whose address identifies the thread.
     static HERE: Cell<u8> = const { Cell::new(0) };
 }
 
 /// A latch that protects the shape of one structure over several pages (E13.3).
 ///
-/// Taken before any page latch, and in ascending rank; debug builds panic otherwise. A waiting writer holds new readers
-/// back, so a thread must not take the same latch twice. Not held across calls into user code.
+/// Taken before any page latch, and in ascending rank; debug builds panic otherwise. A waiting writer holds new
+/// readers back, so a thread must not take the same latch twice. Not held across calls into user code.
 #[derive(Debug)]
 pub struct StructureLatch {
     rank: LatchRank,
     state: AtomicU64,
     readers: [Readers; SHARDS],
-    /// Where those sleep that wait for the end of a change.
+    /// The wait queue of threads that wait for the end of a change.
     opened: Bed,
-    /// Where the writer sleeps until the last reader has gone.
+    /// The wait queue of the writer that waits for the last reader.
     drained: Bed,
 }
 
-/// Where threads sleep until something is so.
+/// A queue of threads that wait for a condition.
 ///
-/// Two beds for a latch, because whoever is woken for nothing has to go to sleep again: with hundreds of threads on a
-/// few processors that was most of what an insert cost.
+/// A latch has two queues, because a thread that is woken needlessly has to sleep again: with hundreds of threads on
+/// a few processors that was most of the cost of an insert.
 #[derive(Debug, Default)]
 struct Bed {
-    /// Changes with every wake-up call.
+    /// Changes with every wake-up.
     calls: WaitWord,
     sleepers: AtomicU32,
 }
 
 impl Bed {
-    /// Returns when it `is_so`, which must look with sequential consistency.
+    /// Returns when `is_so` returns `true`; it must read with sequential consistency.
     fn sleep_until(&self, is_so: impl Fn() -> bool) {
         for _ in 0..SPINS {
             if is_so() {
@@ -69,7 +69,7 @@ impl Bed {
             }
             spin_hint();
         }
-        // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees that it is so.
+        // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees the condition.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         loop {
             let calls = self.calls.load();
@@ -81,7 +81,8 @@ impl Bed {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Lets those who sleep look again. To be called after it became so, with sequential consistency.
+    /// Wakes all sleepers, which check their condition again. To be called after the change of the condition, with
+    /// sequential consistency.
     #[inline]
     fn wake(&self) {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -105,7 +106,7 @@ impl Bed {
 pub struct Stamp(u64);
 
 impl StructureLatch {
-    /// A latch that nobody holds.
+    /// Creates a latch that no thread holds.
     pub fn new(rank: LatchRank) -> StructureLatch {
         StructureLatch {
             rank,
@@ -116,36 +117,37 @@ impl StructureLatch {
         }
     }
 
-    /// Its place in the order.
+    /// Returns the rank of the latch.
     pub fn rank(&self) -> LatchRank {
         self.rank
     }
 
-    /// Waits until nobody changes the shape, and keeps it until dropped.
+    /// Waits until no thread changes the shape, and keeps it unchanged until dropped.
     #[inline]
     pub fn shared(&self) -> SharedStructure<'_> {
         let held = Held::take(Latched::Structure(self.rank));
         SharedStructure { latch: self, shard: self.enter(), _held: held }
     }
 
-    /// Waits until nobody else looks at or changes the shape, and keeps everybody away until dropped.
+    /// Waits until no other thread reads or changes the shape, and excludes all others until dropped.
     pub fn exclusive(&self) -> ExclusiveStructure<'_> {
         let held = Held::take(Latched::Structure(self.rank));
         self.close();
         ExclusiveStructure { latch: self, _held: held }
     }
 
-    /// As [`StructureLatch::exclusive`], if nobody is in the way now; for changes of shape that can be made later as well.
+    /// Takes the latch as [`StructureLatch::exclusive`] does, if that is possible without waiting; for changes of
+    /// shape that can also be made later.
     ///
-    /// Waiting for the last reader holds all others back, and where there are more threads than processors that reader may
-    /// be one whose turn has not come. Trying holds them back for a moment only.
+    /// Waiting for the last reader holds all others back, and with more threads than processors that reader may not
+    /// be running. Trying holds them back for a moment only.
     pub fn try_exclusive(&self) -> Option<ExclusiveStructure<'_>> {
         let held = Held::take(Latched::Structure(self.rank));
         if !self.begin_close() {
             return None;
         }
         if self.readers.iter().any(|readers| readers.0.load(Ordering::SeqCst) > 0) {
-            // Nothing was changed: whoever reads without the latch need not hear of it.
+            // Nothing was changed: optimistic readers need not fail.
             self.state.fetch_sub(EXCLUSIVE, Ordering::SeqCst);
             self.opened.wake();
             return None;
@@ -154,29 +156,29 @@ impl StructureLatch {
         Some(ExclusiveStructure { latch: self, _held: held })
     }
 
-    /// As [`StructureLatch::exclusive`], for whoever keeps the latch longer than a borrow of the structure, as a nested
-    /// top action does (E13.4).
+    /// Takes the latch as [`StructureLatch::exclusive`] does, for a caller that keeps the latch longer than a borrow
+    /// of the structure, as a nested top action does (E13.4).
     pub fn exclusive_owned(self: &Arc<Self>) -> OwnedExclusiveStructure {
         let held = Held::take(Latched::Structure(self.rank));
         self.close();
         OwnedExclusiveStructure { latch: Arc::clone(self), _held: held }
     }
 
-    /// As [`StructureLatch::shared`], owned.
+    /// Takes the latch as [`StructureLatch::shared`] does, owned.
     pub fn shared_owned(self: &Arc<Self>) -> OwnedSharedStructure {
         let held = Held::take(Latched::Structure(self.rank));
         let shard = self.enter();
         OwnedSharedStructure { latch: Arc::clone(self), shard, _held: held }
     }
 
-    /// Begins to read without holding anything; None while somebody changes the shape: then take it shared.
+    /// Begins to read without holding a latch; `None` while a thread changes the shape: then take the latch shared.
     #[inline(always)]
     pub fn stamp(&self) -> Option<Stamp> {
         let state = self.state.load(Ordering::Acquire);
         (state & EXCLUSIVE == 0).then_some(Stamp(state))
     }
 
-    /// Whether the shape has not changed since `stamp`. What was read in between counts only if so (E12.2).
+    /// Whether the shape has not changed since `stamp`. Only then is the data read in between valid (E12.2).
     #[inline(always)]
     pub fn is_unchanged_since(&self, stamp: Stamp) -> bool {
         fence(Ordering::Acquire);
@@ -187,7 +189,8 @@ impl StructureLatch {
     fn enter(&self) -> usize {
         let shard = this_shard();
         loop {
-            // Sequentially consistent with `close`: either we see the writer or the writer sees us.
+            // Sequentially consistent with `close`: either this reader sees the writer or the writer sees this
+            // reader.
             self.readers[shard].0.fetch_add(1, Ordering::SeqCst);
             if self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0 {
                 return shard;
@@ -212,11 +215,11 @@ impl StructureLatch {
         for readers in &self.readers {
             self.drained.sleep_until(|| readers.0.load(Ordering::SeqCst) == 0);
         }
-        // Whoever sees a change made under this latch also sees that it was held (with `is_unchanged_since`).
+        // A thread that sees a change made under this latch also sees that it was held (with `is_unchanged_since`).
         fence(Ordering::Release);
     }
 
-    /// Keeps new readers out, unless somebody else does already.
+    /// Excludes new readers, unless another thread does already.
     fn begin_close(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         state & EXCLUSIVE == 0
@@ -236,7 +239,7 @@ fn this_shard() -> usize {
     (here.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % SHARDS
 }
 
-/// The shape is looked at.
+/// The shared latch of a structure.
 #[derive(Debug)]
 #[must_use]
 pub struct SharedStructure<'a> {
@@ -252,7 +255,7 @@ impl Drop for SharedStructure<'_> {
     }
 }
 
-/// The shape is looked at, for as long as the holder likes.
+/// The shared latch of a structure, owned by its holder.
 #[derive(Debug)]
 #[must_use]
 pub struct OwnedSharedStructure {
@@ -267,7 +270,7 @@ impl Drop for OwnedSharedStructure {
     }
 }
 
-/// The shape is changed.
+/// The exclusive latch of a structure.
 #[derive(Debug)]
 #[must_use]
 pub struct ExclusiveStructure<'a> {
@@ -281,7 +284,7 @@ impl Drop for ExclusiveStructure<'_> {
     }
 }
 
-/// The shape is changed, for as long as the holder likes.
+/// The exclusive latch of a structure, owned by its holder.
 #[derive(Debug)]
 #[must_use]
 pub struct OwnedExclusiveStructure {

@@ -1,7 +1,7 @@
-//! For every page that could ever be, sixteen bytes: its latch word and its recovery LSN.
+//! The page table: sixteen bytes for every possible page, its latch word and its recovery LSN.
 //!
-//! The table is reserved like the frames themselves, so it costs memory only for pages that were once touched:
-//! sixteen bytes in 4096, whatever the size of the pool.
+//! The table is reserved like the frames themselves, so it takes memory only for pages that were once used: sixteen
+//! bytes per 4096, whatever the size of the pool.
 
 use cedrat_sync::atomic::AtomicU64;
 
@@ -35,13 +35,13 @@ impl PageTable {
         return &self.entries[page.get() as usize];
     }
 
-    /// The latch of a page; None if there can be no such page.
+    /// Returns the latch of a page; `None` if its number is beyond the limit.
     #[inline(always)]
     pub(crate) fn latch(&self, page: PageId) -> Option<Latch<'_>> {
         (page.get() < self.pages).then(|| Latch { word: &self.entry(page)[0], parking: &self.parking, page })
     }
 
-    /// The oldest LSN whose change of the page may not be durable at home; 0 if there is none (E3.3).
+    /// Returns the oldest LSN whose change of the page may not be durable at home; 0 if there is none (E3.3).
     #[inline(always)]
     pub(crate) fn recovery_lsn(&self, page: PageId) -> &AtomicU64 {
         &self.entry(page)[1]

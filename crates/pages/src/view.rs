@@ -1,19 +1,20 @@
-//! What may be seen and done of a page, by what is held of it.
+//! Views of a page: the access that each kind of latch permits.
 //!
 //! | view | held | gives |
 //! |---|---|---|
 //! | [`PageRef`] | the latch, shared ([`LatchedPage`]) or exclusive, or a [`PageBuf`] | slices |
 //! | [`PageMut`] | the exclusive latch, inside one change | writes to body, kind and layout word |
-//! | [`OptimisticPage`] | nothing | copies of numbers and bytes that may be nonsense until validated (E12) |
+//! | [`OptimisticPage`] | nothing | copies of numbers and bytes that may be inconsistent until validated (E12) |
 //!
-//! All offsets count from the first byte of the body; what lies outside is refused, never reached.
+//! All offsets count from the first byte of the body; an access outside of it is refused.
 //!
-//! [`PageMut`] has methods that write but lends no `&mut [u8]`: readers without a latch look at the same bytes at the
+//! [`PageMut`] has methods that write but lends no `&mut [u8]`: readers without a latch read the same bytes at the
 //! same time, which is sound for atomic words only (reason 3 of `frames`). [`PageMut::edit`] lends a copy instead.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 
+use cedrat_sync::planted;
 use cedrat_wal::Lsn;
 
 use crate::frames::PageWords;
@@ -22,7 +23,7 @@ use crate::page::{BODY_LEN, Damaged, LayoutKind, PAGE_LEN, PageId, at};
 
 /// A page that does not change while this lives.
 ///
-/// Neither `Clone` nor `Copy`, and everything that it lends borrows it: behind a [`LatchedPage`] nothing outlives the
+/// Neither `Clone` nor `Copy`, and everything that it lends borrows it: with a [`LatchedPage`] nothing outlives the
 /// latch.
 pub struct PageRef<'a> {
     words: &'a PageWords,
@@ -34,68 +35,68 @@ impl<'a> PageRef<'a> {
         PageRef { words, id: latch.page() }
     }
 
-    /// The number of the page.
+    /// Returns the number of the page.
     pub fn id(&self) -> PageId {
         self.id
     }
 
-    /// The last record that changed the page; [`Lsn::ZERO`] if none ever did (E6.5).
+    /// Returns the LSN of the last record that changed the page; [`Lsn::ZERO`] if none ever did (E6.5).
     pub fn lsn(&self) -> Lsn {
         Lsn::new(self.words.word(at::LSN / 8))
     }
 
-    /// The layout of the body.
+    /// Returns the layout of the body.
     pub fn kind(&self) -> LayoutKind {
         LayoutKind(self.words.number(at::KIND, 2) as u16)
     }
 
-    /// The eight bytes of the header that belong to the layout.
+    /// Returns the eight bytes of the header that belong to the layout.
     pub fn layout_word(&self) -> u64 {
         self.words.word(at::LAYOUT / 8)
     }
 
-    /// The whole page, header included.
+    /// Returns the whole page, header included.
     pub fn bytes(&self) -> &[u8; PAGE_LEN] {
-        // SAFETY: 4; a `PageRef` lies beside the latch that it needs, which cannot be moved away from it, or it borrows
-        // one, or it borrows a buffer that is written only through an exclusive borrow.
+        // SAFETY: 4; a `PageRef` is stored together with the latch that it needs, which cannot be moved away from it,
+        // or it borrows one, or it borrows a buffer that is written only through an exclusive borrow.
         unsafe { self.words.bytes() }
     }
 
-    /// The body.
+    /// Returns the body.
     pub fn body(&self) -> &[u8; BODY_LEN] {
         self.bytes()[at::BODY..].try_into().expect("a page is header and body")
     }
 
-    /// A part of the body.
+    /// Returns a part of the body.
     ///
     /// # Errors
-    /// The part does not lie in the body.
+    /// The part is not within the body.
     pub fn slice(&self, range: Range<usize>) -> Result<&[u8], Damaged> {
         let start = range.start;
         self.body().get(range).ok_or_else(|| Damaged::in_body(self.id, start, "a reference leads out of the page"))
     }
 
-    /// Two bytes at `offset`.
+    /// Returns the two bytes at `offset`.
     ///
     /// # Errors
-    /// They do not lie in the body; so for the other numbers.
+    /// They are not within the body; so for the other numbers.
     pub fn u16_at(&self, offset: usize) -> Result<u16, Damaged> {
         Ok(number(self.words, self.id, offset, 2)? as u16)
     }
 
-    /// Four bytes at `offset`.
+    /// Returns the four bytes at `offset`.
     pub fn u32_at(&self, offset: usize) -> Result<u32, Damaged> {
         Ok(number(self.words, self.id, offset, 4)? as u32)
     }
 
-    /// Eight bytes at `offset`.
+    /// Returns the eight bytes at `offset`.
     pub fn u64_at(&self, offset: usize) -> Result<u64, Damaged> {
         number(self.words, self.id, offset, 8)
     }
 
-    /// The same page through the eyes of a reader without a latch, so that one function can serve both.
+    /// Returns the same page as a reader without a latch sees it, so that one function can serve both.
     ///
-    /// What it reads needs no validation while `self` lives.
+    /// Its reads need no validation while `self` lives.
     pub fn as_optimistic(&self) -> OptimisticPage<'_> {
         OptimisticPage { words: self.words, id: self.id }
     }
@@ -109,7 +110,7 @@ impl fmt::Debug for PageRef<'_> {
 
 /// A page under its shared latch, from [`crate::Pool::read`].
 ///
-/// Drop it soon: whoever wants to change the page waits for it. At most a few are held at once, and none while a page is
+/// Drop it soon: threads that change the page wait for it. At most a few are held at once, and none while a page is
 /// changed (docs/inside/latches.md).
 #[derive(Debug)]
 pub struct LatchedPage<'a> {
@@ -139,7 +140,7 @@ pub struct PageMut<'a> {
     words: &'a PageWords,
     id: PageId,
     lsn: Lsn,
-    /// The page's LSN when the change has ended.
+    /// The page's LSN after the change.
     stamp: Lsn,
 }
 
@@ -153,28 +154,28 @@ impl<'a> PageMut<'a> {
         self.words.store(at::LSN, &self.stamp.get().to_le_bytes());
     }
 
-    /// The number of the page.
+    /// Returns the number of the page.
     pub fn id(&self) -> PageId {
         self.id
     }
 
-    /// The LSN of the record that is being redone; the page will carry it afterwards, unless it has a newer one and
-    /// only one of its records is brought up to date ([`crate::Exclusive::change_record`]).
+    /// Returns the LSN of the record that is being redone. The page will carry it afterwards, unless it has a newer
+    /// one and only one of its records is updated ([`crate::Exclusive::change_record`]).
     pub fn changing_at(&self) -> Lsn {
         self.lsn
     }
 
-    /// The page as it is now.
+    /// Returns the current content of the page.
     pub fn page_ref(&self) -> PageRef<'_> {
         PageRef { words: self.words, id: self.id }
     }
 
-    /// The layout of the body.
+    /// Returns the layout of the body.
     pub fn kind(&self) -> LayoutKind {
         self.page_ref().kind()
     }
 
-    /// The eight bytes of the header that belong to the layout.
+    /// Returns the eight bytes of the header that belong to the layout.
     pub fn layout_word(&self) -> u64 {
         self.words.word(at::LAYOUT / 8)
     }
@@ -184,7 +185,7 @@ impl<'a> PageMut<'a> {
         self.words.store(at::LAYOUT, &word.to_le_bytes());
     }
 
-    /// Forgets what was in the page: body and layout word become zero, and the layout `kind`.
+    /// Clears the page: body and layout word become zero, and the layout `kind`.
     pub fn format(&mut self, kind: LayoutKind) {
         self.words.fill(at::LAYOUT, PAGE_LEN - at::LAYOUT, 0);
         self.words.store(at::KIND, &kind.0.to_le_bytes());
@@ -262,11 +263,11 @@ impl fmt::Debug for PageMut<'_> {
     }
 }
 
-/// A page that may change, or vanish, while it is looked at.
+/// A page that may change, or be evicted, while it is read.
 ///
-/// Every number is a copy and may be nonsense; nothing it leads to may leave [`crate::Pool::optimistic`] but through the
-/// value that is returned there, after validation (E12.2). `None` says that an offset lies outside the body: give
-/// up with `None`, and the pool tries again. Loops over what was read must end whatever was read (E12.3).
+/// Every number is a copy and may be inconsistent; no value derived from it may leave [`crate::Pool::optimistic`]
+/// except through the result of the closure, which is validated (E12.2). `None` means that an offset is outside of
+/// the body: return `None`, and the pool tries again. Loops over values read must end whatever the values (E12.3).
 #[derive(Clone, Copy)]
 pub struct OptimisticPage<'a> {
     words: &'a PageWords,
@@ -279,48 +280,48 @@ impl<'a> OptimisticPage<'a> {
         OptimisticPage { words, id }
     }
 
-    /// The number of the page that was asked for.
+    /// Returns the number of the requested page.
     pub fn id(&self) -> PageId {
         self.id
     }
 
-    /// The last record that changed the page.
+    /// Returns the LSN of the last record that changed the page.
     #[inline(always)]
     pub fn lsn(&self) -> Lsn {
         Lsn::new(self.words.word(at::LSN / 8))
     }
 
-    /// The layout of the body.
+    /// Returns the layout of the body.
     #[inline(always)]
     pub fn kind(&self) -> LayoutKind {
         LayoutKind(self.words.number(at::KIND, 2) as u16)
     }
 
-    /// The eight bytes of the header that belong to the layout.
+    /// Returns the eight bytes of the header that belong to the layout.
     #[inline(always)]
     pub fn layout_word(&self) -> u64 {
         self.words.word(at::LAYOUT / 8)
     }
 
-    /// One byte at `offset`.
+    /// Returns the byte at `offset`.
     #[inline(always)]
     pub fn u8_at(&self, offset: usize) -> Option<u8> {
         Some(self.number(offset, 1)? as u8)
     }
 
-    /// Two bytes at `offset`.
+    /// Returns the two bytes at `offset`.
     #[inline(always)]
     pub fn u16_at(&self, offset: usize) -> Option<u16> {
         Some(self.number(offset, 2)? as u16)
     }
 
-    /// Four bytes at `offset`.
+    /// Returns the four bytes at `offset`.
     #[inline(always)]
     pub fn u32_at(&self, offset: usize) -> Option<u32> {
         Some(self.number(offset, 4)? as u32)
     }
 
-    /// Eight bytes at `offset`.
+    /// Returns the eight bytes at `offset`.
     #[inline(always)]
     pub fn u64_at(&self, offset: usize) -> Option<u64> {
         self.number(offset, 8)
@@ -334,17 +335,17 @@ impl<'a> OptimisticPage<'a> {
         Some(())
     }
 
-    /// Whether the bytes from `offset` on are `expected`.
+    /// Whether the bytes from `offset` on equal `expected`.
     #[inline]
     pub fn equals(&self, offset: usize, expected: &[u8]) -> Option<bool> {
         let from = within_body(offset, expected.len())?;
         Some(self.words.equal(from, expected))
     }
 
-    /// The offsets within `range` of bytes equal to `tag`, ascending; eight bytes are looked at together.
+    /// Returns the offsets within `range` of bytes equal to `tag`, ascending; eight bytes are compared at a time.
     ///
-    /// This is how a hash bucket is searched: one byte of each key's hash lies in a row, and only entries whose byte
-    /// agrees are compared.
+    /// A search of a hash bucket uses it: one byte of each key's hash is stored in a row, and only entries whose byte
+    /// matches are compared.
     #[inline]
     pub fn find_tag(&self, range: Range<usize>, tag: u8) -> Option<TagMatches<'a>> {
         let len = range.end.checked_sub(range.start)?;
@@ -354,7 +355,9 @@ impl<'a> OptimisticPage<'a> {
 
     #[inline(always)]
     fn number(&self, offset: usize, len: usize) -> Option<u64> {
-        let from = within_body(offset, len)?;
+        let within = within_body(offset, len);
+        assert!(within.is_some() || !planted!("garbage_panics"), "it leads out of the page");
+        let from = within?;
         Some(self.words.number(from, len))
     }
 }
@@ -370,7 +373,7 @@ pub struct TagMatches<'a> {
     words: &'a PageWords,
     /// One high bit for each byte of the current word that matches and was not yet returned.
     found: u64,
-    /// Where the current word begins, in bytes of the page.
+    /// The beginning of the current word, in bytes of the page.
     word_at: usize,
     end: usize,
     pattern: u64,
@@ -410,7 +413,7 @@ impl Iterator for TagMatches<'_> {
         while self.found == 0 {
             self.word_at += 8;
             if self.word_at >= self.end {
-                // Stay at the end however often we are asked.
+                // Stay at the end, however often `next` is called.
                 self.word_at -= 8;
                 return None;
             }
@@ -429,19 +432,19 @@ pub struct PageBuf {
 }
 
 impl PageBuf {
-    /// A page of zeros: never written.
+    /// Creates a page of zeros: never written.
     pub fn new(id: PageId) -> PageBuf {
         PageBuf { words: PageWords::zeroed(), id }
     }
 
-    /// A page with these bytes, whatever they mean.
+    /// Creates a page with these bytes, valid or not.
     pub fn from_bytes(id: PageId, bytes: &[u8; PAGE_LEN]) -> PageBuf {
         let page = PageBuf::new(id);
         page.words.store(0, bytes);
         page
     }
 
-    /// The page, for reading.
+    /// Returns the page, for reading.
     pub fn page_ref(&self) -> PageRef<'_> {
         PageRef { words: &self.words, id: self.id }
     }
@@ -467,9 +470,12 @@ impl fmt::Debug for PageBuf {
     }
 }
 
-/// The offset within the page, if `len` bytes from `offset` of the body on lie in it.
+/// Returns the offset within the page, if `len` bytes from `offset` of the body on are within it.
 #[inline(always)]
 fn within_body(offset: usize, len: usize) -> Option<usize> {
+    if planted!("bounds_not_checked") {
+        return Some(at::BODY + offset);
+    }
     (len <= BODY_LEN && offset <= BODY_LEN - len).then(|| at::BODY + offset)
 }
 
@@ -506,7 +512,7 @@ mod tests {
         assert_eq!(seen.bytes()[..6], [0; 6], "checksum and format are set when the page is sealed");
     }
 
-    /// E12.1, E12.3: also to readers without a latch, whatever nonsense they ask for.
+    /// E12.1, E12.3: also for readers without a latch, whatever they request.
     #[test]
     fn what_lies_outside_the_body_is_refused() {
         let mut page = page();

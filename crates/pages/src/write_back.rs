@@ -1,4 +1,4 @@
-//! How changes get home (E11), and which changes have not (E3.4).
+//! Write-back: writing changes home (E11), and the redo point for changes not yet home (E3.4).
 //!
 //! ```text
 //!   dirty ──copy under the shared latch──▶ staged ──force──▶ its log is durable
@@ -6,17 +6,17 @@
 //!   clean ◀──sync home── at home ◀──write home── safe ◀──write the double-write area
 //! ```
 //!
-//! From the copy on the frame counts as clean and may be changed again; the copy counts as dirty, by its recovery LSN
+//! After the copy the frame counts as clean and may be changed again; the copy counts as dirty, by its recovery LSN
 //! in [`InFlight`], until it is durable at home. The latch is held for the copy only (E11.1).
 //!
-//! One batch is on its way at a time: the double-write area is one. An error on the way is final (W6): what it covered
-//! may lie at home or not, and only the log, read again at the next opening, can tell.
+//! One batch is in flight at a time: there is only one double-write area. An error in flight is final (W6): the pages
+//! that it covered may be at home or not, and only the log, read again at the next opening, can decide.
 
 use std::io;
 
 use cedrat_media::{Durability, write_all_at};
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cedrat_sync::thread;
+use cedrat_sync::{planted, thread};
 use cedrat_wal::{Forced, Lsn};
 
 use crate::double_write::{BATCH_PAGES_MAX, DoubleWrite};
@@ -27,31 +27,32 @@ use crate::pool::Fault;
 use crate::pool::{Counters, Pool};
 use crate::view::LatchedPage;
 
-/// Threads that help to write scattered pages home: with the writer's own, as many writes at once as pay on one device.
+/// The maximum number of helpers that write scattered pages home: with the writer's thread, as many concurrent writes
+/// as pay on one device.
 const HELPERS_MAX: usize = 7;
-/// Fewer writes than this are not worth a thread.
+/// The number of writes that make a thread worthwhile.
 const RUNS_A_HELPER: usize = 8;
 
-/// Which pages are to be written home.
+/// The pages to be written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
     /// All whose oldest change not yet home is older than this: afterwards the redo point is no smaller. Not to be
     /// called by a thread that holds a page.
     Below(Lsn),
-    /// Up to so many that were not wanted lately.
+    /// The maximum number of pages, chosen from those not used lately.
     Pages(usize),
 }
 
-/// What to do about a page that somebody holds.
+/// The treatment of a page that another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Leave it: whoever writes may hold other pages himself.
+    /// Skip it: the writing thread may hold other pages itself.
     Skip,
     /// Wait for it.
     Wait,
 }
 
-/// The oldest recovery LSN among copies on their way home.
+/// The oldest recovery LSN among copies that are being written home.
 pub(crate) struct InFlight(AtomicU64);
 
 impl Default for InFlight {
@@ -75,15 +76,15 @@ impl InFlight {
 }
 
 impl Pool {
-    /// Redo may begin here: every change by an older record is durable at home (E3.4).
+    /// Returns the LSN from which redo may begin: every change by an older record is durable at home (E3.4).
     ///
-    /// Looks at every frame; changes nothing.
+    /// Reads the state of every frame; changes nothing.
     pub fn redo_point(&self) -> Lsn {
-        // The clock before the first page: a page that is clean when we pass it is dirtied later by a newer LSN only.
+        // The clock before the first page: a page that is clean when checked is dirtied later by a newer LSN only.
         let mut redo_point = self.log.current_lsn().next().get();
         for page in self.clock.pages() {
             let recovery_lsn = self.table.recovery_lsn(page).load(Ordering::SeqCst);
-            if recovery_lsn != 0 {
+            if recovery_lsn != 0 && !planted!("dirty_page_not_counted") {
                 redo_point = redo_point.min(recovery_lsn);
             }
         }
@@ -91,7 +92,7 @@ impl Pool {
         Lsn::new(redo_point.min(self.in_flight.oldest()))
     }
 
-    /// Writes pages home; returns how many. On return they are durable there.
+    /// Writes pages home and returns their number. On return they are durable there.
     ///
     /// # Errors
     /// The log could not be forced, or a write failed: the store has stopped.
@@ -107,7 +108,7 @@ impl Pool {
                     })
                     .collect();
                 let written = self.write_pages(&mut pages, Patience::Wait)?;
-                // A copy that somebody else had on its way: with the area free, it has arrived.
+                // Another thread may have had a copy in flight: with the area free, it has arrived.
                 self.await_write_back();
                 Ok(written)
             }
@@ -130,12 +131,22 @@ impl Pool {
         }
     }
 
-    /// Returns when no batch is on its way that was when this was called.
+    /// Makes durable which pages have been written home. A redo point that was computed before this call may be made
+    /// durable after it (E22.1). One sync at most; a block of the file for 31,744 neighbouring pages that were new at
+    /// home.
+    ///
+    /// # Errors
+    /// A write failed: the store has stopped.
+    pub fn note_written(&self) -> Result<(), PoolError> {
+        self.file.written().write(&self.log)
+    }
+
+    /// Waits until every batch that was in flight at the call has finished.
     pub(crate) fn await_write_back(&self) {
         drop(self.area.lock());
     }
 
-    /// Writes those of `pages` that are dirty home, in their order there.
+    /// Writes the dirty ones of `pages` home, in the order of their homes.
     pub(crate) fn write_pages(&self, pages: &mut [PageId], patience: Patience) -> Result<usize, PoolError> {
         pages.sort_unstable();
         let mut written = 0;
@@ -148,7 +159,7 @@ impl Pool {
     }
 
     fn write_batch(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> Result<usize, PoolError> {
-        // From the first copy on, frames count as clean whose changes are nowhere but in the area's buffer.
+        // From the first copy on, frames count as clean whose changes are only in the area's buffer.
         let unfinished = StopUnlessHome(self);
         let (staged, newest) = self.stage(area, pages, patience);
         if staged.is_empty() {
@@ -161,6 +172,8 @@ impl Pool {
             self.log.stop(format!("{doing} failed: {error}"));
             PoolError::io(doing, error)
         })?;
+        // Before they have arrived: a redo point beyond them is computed afterwards (E22.1).
+        self.file.written().add(&staged);
         for &page in &staged {
             self.latch(page)?.clear_writing();
         }
@@ -169,7 +182,7 @@ impl Pool {
         Ok(staged.len())
     }
 
-    /// Copies the dirty ones of `pages` into the area's buffer. Returns which, and the newest LSN among them.
+    /// Copies the dirty ones of `pages` into the area's buffer. Returns them, and the newest LSN among them.
     fn stage(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> (Vec<PageId>, Lsn) {
         let mut staged = Vec::with_capacity(pages.len());
         let mut newest = Lsn::ZERO;
@@ -189,13 +202,16 @@ impl Pool {
                 continue;
             }
             // E11.3: first the copy counts as dirty, then the frame no more.
-            self.in_flight.depart(dirty_since);
+            self.in_flight.depart(if planted!("copy_not_counted") { u64::MAX } else { dirty_since });
             latch.set_writing();
             recovery_lsn.store(0, Ordering::SeqCst);
             let image = area.image(staged.len());
             image.copy_from_slice(seen.bytes());
             newest = newest.max(lsn_of(image));
             staged.push(page);
+            if planted!("latch_kept_over_write") {
+                std::mem::forget(seen);
+            }
         }
         (staged, newest)
     }
@@ -208,7 +224,7 @@ impl Pool {
         Ok(Some(self.log.force(up_to)?))
     }
 
-    /// Writes the staged images to the area and home, durably. `forced` is None only if a planted fault says so.
+    /// Writes the staged images to the area and home, durably. `forced` is `None` only with a planted fault.
     fn send_home(
         &self,
         area: &mut DoubleWrite,
@@ -221,18 +237,19 @@ impl Pool {
         }
         area.write(staged, forced.map_or(Lsn::ZERO, |forced| forced.up_to()))?;
         self.write_homes(area, staged)?;
-        self.media.sync(self.file.id())
+        self.file.sync(&self.log).map_err(io::Error::other)
     }
 
-    /// Writes the images home. Neighbours at home are neighbours in the area, so they go with one write.
+    /// Writes the images home. Pages adjacent at home are adjacent in the area, so one write covers them.
     ///
-    /// Scattered pages need a write each, and a device takes several at once far faster than one after the other. Where the
-    /// store may use threads of its own, which having a cleaner tells, a few help; else, as in simulations, every write is
-    /// made here, in order.
+    /// Scattered pages need a write each, and a device handles several concurrent writes far faster than one after
+    /// the other. If the store may use threads of its own, which the presence of a cleaner indicates, a few help;
+    /// else, as in simulations, this thread makes every write, in order.
     ///
-    /// They are made for one batch and end with it. To make one costs far less than one of the eight writes that it takes
-    /// over, and beside the batch's two syncs nothing. A crew that stands by would have to own what it writes, or share the
-    /// area with the next batch; helpers in a scope borrow the images, and none outlives them, whatever fails (E11.5).
+    /// The helpers are created for one batch and end with it. Creating one costs far less than one of the eight
+    /// writes that it takes over, and nothing next to the batch's two syncs. A permanent crew would have to own the
+    /// images, or share the area with the next batch; helpers in a scope borrow the images, and none outlives them,
+    /// whatever fails (E11.5).
     fn write_homes(&self, area: &DoubleWrite, staged: &[PageId]) -> io::Result<()> {
         let mut first = 0;
         let runs: Vec<(usize, &[PageId])> = staged
@@ -256,7 +273,7 @@ impl Pool {
             return work();
         }
         thread::scope(|scope| {
-            // A system that has no more threads to give gets fewer writes at once.
+            // If the system cannot create more threads, fewer writes are concurrent.
             let spawn = |_| thread::spawn_in(scope, "cedrat-writes-home", work).ok();
             let helping: Vec<_> = (0..helpers).map_while(spawn).collect();
             let mine = work();
@@ -266,12 +283,48 @@ impl Pool {
     }
 }
 
-/// Stops the store when dropped: on an error or a panic between the first copy and the last home, or the next batch
-/// would take the place of this one in the area, and the log of its pages would be given back (E11.3, E11.5).
+/// Stops the store when dropped: on an error or a panic between the first copy and the last home. Otherwise the next
+/// batch would take the place of this one in the area, and the log of its pages would be freed (E11.3, E11.5).
 struct StopUnlessHome<'a>(&'a Pool);
 
 impl Drop for StopUnlessHome<'_> {
     fn drop(&mut self) {
         self.0.log.stop("pages on their way home did not all get there");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::{Arc, explore};
+    use cedrat_wal::{Kind, Log, LogOptions, PartitionId, RecordHead, TxnId};
+
+    use crate::page::LayoutKind;
+    use crate::pool::PoolOptions;
+
+    /// The copy is written, so the latch of its page is free from then on.
+    #[test]
+    fn copied_page_has_a_free_latch() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let options = PoolOptions { capacity_pages: 8, pages_max: 64, ..PoolOptions::default() };
+            let pool = Pool::open(media, log.clone(), options).expect("a pool");
+            pool.ensure_len(4).expect("there is room");
+            let page = PageId::new(3);
+            let mut exclusive = pool.exclusive(page).expect("it is read");
+            exclusive.will_change(log.current_lsn().next());
+            let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
+            let lsn = log.append(PartitionId(0), head, &[b"x"], &mut log.reservation_for_recovery()).lsn;
+            exclusive.change(lsn, |page| page.format(LayoutKind::RAW));
+            drop(exclusive);
+            let (staged, _) = pool.stage(&mut pool.area.lock(), &[page], Patience::Wait);
+            assert_eq!(staged, [page]);
+            let latch = pool.table.latch(page).expect("the page is there");
+            latch.clear_writing();
+            latch.cool();
+            assert!(latch.try_evict().is_some(), "E11.1: its latch is held");
+        });
     }
 }

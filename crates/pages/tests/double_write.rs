@@ -1,4 +1,4 @@
-//! What an opening makes of the double-write area, whatever its bytes.
+//! Opening a store with a double-write area of any bytes.
 
 mod yard;
 
@@ -8,7 +8,7 @@ use cedrat_sync::Arc;
 use cedrat_wal::{Log, LogOptions, Lsn};
 use yard::{Yard, options, page};
 
-/// A disk on which page 3 was written home by the newest batch.
+/// Returns a disk on which the newest batch wrote page 3 home.
 fn disk() -> Arc<SimDisk> {
     let (disk, yard) = Yard::simulated(options(8), 16);
     yard.set(page(3), 0, 7).unwrap();
@@ -21,7 +21,7 @@ fn put(disk: &SimDisk, file: &str, offset: u64, bytes: &[u8]) {
     disk.write_at(file, offset, bytes, Durability::Durable).unwrap();
 }
 
-/// Opens the pages as they lie, without redo.
+/// Opens the pages in their present state, without redo.
 fn open(disk: &Arc<SimDisk>) -> Result<Pool, PoolError> {
     let media: Arc<dyn Media> = disk.clone();
     let log = Log::look(&media).unwrap().begin(&[], &LogOptions::small()).unwrap();

@@ -26,7 +26,7 @@ fn few_pages(capacity: usize) -> PoolOptions {
     options
 }
 
-/// Changes two places of a page, with a moment between them in which others may look.
+/// Changes two offsets of a page, with a moment between them in which other threads may read.
 fn set_both(yard: &Yard, number: PageId, value: u64) {
     let mut exclusive = yard.pool.exclusive(number).unwrap();
     exclusive.will_change(yard.log.current_lsn().next());
@@ -55,7 +55,7 @@ fn no_reader_sees_half_a_change() {
         };
         let evictor = {
             let yard = yard.clone();
-            // More pages than frames: the other two's pages must leave and come back.
+            // More pages than frames: the other two's pages must be evicted and loaded again.
             thread::spawn(move || {
                 for number in 2..12 {
                     assert_eq!(yard.byte(page(number), 8).unwrap(), 0);
@@ -85,8 +85,8 @@ fn no_reader_sees_half_a_change() {
     });
 }
 
-/// Nothing is lost between a writer, an evictor and a checkpoint; and no redo point promises what is not home (E3.4, E11.2,
-/// E11.3).
+/// No change is lost between a writer, an evictor and a checkpoint; and no redo point promises a change that is not
+/// home (E3.4, E11.2, E11.3).
 #[test]
 fn a_redo_point_never_passes_a_change_that_is_not_home() {
     explore(2, SCHEDULES, || {
@@ -135,13 +135,14 @@ fn a_redo_point_never_passes_a_change_that_is_not_home() {
     });
 }
 
-/// E11.3: the moment in which a page's copy departs is looked at from outside again and again.
+/// E11.3: another thread repeatedly reads the state at the moment in which a page's copy departs.
 #[test]
 fn a_copy_counts_as_dirty_before_its_page_looks_clean() {
     explore(5, SCHEDULES, || {
         let (disk, yard) = Yard::simulated(few_pages(8), 12);
         let yard = Arc::new(yard);
-        // The dirty page lies in the last frame, so that little happens between a look at it and one at the copies.
+        // The dirty page is in the last frame, so that little happens between reading its state and that of the
+        // copies.
         for number in 0..7 {
             yard.byte(page(number), 0).unwrap();
         }
@@ -192,7 +193,7 @@ fn a_page_is_loaded_once() {
     });
 }
 
-/// E13.3: readers and writers of a shape exclude each other, and a stamp notices every writer.
+/// E13.3: readers and writers of a shape exclude each other, and a stamp detects every writer.
 #[test]
 fn a_structure_latch_keeps_shapes_whole() {
     explore(4, SCHEDULES, || {

@@ -1,52 +1,54 @@
-//! Records of any length behind a directory of slots: what [`super::Slotted`] and [`super::Versioned`] share.
+//! Records of any length with a directory of slots: the common part of [`super::Slotted`] and [`super::Versioned`].
 //!
 //! ```text
 //!  body  0                    heap_end               directory              4064
 //!        │ record │ gap │ record │ ···  free  ··· │ slot 2 │ slot 1 │ slot 0 │
 //! ```
 //!
-//! Records lie in the heap, from the front; the directory grows from the back. A slot says where its record lies, so
-//! records may be moved together without anyone outside the page noticing (Lemon §4.2). Slots are as long as the layout
-//! says: four bytes for place and length, more if it keeps something beside them.
+//! Records are stored in the heap, from the front; the directory grows from the back. A slot holds the offset of its
+//! record, so records may be moved together without a visible change outside the page (Lemon §4.2). The layout
+//! determines the length of a slot: four bytes for offset and length, more if it stores something else there.
 //!
-//! The layout word: slots in the directory, end of the heap, bytes of gaps in the heap, slots that have gone, two bytes each.
+//! The layout word: slots in the directory, end of the heap, bytes of gaps in the heap, dropped slots, two bytes
+//! each.
 //!
-//! Slots 1 to *n* have *gone* where a layout gives up vacant slots in front, to have their bytes again without ever giving their
-//! numbers to others: behind slot 0 the directory has slot *n* + 1 then.
+//! A layout may *drop* slots 1 to *n*: it removes vacant slots at the front to reuse their bytes, but never reuses
+//! their numbers. In the directory slot *n* + 1 then follows slot 0.
 
 use crate::page::{BODY_LEN, Damaged, LayoutKind, PageId, Slot};
 use crate::view::{PageMut, PageRef};
 
-/// The place of a slot without a record.
+/// The offset of a slot without a record.
 const VACANT: u16 = u16::MAX;
 
-/// What sets one layout with a directory apart from another.
+/// The properties in which layouts with a directory differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) kind: LayoutKind,
-    /// Bytes of a slot: two for the place, two for the length, the rest is the layout's and outlives the record.
+    /// Bytes of a slot: two for the offset, two for the length; the rest belongs to the layout and outlives the
+    /// record.
     pub(super) slot_len: usize,
-    /// Whether slots may have gone.
+    /// Whether slots may be dropped.
     pub(super) forgets: bool,
 }
 
-/// No slot has this number or a higher one.
+/// A bound on slot numbers: every number is lower.
 const SLOTS_MAX: usize = u16::MAX as usize;
 
-/// A directory, and what is around it.
+/// A directory with the numbers of the layout word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Directory {
     style: Style,
-    /// Slots, vacant ones included.
+    /// The number of slots, vacant ones included.
     count: usize,
-    /// Slots from 1 to this one have gone.
+    /// The last of the dropped slots, which are 1 to this one; 0 if there are none.
     pub(super) gone: usize,
     heap_end: usize,
-    /// Bytes in the heap that belong to no record.
+    /// The number of bytes in the heap that belong to no record.
     gaps: usize,
 }
 
-/// Where a record lies.
+/// The extent of a record in the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     start: usize,
@@ -66,7 +68,7 @@ impl Directory {
         let word = page.layout_word();
         let number = |index: u32| usize::from((word >> (index * 16)) as u16);
         let directory = Directory { style, count: number(0), heap_end: number(1), gaps: number(2), gone: number(3) };
-        // What has gone has gone from behind slot 0.
+        // Dropped slots follow slot 0.
         let may_have_gone = directory.gone == 0 || style.forgets && directory.count > 0;
         let fits = directory.count * style.slot_len <= BODY_LEN
             && may_have_gone
@@ -92,18 +94,19 @@ impl Directory {
         );
     }
 
-    /// One more than the highest number of a slot.
+    /// Returns one more than the highest slot number.
     pub(super) fn slots(&self) -> usize {
         self.gone + self.count
     }
 
-    /// The slots that there are, by number.
+    /// Returns the slots in the page, by number.
     pub(super) fn numbers(&self) -> impl DoubleEndedIterator<Item = Slot> + use<> {
         let behind = (self.gone + 1..self.slots()).map(|slot| Slot(slot as u16));
         (self.count > 0).then_some(Slot(0)).into_iter().chain(behind)
     }
 
-    /// The how manieth of the directory a slot is, or will be; None if it has gone, or can never be.
+    /// Returns the index of a slot in the directory, present or to come; `None` if it was dropped, or is not
+    /// possible.
     fn index(&self, slot: Slot) -> Option<usize> {
         match usize::from(slot.0) {
             0 => Some(0),
@@ -112,12 +115,12 @@ impl Directory {
         }
     }
 
-    /// As [`index`](Directory::index), of a slot that is there.
+    /// Returns the index as [`index`](Directory::index) does, of a slot that is present.
     fn present(&self, slot: Slot) -> Option<usize> {
         self.index(slot).filter(|&index| index < self.count)
     }
 
-    /// Where the directory begins, in the body.
+    /// Returns the beginning of the directory in the body.
     fn start(&self) -> usize {
         BODY_LEN - self.count * self.style.slot_len
     }
@@ -126,12 +129,12 @@ impl Directory {
         BODY_LEN - (index + 1) * self.style.slot_len
     }
 
-    /// Where the layout's own part of a slot lies; None if there is no such slot.
+    /// Returns the offset of the layout's own part of a slot; `None` if there is no such slot.
     pub(super) fn extra_at(&self, slot: Slot) -> Option<usize> {
         self.present(slot).map(|index| self.slot_at(index) + 4)
     }
 
-    /// Where the record of a slot lies; None if the slot is vacant or not there.
+    /// Returns the extent of a slot's record; `None` if the slot is vacant or not present.
     fn find(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<Extent>, Damaged> {
         let Some(index) = self.present(slot) else { return Ok(None) };
         let at = self.slot_at(index);
@@ -154,7 +157,7 @@ impl Directory {
         }
     }
 
-    /// The vacant slot with the lowest number, if need be one that is not there yet; None if there can be no more.
+    /// Returns the vacant slot with the lowest number, or the next new one; `None` if no more slots are possible.
     pub(super) fn vacant(&self, page: &PageRef<'_>) -> Result<Option<Slot>, Damaged> {
         for (index, slot) in self.numbers().enumerate() {
             if page.u16_at(self.slot_at(index))? == VACANT {
@@ -165,13 +168,13 @@ impl Directory {
         Ok((self.free() >= self.style.slot_len && next < SLOTS_MAX).then_some(Slot(next as u16)))
     }
 
-    /// Bytes that belong neither to a record nor to the directory.
+    /// Returns the number of bytes that belong neither to a record nor to the directory.
     fn free(&self) -> usize {
         self.start() - self.heap_end + self.gaps
     }
 
-    /// The longest record that [`Directory::insert`] takes at `slot`, or [`Directory::update`] if one is there; None if
-    /// not even an empty one.
+    /// Returns the length of the longest record that [`Directory::insert`] accepts at `slot`, or
+    /// [`Directory::update`] if one is there; `None` if not even an empty one fits.
     pub(super) fn room(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<usize>, Damaged> {
         let present = self.find(page, slot)?.map_or(0, |extent| extent.len);
         let Some(index) = self.index(slot) else { return Ok(None) };
@@ -179,7 +182,7 @@ impl Directory {
         Ok((self.free() + present).checked_sub(growth))
     }
 
-    /// Puts a record into a vacant slot. Slots in between that are not there yet become vacant ones.
+    /// Puts a record into a vacant slot. Missing slots in between are created as vacant ones.
     pub(super) fn insert(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         self.check_insert(&page.page_ref(), slot, record.len())?;
         let index = self.index(slot).expect("there is room for it");
@@ -229,7 +232,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Where the record lies that is to be replaced by one of `len` bytes, and its slot's index.
+    /// Returns the index of a slot and the extent of its record, which is to be replaced by one of `len` bytes.
     fn check_update(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<(usize, Extent), Damaged> {
         let Some(old) = self.present(slot).zip(self.find(page, slot)?) else {
             return Err(self.damaged_slot(page.id(), slot, "the record to be replaced is not there"));
@@ -253,7 +256,7 @@ impl Directory {
         }
     }
 
-    /// Takes the record out of its slot. `trims`: vacant slots at the end of the directory go too.
+    /// Removes the record of a slot. `trims`: removes vacant slots at the end of the directory too.
     pub(super) fn delete(&mut self, page: &mut PageMut<'_>, slot: Slot, trims: bool) -> Result<(), Damaged> {
         let Some((index, old)) = self.present(slot).zip(self.find(&page.page_ref(), slot)?) else {
             return Err(self.damaged_slot(page.id(), slot, "the record to be deleted is not there"));
@@ -269,10 +272,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes the record out of its slot, and the directory back to `slots` slots as far as those behind are vacant.
+    /// Removes the record of a slot, and vacant slots at the end of the directory down to `slots` slots.
     pub(super) fn withdraw(&mut self, page: &mut PageMut<'_>, slot: Slot, slots: u16) -> Result<(), Damaged> {
         self.delete(page, slot, false)?;
-        // Slot 0 stays where others have gone.
+        // Slot 0 stays if slots were dropped.
         let least = usize::from(slots).max(usize::from(self.gone > 0) + self.gone);
         while self.slots() > least && page.page_ref().u16_at(self.slot_at(self.count - 1))? == VACANT {
             self.count -= 1;
@@ -281,13 +284,14 @@ impl Directory {
         Ok(())
     }
 
-    /// Has slots from 1 to `gone` go, which are vacant. If all are, so do those behind, and `gone` may be any number.
+    /// Drops slots from 1 to `gone`, which must be vacant. If all slots but 0 are, the later ones are dropped too,
+    /// and `gone` may be any number.
     pub(super) fn forget(&mut self, page: &mut PageMut<'_>, gone: u16) -> Result<(), Damaged> {
         if !self.may_forget(&page.page_ref(), gone)? {
             return Err(Damaged::in_layout_word(page.id(), "slots are to go of which one has a record"));
         }
         let gone = usize::from(gone);
-        // Of those that there are behind slot 0.
+        // The number of present slots after slot 0 to drop.
         let going = match self.first_record(&page.page_ref())? {
             Some(_) => gone - self.gone,
             None => self.count - 1,
@@ -308,7 +312,7 @@ impl Directory {
         Ok(first.is_none_or(|first| self.gone <= usize::from(gone) && gone < first.0))
     }
 
-    /// The first slot behind slot 0 that has a record.
+    /// Returns the first slot after slot 0 that has a record.
     pub(super) fn first_record(&self, page: &PageRef<'_>) -> Result<Option<Slot>, Damaged> {
         for slot in self.numbers().skip(1) {
             if self.find(page, slot)?.is_some() {
@@ -318,7 +322,7 @@ impl Directory {
         Ok(None)
     }
 
-    /// Moves all records together, in the order in which they lie, so that the free bytes are one piece.
+    /// Moves all records together, in the order of their offsets, so that the free bytes are contiguous.
     pub(super) fn compact(&mut self, page: &mut PageMut<'_>) -> Result<(), Damaged> {
         let mut records = self.extents(&page.page_ref())?;
         records.sort_unstable_by_key(|&(slot, extent)| (extent.start, slot.0));
@@ -336,12 +340,12 @@ impl Directory {
         Ok(())
     }
 
-    /// That no two records overlap, and that the gaps between them are as long as the page says.
+    /// Checks that no two records overlap, and that the gaps between them are as long as the page states.
     pub(super) fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged> {
         self.extents(page).map(drop)
     }
 
-    /// Every record's place, after that check.
+    /// Returns every record's extent, after that check.
     fn extents(&self, page: &PageRef<'_>) -> Result<Vec<(Slot, Extent)>, Damaged> {
         let mut records = Vec::with_capacity(self.count);
         for slot in self.numbers() {
@@ -363,13 +367,13 @@ impl Directory {
         Ok(records)
     }
 
-    /// Appends a record to the heap, where the caller made room.
+    /// Appends a record to the heap, where the caller has freed enough space.
     fn place(&mut self, page: &mut PageMut<'_>, index: usize, record: &[u8]) -> Result<(), Damaged> {
         let at = self.slot_at(index);
         if self.heap_end + record.len() > self.start() {
             return Err(Damaged::in_layout_word(page.id(), "the gaps between records are miscounted"));
         }
-        // An empty record lies nowhere; if it lay at the end, the end could retreat before it.
+        // An empty record has no position; one at the heap's end would be beyond the end when that moves back.
         let start = if record.is_empty() { 0 } else { self.heap_end };
         page.put(start, record)?;
         page.put_u16(at, start as u16)?;
@@ -378,7 +382,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The bytes of an extent belong to no record any more.
+    /// Releases the bytes of an extent, which belong to no record any more.
     fn release(&mut self, page: PageId, extent: Extent) -> Result<(), Damaged> {
         if extent.end() == self.heap_end {
             self.heap_end = extent.start;

@@ -1,7 +1,7 @@
 //! The fixed layout: records of one length, numbered from 0 without gaps (L047).
 //!
-//! The layout word holds the length of a record and how many there are, two bytes each. Record *i* begins at byte
-//! *i × length* of the body, so a record is found without looking at anything else.
+//! The layout word holds the length of a record and the number of records, two bytes each. Record *i* begins at byte
+//! *i × length* of the body, so a record is found without reading anything else.
 
 use super::expect_kind;
 use crate::page::{BODY_LEN, Damaged, LayoutKind, Slot};
@@ -33,7 +33,7 @@ impl Shape {
         (BODY_LEN / usize::from(self.record_len)) as u16
     }
 
-    /// Where the record begins.
+    /// Returns the offset of the record.
     fn find(self, page: &PageRef<'_>, slot: Slot) -> Result<usize, Damaged> {
         if slot.0 >= self.count {
             return Err(Damaged::in_layout_word(page.id(), "there is no record of that number"));
@@ -42,7 +42,7 @@ impl Shape {
     }
 }
 
-/// Reads a page of fixed-length records.
+/// A reader of a page of fixed-length records.
 #[derive(Debug)]
 pub struct Fixed<'v> {
     page: &'v PageRef<'v>,
@@ -50,47 +50,47 @@ pub struct Fixed<'v> {
 }
 
 impl<'v> Fixed<'v> {
-    /// How many records of `record_len` bytes fit a page; 0 for a length of 0 or beyond a page.
+    /// Returns the number of records of `record_len` bytes that fit a page; 0 for a length of 0 or beyond a page.
     pub const fn capacity_for(record_len: u16) -> u16 {
         if record_len == 0 { 0 } else { (BODY_LEN / record_len as usize) as u16 }
     }
 
-    /// Reads `page`.
+    /// Creates a reader of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v PageRef<'_>) -> Result<Fixed<'v>, Damaged> {
         Ok(Fixed { shape: Shape::of(page)?, page })
     }
 
-    /// Bytes in a record.
+    /// Returns the length of a record in bytes.
     pub fn record_len(&self) -> u16 {
         self.shape.record_len
     }
 
-    /// Records in the page.
+    /// Returns the number of records in the page.
     pub fn count(&self) -> u16 {
         self.shape.count
     }
 
-    /// Records that the page can hold.
+    /// Returns the number of records that the page can hold.
     pub fn capacity(&self) -> u16 {
         self.shape.capacity()
     }
 
-    /// A record; None if there are not so many.
+    /// Returns a record; `None` if there is none of this number.
     pub fn get(&self, slot: Slot) -> Option<&'v [u8]> {
         let start = self.shape.find(self.page, slot).ok()?;
         self.page.slice(start..start + usize::from(self.shape.record_len)).ok()
     }
 
-    /// All records, in order.
+    /// Returns all records, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &'v [u8])> + '_ {
         (0..self.count()).filter_map(|slot| Some((Slot(slot), self.get(Slot(slot))?)))
     }
 }
 
-/// Writes a page of fixed-length records.
+/// A writer of a page of fixed-length records.
 #[derive(Debug)]
 pub struct FixedMut<'v, 'p> {
     page: &'v mut PageMut<'p>,
@@ -98,7 +98,7 @@ pub struct FixedMut<'v, 'p> {
 }
 
 impl<'v, 'p> FixedMut<'v, 'p> {
-    /// Makes `page` a page for records of `record_len` bytes, with none in it.
+    /// Formats `page` for records of `record_len` bytes, with none in it.
     ///
     /// # Errors
     /// No record of that length fits.
@@ -112,29 +112,29 @@ impl<'v, 'p> FixedMut<'v, 'p> {
         Ok(FixedMut { page, shape })
     }
 
-    /// Writes `page`.
+    /// Creates a writer of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v mut PageMut<'p>) -> Result<FixedMut<'v, 'p>, Damaged> {
         let shape = Shape::of(&page.page_ref())?;
         Ok(FixedMut { page, shape })
     }
 
-    /// Records in the page.
+    /// Returns the number of records in the page.
     pub fn count(&self) -> u16 {
         self.shape.count
     }
 
-    /// Makes the page hold `count` records. New ones are zero; those beyond are gone.
+    /// Sets the number of records. New ones are zero; those beyond it are removed.
     ///
     /// # Errors
-    /// So many do not fit.
+    /// The page cannot hold `count` records.
     pub fn set_count(&mut self, count: u16) -> Result<(), Damaged> {
         if count > self.shape.capacity() {
             return Err(Damaged::in_layout_word(self.page.id(), "so many records do not fit the page"));
         }
-        // What leaves becomes zero, so what comes finds zeros.
+        // Removed records become zero, so new ones are zero.
         if count < self.shape.count {
             let len = usize::from(self.shape.record_len);
             self.page.fill(usize::from(count) * len..usize::from(self.shape.count) * len, 0)?;
@@ -144,10 +144,10 @@ impl<'v, 'p> FixedMut<'v, 'p> {
         Ok(())
     }
 
-    /// Overwrites a record from its first byte on; what `record` is too short for stays.
+    /// Overwrites a record from its first byte on; bytes beyond the length of `record` stay.
     ///
     /// # Errors
-    /// There is no such record, or `record` is longer than a record is.
+    /// There is no such record, or `record` is longer than the records of the page.
     pub fn set(&mut self, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         let start = self.shape.find(&self.page.page_ref(), slot)?;
         if record.len() > usize::from(self.shape.record_len) {
@@ -156,7 +156,7 @@ impl<'v, 'p> FixedMut<'v, 'p> {
         self.page.put(start, record)
     }
 
-    /// Lends a copy of a record and writes it back.
+    /// Lends a copy of a record to `edit` and writes it back.
     ///
     /// # Errors
     /// There is no such record.

@@ -1,18 +1,19 @@
-//! What the bytes of a page mean: the four layouts of Lemon §4.2, and a registry for the user's own.
+//! Page layouts: the four of Lemon §4.2, and a registry for those of users.
 //!
 //! | layout | records | for |
 //! |---|---|---|
-//! | [`Raw`] | none: an array of bytes | whoever brings a format of his own |
+//! | [`Raw`] | none: an array of bytes | users with a format of their own |
 //! | [`Fixed`] | of one length, numbered without gaps | arrays |
 //! | [`Slotted`] | of any length, each keeping its number while others come and go | most things |
 //! | [`Versioned`] | as slotted, each with a version that outlives it | objects that are flushed out of order (§7.2) |
 //!
-//! A layout is a *view*: a reader over a [`PageRef`], a writer over a [`PageMut`](crate::PageMut). Opening a view checks the kind and the
-//! few numbers that the rest depends on; every later step checks what it follows. Whatever bytes a page has, the answer
-//! is a value or [`Damaged`], never a panic and never a loop without end.
+//! A layout is a *view*: a reader over a [`PageRef`], a writer over a [`PageMut`](crate::PageMut). Opening a view
+//! checks the kind and the few numbers that the rest depends on; every later step checks each reference before
+//! following it. Whatever bytes a page has, the result is a value or [`Damaged`], never a panic and never an endless
+//! loop.
 //!
-//! The writers are meant for `redo`: the same call on the same bytes leaves the same bytes, always. What a writer refuses
-//! as `Damaged`, an operation asks before, in `prepare`, by the reader's `room` and `get` (E6).
+//! The writers are meant for `redo`: the same call on the same bytes always leaves the same bytes. An operation
+//! checks in `prepare`, by the reader's `room` and `get`, everything that a writer would refuse as `Damaged` (E6).
 
 mod directory;
 mod fixed;
@@ -33,7 +34,7 @@ pub use versioned::{Versioned, VersionedMut};
 use crate::page::{Damaged, LayoutKind};
 use crate::view::PageRef;
 
-/// That the page has the layout its reader expects.
+/// Checks that the page has the layout that its reader expects.
 fn expect_kind(page: &PageRef<'_>, kind: LayoutKind) -> Result<(), Damaged> {
     if page.kind() == kind { Ok(()) } else { Err(Damaged::wrong_kind(page.id())) }
 }

@@ -6,17 +6,17 @@ use super::expect_kind;
 use crate::page::{BODY_LEN, Damaged, LayoutKind};
 use crate::view::{PageMut, PageRef};
 
-/// Reads a raw page.
+/// A reader of a raw page.
 #[derive(Debug)]
 pub struct Raw<'v> {
     page: &'v PageRef<'v>,
 }
 
 impl<'v> Raw<'v> {
-    /// Bytes in a raw page.
+    /// The number of bytes in a raw page.
     pub const LEN: usize = BODY_LEN;
 
-    /// Reads `page`.
+    /// Creates a reader of `page`.
     ///
     /// # Errors
     /// It has another layout.
@@ -25,29 +25,29 @@ impl<'v> Raw<'v> {
         Ok(Raw { page })
     }
 
-    /// A part of the array.
+    /// Returns a part of the array.
     ///
     /// # Errors
-    /// It does not lie in the page.
+    /// It is not within the page.
     pub fn get(&self, range: Range<usize>) -> Result<&'v [u8], Damaged> {
         self.page.slice(range)
     }
 }
 
-/// Writes a raw page.
+/// A writer of a raw page.
 #[derive(Debug)]
 pub struct RawMut<'v, 'p> {
     page: &'v mut PageMut<'p>,
 }
 
 impl<'v, 'p> RawMut<'v, 'p> {
-    /// Makes `page` a raw page of zeros.
+    /// Formats `page` as a raw page of zeros.
     pub fn format(page: &'v mut PageMut<'p>) -> RawMut<'v, 'p> {
         page.format(LayoutKind::RAW);
         RawMut { page }
     }
 
-    /// Writes `page`.
+    /// Creates a writer of `page`.
     ///
     /// # Errors
     /// It has another layout.
@@ -64,10 +64,10 @@ impl<'v, 'p> RawMut<'v, 'p> {
         self.page.put(offset, bytes)
     }
 
-    /// Lends a copy of a part of the array and writes it back.
+    /// Lends a copy of a part of the array to `edit` and writes it back.
     ///
     /// # Errors
-    /// The part does not lie in the page.
+    /// The part is not within the page.
     pub fn edit<R>(&mut self, range: Range<usize>, edit: impl FnOnce(&mut [u8]) -> R) -> Result<R, Damaged> {
         self.page.edit(range, edit)
     }

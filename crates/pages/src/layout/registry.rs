@@ -1,4 +1,4 @@
-//! Layouts as seen by those who did not write them: tools that check and print pages (L007).
+//! The interface of layouts for code that does not know them: tools that check and print pages (L007).
 
 use std::collections::BTreeMap;
 
@@ -8,37 +8,37 @@ use super::{Fixed, Raw, Slotted, Versioned};
 use crate::page::{Damaged, LayoutKind, Slot};
 use crate::view::PageRef;
 
-/// A page layout, so far as strangers need it.
+/// A page layout, as generic tools need it.
 ///
-/// Operations use a layout's own views; this trait lets `verify` check, and tools print, pages of every kind. It runs on
-/// whatever bytes a page has: no panic, no loop without end.
+/// Operations use a layout's own views; through this trait `verify` checks, and tools print, pages of every kind. It
+/// must handle any bytes: no panic, no endless loop.
 pub trait Layout: Send + Sync {
-    /// The number that pages of this layout carry, from [`LayoutKind::USER_FIRST`] on for your own.
+    /// Returns the number that pages of this layout carry, from [`LayoutKind::USER_FIRST`] on for your own.
     fn kind(&self) -> LayoutKind;
 
-    /// Its name, for people.
+    /// Returns the name, for people.
     fn name(&self) -> &str;
 
-    /// That the whole page makes sense.
+    /// Checks that the whole page is valid.
     ///
     /// # Errors
-    /// It does not.
+    /// It is not.
     fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged>;
 
-    /// Calls `each` for every record, by number; for layouts without records never.
+    /// Calls `each` for every record, by number; never for layouts without records.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     fn records(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged>;
 }
 
-/// A layout of pages that are parts of something, and that show no records: whether their bytes make sense, only the whole
-/// can tell, and its own check does.
+/// A layout of pages that are parts of a larger structure and show no records: only the check of that structure can
+/// decide whether their bytes are valid.
 #[derive(Clone, Debug)]
 pub struct OpaqueLayout {
     /// The number that pages of this layout carry.
     pub kind: LayoutKind,
-    /// Its name, for people.
+    /// The name, for people.
     pub name: &'static str,
 }
 
@@ -60,21 +60,21 @@ impl Layout for OpaqueLayout {
     }
 }
 
-/// The layouts that a store knows. Starts with the four of Lemon §4.2.
+/// The layouts that a store knows. It begins with the four of Lemon §4.2.
 #[derive(Clone)]
 pub struct Layouts {
     by_kind: BTreeMap<LayoutKind, Arc<dyn Layout>>,
 }
 
-/// Two layouts want one number. Choose another for yours.
+/// Two layouts claim one number. Choose another for yours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("layout number {} is taken by \"{holder}\", so \"{refused}\" needs another", kind.0)]
 pub struct KindTaken {
     /// The number.
     pub kind: LayoutKind,
-    /// Who has it.
+    /// The name of the layout that has the number.
     pub holder: String,
-    /// Who wanted it.
+    /// The name of the layout that was refused.
     pub refused: String,
 }
 
@@ -107,20 +107,20 @@ impl Layouts {
         Ok(())
     }
 
-    /// The layout of this number.
+    /// Returns the layout with this number.
     pub fn get(&self, kind: LayoutKind) -> Option<&dyn Layout> {
         self.by_kind.get(&kind).map(|layout| &**layout)
     }
 
-    /// All layouts, by number.
+    /// Returns all layouts, by number.
     pub fn iter(&self) -> impl Iterator<Item = &dyn Layout> {
         self.by_kind.values().map(|layout| &**layout)
     }
 
-    /// That the whole page makes sense in its own layout. A page that was never formatted does.
+    /// Checks that the whole page is valid in its own layout. A page that was never formatted is valid.
     ///
     /// # Errors
-    /// It does not, or nobody knows its layout.
+    /// It is not, or its layout is unknown.
     pub fn check(&self, page: &PageRef<'_>) -> Result<(), Damaged> {
         match self.get(page.kind()) {
             Some(layout) => layout.check(page),
@@ -136,7 +136,7 @@ impl std::fmt::Debug for Layouts {
     }
 }
 
-/// Cedrat's own.
+/// Cedrat's own layouts.
 #[derive(Clone, Copy)]
 enum Builtin {
     Raw,

@@ -1,6 +1,7 @@
-//! The slotted layout: records of any length, each keeping its number while others come, go and move (L048).
+//! The slotted layout: records of any length, each of which keeps its number while others are added, removed and
+//! moved (L048).
 //!
-//! How its bytes lie is said in `directory.rs`; a slot is four bytes.
+//! `directory.rs` describes the bytes; a slot is four bytes.
 
 use super::directory::{Directory, Style};
 use crate::page::{BODY_LEN, Damaged, LayoutKind, Slot};
@@ -8,7 +9,7 @@ use crate::view::{PageMut, PageRef};
 
 const STYLE: Style = Style { kind: LayoutKind::SLOTTED, slot_len: 4, forgets: false };
 
-/// Reads a slotted page.
+/// A reader of a slotted page.
 #[derive(Debug)]
 pub struct Slotted<'v> {
     page: &'v PageRef<'v>,
@@ -16,61 +17,64 @@ pub struct Slotted<'v> {
 }
 
 impl<'v> Slotted<'v> {
-    /// The longest record that an empty page takes.
+    /// The length of the longest record that an empty page can hold.
     pub const RECORD_LEN_MAX: usize = BODY_LEN - STYLE.slot_len;
 
-    /// Reads `page`.
+    /// Creates a reader of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v PageRef<'_>) -> Result<Slotted<'v>, Damaged> {
         Ok(Slotted { directory: Directory::of(page, STYLE)?, page })
     }
 
-    /// Slots in the page, vacant ones included: every record's number is smaller.
+    /// Returns the number of slots in the page, vacant ones included: every record's number is smaller.
     pub fn slots(&self) -> u16 {
         self.directory.slots() as u16
     }
 
-    /// A record; None if the slot is vacant or not there.
+    /// Returns a record; `None` if the slot is vacant or not present.
     ///
     /// # Errors
-    /// The slot leads nowhere.
+    /// The slot refers to an invalid offset.
     pub fn get(&self, slot: Slot) -> Result<Option<&'v [u8]>, Damaged> {
         self.directory.get(self.page, slot)
     }
 
-    /// All records, by number.
+    /// Returns all records, by number.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Slot, &'v [u8]), Damaged>> + '_ {
         (0..self.slots()).map(Slot).filter_map(|slot| Some(self.get(slot).transpose()?.map(|record| (slot, record))))
     }
 
-    /// Where the next record should go: the vacant slot of the lowest number. None if the page can take no more slots.
+    /// Returns the slot for the next record: the vacant slot of the lowest number. `None` if no more slots are
+    /// possible.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn vacant(&self) -> Result<Option<Slot>, Damaged> {
         self.directory.vacant(self.page)
     }
 
-    /// The longest record that can be put at `slot`, whether one is there now (to be replaced) or not; None if none can.
+    /// Returns the length of the longest record that fits at `slot`, in place of the present record if there is one;
+    /// `None` if none fits.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn room(&self, slot: Slot) -> Result<Option<usize>, Damaged> {
         self.directory.room(self.page, slot)
     }
 
-    /// That the whole page makes sense.
+    /// Checks that the whole page is valid.
     ///
     /// # Errors
-    /// It does not.
+    /// It is not.
     pub fn check(&self) -> Result<(), Damaged> {
         self.directory.check(self.page)
     }
 }
 
-/// Writes a slotted page. Every method is a redo: deterministic, and refusing only what its reader would not promise.
+/// A writer of a slotted page. Every method is a redo: deterministic, and it refuses nothing that its reader has
+/// promised.
 #[derive(Debug)]
 pub struct SlottedMut<'v, 'p> {
     page: &'v mut PageMut<'p>,
@@ -78,23 +82,23 @@ pub struct SlottedMut<'v, 'p> {
 }
 
 impl<'v, 'p> SlottedMut<'v, 'p> {
-    /// Makes `page` a slotted page without records.
+    /// Formats `page` as a slotted page without records.
     pub fn format(page: &'v mut PageMut<'p>) -> SlottedMut<'v, 'p> {
         SlottedMut { directory: Directory::format(page, STYLE), page }
     }
 
-    /// Writes `page`.
+    /// Creates a writer of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v mut PageMut<'p>) -> Result<SlottedMut<'v, 'p>, Damaged> {
         Ok(SlottedMut { directory: Directory::of(&page.page_ref(), STYLE)?, page })
     }
 
-    /// Puts a record into a vacant slot; slots before it that are not there yet become vacant.
+    /// Puts a record into a vacant slot; missing slots before it are created as vacant ones.
     ///
     /// # Errors
-    /// The slot is not vacant, or there is no room; nothing was changed.
+    /// The slot is not vacant, or there is no space; nothing was changed.
     pub fn insert(&mut self, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         self.directory.insert(self.page, slot, record)
     }
@@ -102,7 +106,7 @@ impl<'v, 'p> SlottedMut<'v, 'p> {
     /// Replaces a record by one of any length.
     ///
     /// # Errors
-    /// There is none, or there is no room; nothing was changed.
+    /// There is none, or there is no space; nothing was changed.
     pub fn update(&mut self, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
         self.directory.update(self.page, slot, record)
     }
@@ -115,7 +119,7 @@ impl<'v, 'p> SlottedMut<'v, 'p> {
         self.directory.put(self.page, slot, offset, bytes)
     }
 
-    /// Takes a record out. Its slot is vacant afterwards, or gone if it was the last.
+    /// Removes a record. Its slot is vacant afterwards, or removed if it was the last.
     ///
     /// # Errors
     /// There is none.
@@ -123,11 +127,11 @@ impl<'v, 'p> SlottedMut<'v, 'p> {
         self.directory.delete(self.page, slot, true)
     }
 
-    /// Moves the records together. Numbers and contents stay; only needed by those who want it done now, for the other
-    /// methods do it when they must.
+    /// Moves the records together. Numbers and contents stay. Only needed to do it early, for the other methods do it
+    /// when necessary.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn compact(&mut self) -> Result<(), Damaged> {
         self.directory.compact(self.page)
     }

@@ -1,4 +1,4 @@
-//! The layouts with a directory against a dull model, and every layout against garbage.
+//! The layouts with a directory against a simple model, and every layout against random bytes.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ enum Step {
     Put(u16, usize, Vec<u8>),
     Delete(u16),
     Compact,
-    /// Of versioned pages alone.
+    /// For versioned pages only.
     Forget(u16),
 }
 
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A page and what should be in it.
+/// A page with its expected content.
 struct Modelled {
     page: PageBuf,
     records: BTreeMap<u16, Vec<u8>>,
@@ -51,7 +51,7 @@ impl Modelled {
         Modelled { page, records: BTreeMap::new(), versions: BTreeMap::new(), gone: 0 }
     }
 
-    /// Whether the step must succeed, by the model and by what the page says about its room.
+    /// Whether the step must succeed, by the model and by the space that the page reports.
     fn takes(&self, step: &Step, room: impl Fn(u16) -> Option<usize>) -> bool {
         match step {
             Step::Insert(slot, record) => {
@@ -66,7 +66,7 @@ impl Modelled {
             Step::Delete(slot) => self.records.contains_key(slot),
             Step::Compact => true,
             Step::Forget(gone) => match self.records.range(1..).next() {
-                // There may be no slot at all, in which case nothing has ever been put anywhere.
+                // There may be no slot at all, if no record was ever inserted.
                 None => !self.versions.is_empty(),
                 Some((&first, _)) => self.gone <= *gone && *gone < first,
             },
@@ -92,7 +92,7 @@ impl Modelled {
             Step::Forget(gone) => {
                 let is_empty = self.records.range(1..).next().is_none();
                 self.versions.retain(|&slot, _| slot == 0 || slot > gone && !is_empty);
-                self.versions.entry(0).or_insert(Lsn::ZERO); // there is a slot 0, and stays
+                self.versions.entry(0).or_insert(Lsn::ZERO); // slot 0 exists, and stays
                 self.gone = gone;
             }
             Step::InsertVacant(_) => unreachable!("made an insert before"),
@@ -100,7 +100,7 @@ impl Modelled {
     }
 }
 
-/// An insertion goes where the page says, if it says so.
+/// Returns the step with the slot that the page suggests for an insertion.
 fn resolved(step: Step, vacant: Option<Slot>) -> Option<Step> {
     match step {
         Step::InsertVacant(record) => vacant.map(|slot| Step::Insert(slot.0, record)),
@@ -158,7 +158,7 @@ proptest! {
         }
     }
 
-    /// E19.1; and slots that go are no others' any more.
+    /// E19.1; and the numbers of dropped slots are not reused.
     #[test]
     fn versions_outlive_their_records(steps in vec(step(), 1..120)) {
         let mut model = Modelled::new(|page| {
@@ -279,7 +279,7 @@ fn the_longest_record_fits_and_one_byte_more_does_not() {
     .unwrap();
 }
 
-/// Numbers of slots come to an end, and are never used twice on the way there.
+/// Slot numbers are limited, and never used twice before the limit.
 #[test]
 fn the_last_slots_of_a_page_are_its_last() {
     let mut page = PageBuf::new(PageId::new(1));

@@ -1,12 +1,13 @@
 //! The versioned layout: slotted, with a version of eight bytes for each record (L049; Lemon §7.2).
 //!
-//! The version is the LSN of the last update of the *record*, which may be newer or older than the page's own: an object
-//! that is updated in a cache and flushed later is redone by comparing record versions (E19.2).
+//! The version is the LSN of the last update of the *record*, which may be newer or older than the page's own: an
+//! object that is updated in a cache and flushed later is redone by comparing record versions (E19.2).
 //!
-//! How its bytes lie is said in `directory.rs`; a slot is twelve bytes, and its version outlives the record (E19.1). Slots
-//! from 1 to some other go where [`VersionedMut::forget`] is asked for that. From then on the page's LSN says of them what
-//! their versions have said: it is newer than any change of a record that they had (E19.3), so no late redo brings one back.
+//! `directory.rs` describes the bytes; a slot is twelve bytes, and its version outlives the record (E19.1).
+//! [`VersionedMut::forget`] drops slots from 1 to a given one. From then on the page's LSN stands for their versions:
+//! it is newer than any change of their records (E19.3), so no late redo brings one back.
 
+use cedrat_sync::planted;
 use cedrat_wal::Lsn;
 
 use super::directory::{Directory, Style};
@@ -15,7 +16,7 @@ use crate::view::{PageMut, PageRef};
 
 const STYLE: Style = Style { kind: LayoutKind::VERSIONED, slot_len: 12, forgets: true };
 
-/// Reads a page of versioned records.
+/// A reader of a page of versioned records.
 #[derive(Debug)]
 pub struct Versioned<'v> {
     page: &'v PageRef<'v>,
@@ -23,64 +24,64 @@ pub struct Versioned<'v> {
 }
 
 impl<'v> Versioned<'v> {
-    /// The longest record that an empty page takes.
+    /// The length of the longest record that an empty page can hold.
     pub const RECORD_LEN_MAX: usize = BODY_LEN - STYLE.slot_len;
 
-    /// What a slot takes, vacant or not, in bytes.
+    /// The length of a slot, vacant or not, in bytes.
     pub const SLOT_LEN: usize = STYLE.slot_len;
 
-    /// Reads `page`.
+    /// Creates a reader of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v PageRef<'_>) -> Result<Versioned<'v>, Damaged> {
         Ok(Versioned { directory: Directory::of(page, STYLE)?, page })
     }
 
-    /// One more than the highest number of a slot, be that vacant or not.
+    /// Returns one more than the highest slot number, vacant slots included.
     pub fn slots(&self) -> u16 {
         self.directory.slots() as u16
     }
 
-    /// The slots in the page, vacant ones included, by number: those that have gone are not among them.
+    /// Returns the slots in the page, vacant ones included, by number, without dropped ones.
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = Slot> + use<> {
         self.directory.numbers()
     }
 
-    /// Slots from 1 to this one have gone.
+    /// Returns the last of the dropped slots, which are 1 to this one; 0 if there are none.
     pub fn gone(&self) -> u16 {
         self.directory.gone as u16
     }
 
-    /// The first slot behind slot 0 that has a record.
+    /// Returns the first slot after slot 0 that has a record.
     ///
     /// # Errors
-    /// A slot leads nowhere.
+    /// A slot refers to an invalid offset.
     pub fn first_record(&self) -> Result<Option<Slot>, Damaged> {
         self.directory.first_record(self.page)
     }
 
-    /// Whether [`VersionedMut::forget`] takes this.
+    /// Whether [`VersionedMut::forget`] accepts this number.
     ///
     /// # Errors
-    /// A slot leads nowhere.
+    /// A slot refers to an invalid offset.
     pub fn may_forget(&self, gone: u16) -> Result<bool, Damaged> {
         self.directory.may_forget(self.page, gone)
     }
 
-    /// A record; None if the slot is vacant or not there.
+    /// Returns a record; `None` if the slot is vacant or not present.
     ///
     /// # Errors
-    /// The slot leads nowhere.
+    /// The slot refers to an invalid offset.
     pub fn get(&self, slot: Slot) -> Result<Option<&'v [u8]>, Damaged> {
         self.directory.get(self.page, slot)
     }
 
-    /// The version of a slot: of its record, or of the last thing that was done to it if it is vacant (E19.1).
-    /// [`Lsn::ZERO`] for a slot that was never used, that an undo has given back, or that has gone.
+    /// Returns the version of a slot: of its record, or of its last change if it is vacant (E19.1). [`Lsn::ZERO`] for
+    /// a slot that was never used, that an undo has removed, or that was dropped.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn version(&self, slot: Slot) -> Result<Lsn, Damaged> {
         match self.directory.extra_at(slot) {
             Some(at) => Ok(Lsn::new(self.page.u64_at(at)?)),
@@ -88,7 +89,7 @@ impl<'v> Versioned<'v> {
         }
     }
 
-    /// All records with their versions, by number.
+    /// Returns all records with their versions, by number.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Slot, Lsn, &'v [u8]), Damaged>> + '_ {
         self.numbers().filter_map(|slot| {
             let record = self.get(slot).transpose()?;
@@ -96,32 +97,34 @@ impl<'v> Versioned<'v> {
         })
     }
 
-    /// Where the next record should go: the vacant slot of the lowest number. None if the page can take no more slots.
+    /// Returns the slot for the next record: the vacant slot of the lowest number. `None` if no more slots are
+    /// possible.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn vacant(&self) -> Result<Option<Slot>, Damaged> {
         self.directory.vacant(self.page)
     }
 
-    /// The longest record that can be put at `slot`, whether one is there now (to be replaced) or not; None if none can.
+    /// Returns the length of the longest record that fits at `slot`, in place of the present record if there is one;
+    /// `None` if none fits.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn room(&self, slot: Slot) -> Result<Option<usize>, Damaged> {
         self.directory.room(self.page, slot)
     }
 
-    /// That the whole page makes sense.
+    /// Checks that the whole page is valid.
     ///
     /// # Errors
-    /// It does not.
+    /// It is not.
     pub fn check(&self) -> Result<(), Damaged> {
         self.directory.check(self.page)
     }
 }
 
-/// Writes a page of versioned records; each change of a record says its new version.
+/// A writer of a page of versioned records; each change of a record sets its new version.
 #[derive(Debug)]
 pub struct VersionedMut<'v, 'p> {
     page: &'v mut PageMut<'p>,
@@ -129,23 +132,23 @@ pub struct VersionedMut<'v, 'p> {
 }
 
 impl<'v, 'p> VersionedMut<'v, 'p> {
-    /// Makes `page` a page without records and without remembered versions.
+    /// Formats `page` as a page without records and without remembered versions.
     pub fn format(page: &'v mut PageMut<'p>) -> VersionedMut<'v, 'p> {
         VersionedMut { directory: Directory::format(page, STYLE), page }
     }
 
-    /// Writes `page`.
+    /// Creates a writer of `page`.
     ///
     /// # Errors
-    /// It has another layout, or its numbers make no sense.
+    /// It has another layout, or its numbers are invalid.
     pub fn of(page: &'v mut PageMut<'p>) -> Result<VersionedMut<'v, 'p>, Damaged> {
         Ok(VersionedMut { directory: Directory::of(&page.page_ref(), STYLE)?, page })
     }
 
-    /// Puts a record into a vacant slot; slots before it that are not there yet become vacant, with version zero.
+    /// Puts a record into a vacant slot; missing slots before it are created as vacant ones, with version zero.
     ///
     /// # Errors
-    /// The slot is not vacant, or there is no room; nothing was changed.
+    /// The slot is not vacant, or there is no space; nothing was changed.
     pub fn insert(&mut self, slot: Slot, version: Lsn, record: &[u8]) -> Result<(), Damaged> {
         self.directory.insert(self.page, slot, record)?;
         self.set_version(slot, version)
@@ -154,7 +157,7 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
     /// Replaces a record by one of any length.
     ///
     /// # Errors
-    /// There is none, or there is no room; nothing was changed.
+    /// There is none, or there is no space; nothing was changed.
     pub fn update(&mut self, slot: Slot, version: Lsn, record: &[u8]) -> Result<(), Damaged> {
         self.directory.update(self.page, slot, record)?;
         self.set_version(slot, version)
@@ -169,19 +172,18 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
         self.set_version(slot, version)
     }
 
-    /// Takes a record out. Its slot is vacant afterwards and remembers this version (E19.1).
+    /// Removes a record. Its slot is vacant afterwards and remembers this version (E19.1).
     ///
     /// # Errors
     /// There is none.
     pub fn delete(&mut self, slot: Slot, version: Lsn) -> Result<(), Damaged> {
         self.directory.delete(self.page, slot, false)?;
-        self.set_version(slot, version)
+        self.set_version(slot, if planted!("version_forgotten") { Lsn::ZERO } else { version })
     }
 
-    /// Takes out a record whose slot its insertion had made: the page has `slots` slots again, as it had before. For the
-    /// undo of that insertion only, which must give back the slot's own bytes too: another undo may need them. A slot
-    /// that never held anything else has no version to remember (E19.1): that it is gone is said by the page's LSN
-    /// (E19.3).
+    /// Removes a record whose slot its insertion had created: the page has `slots` slots again, as before. For the
+    /// undo of that insertion only, which must free the slot's own bytes too: another undo may need them. A slot that
+    /// never held anything else has no version to remember (E19.1): the page's LSN records its removal (E19.3).
     ///
     /// # Errors
     /// There is none.
@@ -189,11 +191,11 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
         self.directory.withdraw(self.page, slot, slots)
     }
 
-    /// Has the slots from 1 to `gone` go, which are vacant: their bytes are others', and nothing is put there any more. If all
-    /// slots behind slot 0 are vacant, all of them go, and the next to come is the one behind `gone`, which may be less than
-    /// before, too.
+    /// Drops the slots from 1 to `gone`, which must be vacant: their bytes are reused, and no record is put there any
+    /// more. If all slots after slot 0 are vacant, all of them are dropped, and the next new slot is the one after
+    /// `gone`, which may then be lower than before, too.
     ///
-    /// Of slots that have gone only the page's LSN says which changes they had: it is never to be older than this change.
+    /// Only the page's LSN records the changes of dropped slots: it must never be older than this change.
     ///
     /// # Errors
     /// One of those slots has a record, or there is no slot 0.
@@ -204,7 +206,7 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
     /// Moves the records together. Numbers, contents and versions stay.
     ///
     /// # Errors
-    /// The page makes no sense.
+    /// The page is invalid.
     pub fn compact(&mut self) -> Result<(), Damaged> {
         self.directory.compact(self.page)
     }

@@ -1,4 +1,4 @@
-//! A small store of pages without transactions: what the tests of the pool share.
+//! A small store of pages without transactions, shared by the tests of the pool.
 //!
 //! Every change of a page is one record whose body is the page's number, an offset and a byte. That is enough to redo.
 
@@ -8,9 +8,12 @@ pub(crate) mod watch;
 
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Pool, PoolError, PoolOptions};
-use cedrat_sync::{Arc, Mutex, Weak};
+use cedrat_sync::{Arc, Mutex};
 use cedrat_wal::{Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
 use watch::Watched;
+
+/// The offset in a record that formats its page.
+const FORMAT: usize = 0xFFFF;
 
 pub(crate) struct Yard {
     pub(crate) log: Log,
@@ -34,30 +37,44 @@ impl Yard {
     }
 
     pub(crate) fn over(media: &Arc<dyn Media>, log: Log, options: PoolOptions) -> Yard {
-        let pool = Arc::new(Pool::open(Arc::clone(media), log.clone(), options).unwrap());
-        let reservation = Mutex::new(log.reservation_for_recovery());
-        Yard { log, pool, reservation }
+        Yard::try_over(media, log, options).unwrap()
     }
 
-    /// A new disk with a yard of so many pages on it.
+    fn try_over(media: &Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Yard, PoolError> {
+        let pool = Arc::new(Pool::open(Arc::clone(media), log.clone(), options)?);
+        let reservation = Mutex::new(log.reservation_for_recovery());
+        Ok(Yard { log, pool, reservation })
+    }
+
+    /// Creates a new disk with a store of so many pages.
     pub(crate) fn simulated(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
         let disk = Arc::new(SimDisk::new());
         let media: Arc<dyn Media> = disk.clone();
         (disk, Yard::create(&media, options, pages))
     }
 
-    /// As [`Yard::simulated`], with a redo point noted in the journal before every write and sync.
+    /// Creates a disk and a store as [`Yard::simulated`] does, and notes a redo point in the journal before every
+    /// write and sync.
     pub(crate) fn watched(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
         let disk = Arc::new(SimDisk::new());
-        let watched = Arc::new(Watched { disk: disk.clone(), pool: Mutex::new(Weak::new()) });
+        let watched = Watched::over(&disk);
         let media: Arc<dyn Media> = watched.clone();
         let yard = Yard::create(&media, options, pages);
         *watched.pool.lock() = Arc::downgrade(&yard.pool);
         (disk, yard)
     }
 
-    /// Opens what a crash has left, and redoes it from `redo_point` on.
+    /// Opens the state after a crash, and redoes the log from `redo_point` on.
     pub(crate) fn recovered(media: &Arc<dyn Media>, options: PoolOptions, redo_point: Lsn) -> Yard {
+        Yard::try_recovered(media, options, redo_point).unwrap()
+    }
+
+    /// Opens and redoes as [`Yard::recovered`] does, but pages may be damaged.
+    pub(crate) fn try_recovered(
+        media: &Arc<dyn Media>,
+        options: PoolOptions,
+        redo_point: Lsn,
+    ) -> Result<Yard, PoolError> {
         let found = Log::look(media).unwrap();
         let mut records = Vec::new();
         let mut scan = found.scan(Lsn::new(1)).unwrap();
@@ -68,25 +85,30 @@ impl Yard {
         }
         drop(scan);
         let log = found.begin(&[], &LogOptions::small()).unwrap();
-        let yard = Yard::over(media, log, options);
+        let yard = Yard::try_over(media, log, options)?;
         for (lsn, body) in records {
             let (page, offset, byte) = decoded(&body);
-            yard.pool.ensure_len(page.get() + 1).unwrap();
-            let mut exclusive = yard.pool.exclusive(page).unwrap();
+            yard.pool.ensure_len(page.get() + 1)?;
+            let formats = offset == FORMAT;
+            let mut exclusive = if formats { yard.pool.exclusive_fresh(page)? } else { yard.pool.exclusive(page)? };
             if exclusive.page_ref().lsn() < lsn {
                 exclusive.will_change(lsn);
                 exclusive
                     .change(lsn, |page| {
+                        if formats {
+                            page.format(LayoutKind::RAW);
+                            return Ok(());
+                        }
                         page.put(offset, &[byte])?;
                         page.put_u64(4000, lsn.get())
                     })
                     .unwrap();
             }
         }
-        yard
+        Ok(yard)
     }
 
-    /// Sets a byte of a page, as the one road of an update does. The page also notes its LSN in its body.
+    /// Sets a byte of a page, by the same steps as an update. The page also notes its LSN in its body.
     pub(crate) fn set(&self, page: PageId, offset: usize, byte: u8) -> Result<Lsn, PoolError> {
         let mut exclusive = self.pool.exclusive(page)?;
         exclusive.will_change(self.log.current_lsn().next());
@@ -109,11 +131,11 @@ impl Yard {
         self.log.append(PartitionId(0), head, &[&body], &mut reservation).lsn
     }
 
-    /// Makes a page raw, in one step.
+    /// Formats a page as raw, in one step.
     pub(crate) fn format(&self, page: PageId) -> Lsn {
         let mut exclusive = self.pool.exclusive_fresh(page).unwrap();
         exclusive.will_change(self.log.current_lsn().next());
-        let lsn = self.append(page, 0, 0);
+        let lsn = self.append(page, FORMAT, 0);
         exclusive.change(lsn, |page| page.format(LayoutKind::RAW));
         lsn
     }
