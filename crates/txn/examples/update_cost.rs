@@ -1,4 +1,4 @@
-//! What one update costs, uncontended: lock, latch, prepare, reserve, append, redo, stamp.
+//! The cost of one update, uncontended: lock, latch, prepare, reserve, append, redo, stamp.
 //!
 //! `cargo run --release -p cedrat-txn --example update_cost [updates]`
 

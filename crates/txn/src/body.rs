@@ -1,4 +1,4 @@
-//! What stands in the body of a record (drawn in docs/formats/records.md).
+//! The body of a log record (drawn in docs/formats/records.md).
 //!
 //! ```text
 //! update        shape | operation | page | [slot] | [undo number | [undo slot] | length | arguments] … undo arguments
@@ -8,35 +8,45 @@
 //! user          number of the kind's name | bytes
 //! commit        [0x80 | length | changes of records] | heap words (docs/formats/heap.md), or nothing
 //! heap part     heap words
-//! prepare       which part: 1 if another one follows, plus 2 if one came before | that part of what is prepared (`branch.rs`)
+//! prepare       which part: 1 if another one follows, plus 2 if one came before | that part of the branch (`branch.rs`)
+//! carried       LSN | kind | body of the record that is carried forward (`carry.rs`)
 //! rollback end  nothing
 //! ```
 //!
-//! Numbers are varints. *Undo next* is a place in the transaction's partition plus one, 0 for none. The *shape* says
-//! which parts are there: its low three bits are the kind of undo, the next one that the slot is 0 and left out; one
-//! more says of an update that it counts only if its transaction commits, and of a nested end that such updates behind
-//! *undo next* do not count any more.
+//! Numbers are varints. *Undo next* is a position in the transaction's partition plus one, 0 for none. The *shape*
+//! states which parts follow: its low three bits are the kind of undo; the next bit states that the slot is 0 and
+//! omitted; one more states, in an update, that the update counts only if its transaction commits, and, in a nested
+//! end, that such updates after *undo next* no longer count.
 
 use cedrat_heap::HEAP_PART;
 use cedrat_pages::{PageId, Slot};
-use cedrat_wal::{ByteLen, Kind, LogOffset, record_len_bound};
+use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, record_len_bound};
 
 use crate::encode::varint;
 use crate::operation::RecordId;
 
+/// A copy of a record that a prepared transaction still needs, carried forward in the log (E9.13).
+pub const CARRIED: Kind = match Kind::new(11) {
+    Some(kind) => kind,
+    None => unreachable!(),
+};
+
 const SLOT_ZERO: u8 = 0x08;
 const UNDO_MASK: u8 = 0x07;
-/// In an update: it counts only if its transaction commits. In a nested end: those since *undo next* count no more.
+/// In an update: it counts only if its transaction commits. In a nested end: such updates after *undo next* no longer
+/// count.
 const COMMITTED_ONLY: u8 = 0x10;
 
-/// Begins the body of a commit record that has changes of records. No heap's words begin so.
+/// First byte of a commit record's body that contains changes of records. Heap words never begin with it.
 const CHANGES: u8 = 0x80;
 
-/// In a prepare record: another one follows; one came before.
+/// Flags of a prepare record: another part follows; another part came before.
 const GOES_ON: u8 = 1;
 const GOES_BEFORE: u8 = 2;
+/// Flag of a prepare record: it belongs to a copy that was carried forward.
+const COPY: u8 = 4;
 
-/// Which undo a record carries. The numbers are part of the format.
+/// The kind of undo that a record carries. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum UndoShape {
@@ -91,13 +101,13 @@ pub(crate) struct Redo<'a> {
     pub(crate) arguments: &'a [u8],
 }
 
-/// A record's body, understood.
+/// The parsed body of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body<'a> {
     Update {
         redo: Redo<'a>,
         undo: LoggedUndo<'a>,
-        /// E19.5.
+        /// Counts only if its transaction commits (E19.5).
         committed_only: bool,
     },
     Compensation {
@@ -107,7 +117,7 @@ pub(crate) enum Body<'a> {
     NestedEnd {
         undo_next: Option<LogOffset>,
         undo: LoggedUndo<'a>,
-        /// Whether changes since `undo_next` that count only if committed do not count any more.
+        /// Whether changes after `undo_next` that count only if committed no longer count.
         goes_back: bool,
     },
     UndoOnly {
@@ -125,22 +135,76 @@ pub(crate) enum Body<'a> {
         heap: &'a [u8],
     },
     Prepare {
-        /// Whether no record before has a part.
+        /// Whether this record has the first part.
         begins: bool,
-        /// Whether another record has the next part: then nothing is prepared yet.
+        /// Whether another record has the next part; until the last part the transaction is not prepared.
         goes_on: bool,
+        /// Whether it belongs to a copy, whose first part begins with the LSN of the original prepare record.
+        is_copy: bool,
         part: &'a [u8],
     },
+    Carried(Carried<'a>),
     RollbackEnd,
     Void,
 }
 
-/// Changes of records that a commit record has, in the order of their places: one of a record.
+/// A copy of an older record of a prepared transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried<'a> {
+    /// The LSN of the original record; a copy of a copy keeps it.
+    pub(crate) lsn: Lsn,
+    /// [`Kind::VOID`] stands for [space](take_space) that the transaction frees, not for a record.
+    pub(crate) kind: Kind,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Carried<'a> {
+    pub(crate) fn take(mut bytes: &'a [u8]) -> Result<Carried<'a>, Senseless> {
+        let rest = &mut bytes;
+        let lsn = Lsn::new(varint::take(rest).ok_or(CUT)?);
+        let (&kind, body) = rest.split_first().ok_or(CUT)?;
+        let kind =
+            Kind::new(kind).filter(|kind| matches!(*kind, Kind::UPDATE | Kind::UNDO_ONLY | Kind::USER | Kind::VOID));
+        let kind =
+            kind.ok_or(Senseless("no record of such a kind is carried forward; it may be of a newer version"))?;
+        Ok(Carried { lsn, kind, body })
+    }
+
+    /// Returns the record that was copied.
+    fn body(&self) -> Result<Body<'a>, Senseless> {
+        Body::parse(self.kind, self.body)
+    }
+}
+
+/// Largest number of bytes by which a copy is longer than its record.
+pub(crate) const CARRIED_LONGER_MAX: usize = 10 + 1;
+
+/// Appends a range of pages that a transaction frees, and the LSN at which it freed them.
+pub(crate) fn put_space(bytes: &mut Vec<u8>, first: u64, pages: u64, lsn: Lsn) {
+    [first, pages, lsn.get()].into_iter().for_each(|number| varint::put(bytes, number));
+}
+
+/// The maximum number of bytes that [`put_space`] appends.
+pub(crate) const SPACE_LEN_MAX: usize = 30;
+
+/// Calls `seen` for each range that [`put_space`] has appended.
+pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) -> Result<(), Senseless> {
+    let rest = &mut bytes;
+    while !rest.is_empty() {
+        let mut number = || varint::take(rest).ok_or(CUT);
+        let (first, pages, lsn) = (number()?, number()?, number()?);
+        first.checked_add(pages).ok_or(Senseless("no such pages are there"))?;
+        seen(first, pages, Lsn::new(lsn));
+    }
+    Ok(())
+}
+
+/// The changes of records in a commit record, in ascending order of their addresses, at most one per record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes<'a>(&'a [u8]);
 
 impl<'a> Changes<'a> {
-    /// Takes them off the front of a commit record's body, and looks at all of them.
+    /// Takes the changes off the front of a commit record's body, and validates all of them.
     fn take(bytes: &mut &'a [u8]) -> Result<Changes<'a>, Senseless> {
         let Some((&CHANGES, mut rest)) = bytes.split_first() else { return Ok(Changes::default()) };
         let changes = Changes(with_length(&mut rest)?);
@@ -174,14 +238,14 @@ impl<'a> Iterator for Changes<'a> {
     }
 }
 
-/// What is wrong with a body.
+/// The reason why a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Senseless(pub(crate) &'static str);
 
 const CUT: Senseless = Senseless("it ends too early");
 
 impl<'a> Body<'a> {
-    /// Understands a body.
+    /// Parses a body.
     #[inline]
     pub(crate) fn parse(kind: Kind, mut bytes: &'a [u8]) -> Result<Body<'a>, Senseless> {
         let rest = &mut bytes;
@@ -227,19 +291,30 @@ impl<'a> Body<'a> {
             Kind::COMMIT => Body::Commit { changes: Changes::take(rest)?, heap: rest },
             HEAP_PART => Body::HeapPart { heap: rest },
             Kind::PREPARE => match rest.split_first() {
-                Some((&which @ 0..=3, part)) => {
-                    Body::Prepare { begins: which & GOES_BEFORE == 0, goes_on: which & GOES_ON != 0, part }
-                }
+                Some((&which @ 0..=7, part)) => Body::Prepare {
+                    begins: which & GOES_BEFORE == 0,
+                    goes_on: which & GOES_ON != 0,
+                    is_copy: which & COPY != 0,
+                    part,
+                },
                 Some(_) => return Err(Senseless("no such part of what is prepared; it may be of a newer version")),
                 None => return Err(CUT),
             },
+            CARRIED => {
+                let carried = Carried::take(rest)?;
+                carried.body()?;
+                if carried.kind == Kind::VOID {
+                    take_space(carried.body, |_, _, _| {})?;
+                }
+                Body::Carried(carried)
+            }
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
             _ => return Err(Senseless("no such kind of record; it may be of a newer version")),
         })
     }
 
-    /// The change of one page that the record was made for, if any.
+    /// Returns the change of one page that the record was made for, if any.
     #[inline]
     pub(crate) fn redo(&self) -> Option<&Redo<'a>> {
         match self {
@@ -248,11 +323,20 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// All changes of pages in it: of a commit record those of records.
+    /// Returns all changes of pages in the record; for a commit record, its changes of records.
     #[inline]
     pub(crate) fn redos(&self) -> impl Iterator<Item = Redo<'a>> + use<'a> {
         let changes = if let Body::Commit { changes, .. } = *self { changes } else { Changes::default() };
-        self.redo().copied().into_iter().chain(changes)
+        self.unwrapped().redo().copied().into_iter().chain(changes)
+    }
+
+    /// Returns the record that was copied, for a copy, or else the record itself.
+    #[inline]
+    pub(crate) fn unwrapped(&self) -> Body<'a> {
+        match self {
+            Body::Carried(carried) => carried.body().expect("it was looked at when it was parsed"),
+            body => *body,
+        }
     }
 }
 
@@ -277,7 +361,7 @@ fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Sens
     }
 }
 
-/// The shape, in which besides the kind of undo only the bits of `known` may be set.
+/// Takes the shape. Besides the kind of undo only the bits of `known` may be set.
 #[inline]
 fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Senseless> {
     let (&shape, others) = rest.split_first().ok_or(CUT)?;
@@ -288,7 +372,7 @@ fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Senseless> {
     Ok(shape)
 }
 
-/// Bytes behind their length.
+/// Takes a byte string that is preceded by its length.
 #[inline]
 fn with_length<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
     let len = varint::take(rest).ok_or(CUT)?;
@@ -327,7 +411,7 @@ fn undo_next(rest: &mut &[u8]) -> Result<Option<LogOffset>, Senseless> {
 pub(crate) struct Head<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Head<'_> {
-    /// Of an update. `arguments_len` is that of the redo.
+    /// Writes the head of an update. `arguments_len` is the length of the redo arguments.
     #[inline]
     pub(crate) fn update(
         self,
@@ -351,7 +435,7 @@ impl Head<'_> {
         }
     }
 
-    /// Of an update without undo; `committed_only`: it counts only if its transaction commits.
+    /// Writes the head of an update without undo. With `committed_only` it counts only if its transaction commits.
     #[inline]
     pub(crate) fn deferred(self, operation: u32, at: RecordId, committed_only: bool) {
         let bytes = self.0;
@@ -364,7 +448,7 @@ impl Head<'_> {
         put_place(bytes, at);
     }
 
-    /// Of a compensation.
+    /// Writes the head of a compensation.
     pub(crate) fn compensation(self, operation: u32, at: RecordId, undo_next: Option<LogOffset>) {
         let bytes = self.0;
         bytes.clear();
@@ -374,7 +458,7 @@ impl Head<'_> {
         put_place(bytes, at);
     }
 
-    /// Of the end of a nested top action.
+    /// Writes the end of a nested top action, without the arguments of its undo.
     pub(crate) fn nested_end(self, undo_next: Option<LogOffset>, undo: UndoShape, number: Option<u32>) {
         let bytes = self.0;
         bytes.clear();
@@ -385,14 +469,14 @@ impl Head<'_> {
         }
     }
 
-    /// Of a return to `undo_next`: updates since then that count only if committed do not count any more.
+    /// Writes a return to `undo_next`: later updates that count only if committed no longer count.
     pub(crate) fn goes_back(self, undo_next: Option<LogOffset>) {
         let bytes = self.0;
         Head(bytes).nested_end(undo_next, UndoShape::None, None);
         bytes[0] |= COMMITTED_ONLY;
     }
 
-    /// Of an undo without redo.
+    /// Writes the head of an undo without redo.
     pub(crate) fn undo_only(self, undo: UndoShape, number: u32) {
         let bytes = self.0;
         bytes.clear();
@@ -400,14 +484,33 @@ impl Head<'_> {
         varint::put(bytes, u64::from(number));
     }
 
-    /// Of a part of what is prepared.
-    pub(crate) fn prepare(self, begins: bool, goes_on: bool) {
+    /// Writes the head of one part of a prepared branch.
+    pub(crate) fn prepare(self, begins: bool, goes_on: bool, is_copy: bool) {
         let bytes = self.0;
         bytes.clear();
-        bytes.push(if goes_on { GOES_ON } else { 0 } | if begins { 0 } else { GOES_BEFORE });
+        let parts = if goes_on { GOES_ON } else { 0 } | if begins { 0 } else { GOES_BEFORE };
+        bytes.push(parts | if is_copy { COPY } else { 0 });
     }
 
-    /// Of a commit with changes of records that take so many bytes.
+    /// Writes the head of the copy of a record.
+    pub(crate) fn carried(self, lsn: Lsn, kind: Kind) {
+        let bytes = self.0;
+        bytes.clear();
+        varint::put(bytes, lsn.get());
+        bytes.push(kind.number());
+    }
+
+    /// Writes an undo without redo, behind the head of a copy: the undo in the end record of a nested top action.
+    pub(crate) fn undo_of(self, undo: &LoggedUndo<'_>) {
+        let (shape, number) = match *undo {
+            LoggedUndo::Finish { number, .. } => (UndoShape::Finish, number),
+            _ => (UndoShape::Logical, undo.number().expect("a nested top action is undone by a call")),
+        };
+        self.0.push(shape as u8);
+        varint::put(self.0, u64::from(number));
+    }
+
+    /// Writes the head of a commit record whose changes of records take `changes_len` bytes.
     pub(crate) fn commit_with_changes(self, changes_len: usize) {
         let bytes = self.0;
         bytes.clear();
@@ -415,7 +518,7 @@ impl Head<'_> {
         varint::put(bytes, changes_len as u64);
     }
 
-    /// Of a user's record.
+    /// Writes the head of a record of the application's own kind.
     pub(crate) fn user(self, number: u32) {
         let bytes = self.0;
         bytes.clear();
@@ -428,7 +531,7 @@ fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
     bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
 }
 
-/// One of the changes of a commit.
+/// Appends one change of a commit record.
 pub(crate) fn put_change(bytes: &mut Vec<u8>, change: Redo<'_>) {
     varint::put(bytes, u64::from(change.operation));
     varint::put(bytes, change.at.page.get());
@@ -437,7 +540,7 @@ pub(crate) fn put_change(bytes: &mut Vec<u8>, change: Redo<'_>) {
     bytes.extend_from_slice(change.arguments);
 }
 
-/// The most bytes that [`put_change`] puts besides the arguments.
+/// The maximum number of bytes that [`put_change`] appends besides the arguments.
 pub(crate) const CHANGE_HEAD_LEN_MAX: usize = 5 + 10 + 3 + 5;
 
 #[inline]
@@ -452,14 +555,14 @@ fn put_undo_next(bytes: &mut Vec<u8>, undo_next: Option<LogOffset>) {
     varint::put(bytes, undo_next.map_or(0, |offset| offset.get() + 1));
 }
 
-/// The most bytes that stand before the arguments of any body.
+/// The maximum number of bytes before the arguments of any body.
 const HEAD_LEN_MAX: u64 = 1 + 10 + 5 + 10 + 3 + 5 + 3 + 5;
 
-/// How much longer than the body of an update that of its compensation may be: what is next to undo, another operation's
-/// number, another slot.
+/// Largest number of bytes by which the body of a compensation exceeds that of its update: the position to undo next,
+/// the number of another operation, another slot.
 pub(crate) const COMPENSATION_LONGER_MAX: usize = 10 + 5 + 3;
 
-/// The most log that a record takes whose arguments have `arguments` bytes in all.
+/// Returns the maximum log space of a record whose arguments have `arguments` bytes in all.
 #[inline]
 pub(crate) const fn room_for(arguments: usize) -> u64 {
     record_len_bound(ByteLen(HEAD_LEN_MAX + arguments as u64)).0
@@ -495,7 +598,7 @@ mod tests {
             prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Update { redo, undo, committed_only: false }));
         }
 
-        /// E19.5.
+        /// Updates that count only if committed (E19.5).
         #[test]
         fn what_counts_only_if_committed_comes_back(
             operation: u32, page: u64, slot: u16, next: Option<u32>, arguments: Vec<u8>,
@@ -514,7 +617,8 @@ mod tests {
             prop_assert_eq!(Body::parse(Kind::NESTED_END, &head), Ok(expected));
         }
 
-        /// E19.15: with heap words behind, which begin with a byte below 0x80, or without. Each once, in their order, and whole.
+        /// Changes round-trip whole, each once and in order, with or without heap words behind them, which begin with a
+        /// byte below 0x80 (E19.15).
         #[test]
         fn changes_of_a_commit_come_back(
             all: std::collections::BTreeMap<(u64, u16), (u32, Vec<u8>)>, heap in "[a-z]{0,5}", cut in 1usize..20,
@@ -569,11 +673,36 @@ mod tests {
         }
 
         #[test]
-        fn parts_of_what_is_prepared_come_back(begins: bool, goes_on: bool, part: Vec<u8>) {
+        fn parts_of_what_is_prepared_come_back(begins: bool, goes_on: bool, is_copy: bool, part: Vec<u8>) {
             let mut head = Vec::new();
-            Head(&mut head).prepare(begins, goes_on);
+            Head(&mut head).prepare(begins, goes_on, is_copy);
             let (bytes, kind) = parse(Kind::PREPARE, &[&head, &part]);
-            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Prepare { begins, goes_on, part: &part }));
+            prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Prepare { begins, goes_on, is_copy, part: &part }));
+        }
+
+        #[test]
+        fn copies_come_back(lsn: u64, number: u32, bytes: Vec<u8>, space: Vec<(u32, u32, u64)>) {
+            let lsn = Lsn::new(lsn);
+            let mut record = Vec::new();
+            Head(&mut record).user(number);
+            record.extend_from_slice(&bytes);
+            let mut head = Vec::new();
+            Head(&mut head).carried(lsn, Kind::USER);
+            prop_assert!(head.len() <= CARRIED_LONGER_MAX);
+            let (all, kind) = parse(CARRIED, &[&head, &record]);
+            let parsed = Body::parse(kind, &all);
+            prop_assert_eq!(parsed, Ok(Body::Carried(Carried { lsn, kind: Kind::USER, body: &record })));
+            prop_assert_eq!(parsed.unwrap().unwrapped(), Body::User { number, bytes: &bytes });
+
+            let mut list = Vec::new();
+            for &(first, pages, lsn) in &space {
+                put_space(&mut list, first.into(), pages.into(), Lsn::new(lsn));
+            }
+            prop_assert!(list.len() <= space.len() * SPACE_LEN_MAX);
+            let mut found = Vec::new();
+            let seen = |first, pages, lsn: Lsn| found.push((first as u32, pages as u32, lsn.get()));
+            prop_assert_eq!(take_space(&list, seen), Ok(()));
+            prop_assert_eq!(found, space);
         }
 
         #[test]

@@ -1,21 +1,24 @@
-//! What stands in the prepare records of a transaction, all together (drawn in docs/formats/records.md).
+//! The content of a transaction's prepare records, all parts joined (drawn in docs/formats/records.md).
 //!
 //! ```text
 //! identifier length | identifier | room for undo | stripes of keys | how many locks | lock * | heap words
 //! lock    what and mode 1 | page | [hash or slot]
 //! ```
 //!
-//! Numbers are varints. The low four bits of *what and mode* say what is locked: 1 a page, 2 a key, whose hash follows, 3 a
-//! structure, 4 a record, whose slot follows; the others how: 1 intention to write, 2 shared and intention to write, 3 exclusive.
+//! Numbers are varints. The low four bits of *what and mode* are the kind of resource: 1 a page, 2 a key, followed by
+//! its hash, 3 a structure, 4 a record, followed by its slot. The other bits are the mode: 1 intention exclusive, 2
+//! shared and intention exclusive, 3 exclusive.
 
 use cedrat_pages::{PageId, Slot};
+use cedrat_wal::Lsn;
 
 use crate::body::Senseless;
 use crate::encode::varint;
 use crate::locks::{LockManager, LockMode, Resource};
 use crate::operation::RecordId;
 
-/// The longest identifier, in bytes: the two parts of one of XA, of at most 64 bytes each, its format, and their lengths.
+/// Maximum length of an identifier in bytes: the two parts of an XA identifier, of at most 64 bytes each, its format
+/// id, and their lengths.
 pub const BRANCH_ID_LEN_MAX: usize = 140;
 
 const PAGE: u8 = 1;
@@ -23,27 +26,30 @@ const KEY: u8 = 2;
 const STRUCTURE: u8 = 3;
 const RECORD: u8 = 4;
 
-/// Modes that are written down, by their numbers in the format.
+/// The modes that are logged, with their numbers in the format.
 const MODES: [(u8, LockMode); 3] =
     [(1, LockMode::IntentionExclusive), (2, LockMode::SharedIntentionExclusive), (3, LockMode::Exclusive)];
 
-/// What a transaction needs to go on from where it prepared.
+/// The state from which a prepared transaction continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Branch {
     pub(crate) id: Vec<u8>,
-    /// Log that undoing it takes, at most.
+    /// Maximum log space that its undo takes.
     pub(crate) owed: u64,
-    /// [`LockManager::key_stripes`] of whoever said what is locked.
+    /// [`LockManager::key_stripes`] of the lock manager that listed the locks.
     pub(crate) key_stripes: u64,
     pub(crate) locks: Vec<(Resource, LockMode)>,
-    /// What is written to heaps, as these put it; empty if nothing is.
+    /// The words of its heap writes; empty if there are none.
     pub(crate) heap: Vec<u8>,
 }
+
+/// Exclusive upper bound of `owed`: no log has room for so much undo.
+const OWED_LIMIT: u64 = 1 << 62;
 
 const CUT: Senseless = Senseless("what is prepared is cut short");
 
 impl Branch {
-    /// Only locks under which something may have been written are of use (E9.3).
+    /// Appends the branch. Only locks under which something may have been written are worth listing (E9.3).
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         varint::put(bytes, self.id.len() as u64);
         bytes.extend_from_slice(&self.id);
@@ -67,9 +73,15 @@ impl Branch {
         bytes.extend_from_slice(&self.heap);
     }
 
-    /// The identifier, of the first bytes.
+    /// Returns the identifier, which the first bytes contain.
     pub(crate) fn id_of(bytes: &[u8]) -> Result<&[u8], Senseless> {
         take_id(&mut &*bytes)
+    }
+
+    /// Splits a copy into the LSN of the original prepare record and the prepared branch.
+    pub(crate) fn of_copy(mut bytes: &[u8]) -> Result<(Lsn, &[u8]), Senseless> {
+        let since = varint::take(&mut bytes).ok_or(CUT)?;
+        Ok((Lsn::new(since), bytes))
     }
 
     pub(crate) fn take(bytes: &[u8]) -> Result<Branch, Senseless> {
@@ -77,6 +89,9 @@ impl Branch {
         let number = |rest: &mut &[u8]| varint::take(rest).ok_or(CUT);
         let id = take_id(rest)?;
         let (id, owed, key_stripes) = (id.to_vec(), number(rest)?, number(rest)?);
+        if owed >= OWED_LIMIT {
+            return Err(Senseless("its undo takes more log than there can be"));
+        }
         let mut branch = Branch { id, owed, key_stripes, ..Branch::default() };
         for _ in 0..number(rest)? {
             branch.locks.push(take_lock(rest)?);
@@ -85,10 +100,10 @@ impl Branch {
         Ok(branch)
     }
 
-    /// Gives a transaction its locks again.
+    /// Restores the locks of the transaction.
     pub(crate) fn restore_locks(&self, txn: cedrat_wal::TxnId, locks: &dyn LockManager) {
         let stripes = locks.key_stripes();
-        // A hash that was folded is folded again only to a divisor.
+        // A folded hash can be folded further only if the new number of stripes divides the old one.
         let folds = self.key_stripes == 0 || stripes != 0 && self.key_stripes.is_multiple_of(stripes);
         for &(resource, mode) in &self.locks {
             match resource {
@@ -150,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_prepared_comes_back(
-            id in prop::collection::vec(any::<u8>(), 1..=BRANCH_ID_LEN_MAX), owed: u64, key_stripes: u64,
+            id in prop::collection::vec(any::<u8>(), 1..=BRANCH_ID_LEN_MAX), owed in 0..OWED_LIMIT, key_stripes: u64,
             locks in prop::collection::vec((resource(), 0_usize..3), 0..20), heap: Vec<u8>, cut: prop::sample::Index,
         ) {
             let locks = locks.into_iter().map(|(resource, mode)| (resource, MODES[mode].1)).collect();

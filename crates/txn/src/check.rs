@@ -1,17 +1,17 @@
-//! Looking at everything: what `cedrat verify` does with an open store, and tests at their end.
+//! A check of the whole store, for `cedrat verify` and for tests.
 
 use cedrat_pages::layout::Layout;
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef, PoolError, Slot};
 
 use crate::error::{Error, Result};
 use crate::report::CheckReport;
-use crate::space::{GROUP_PAGES, SPACE_MAP, used_from_map};
+use crate::space::{GROUP_PAGES, SPACE_MAP, is_always_used, used_from_map};
 use crate::store::Store;
 
 impl Store {
-    /// Reads every page in use: its checksum, its number, and whether its layout makes sense of it; and every space map.
+    /// Reads every page in use and verifies its checksum, its number and its layout; verifies every space map as well.
     ///
-    /// Transactions may run meanwhile. Pages that are free are not looked at: what lies there means nothing.
+    /// Transactions may run meanwhile. Free pages are skipped: their content is undefined.
     ///
     /// # Errors
     /// The first damage found, with file and offset.
@@ -19,11 +19,11 @@ impl Store {
         self.check_beyond(Err)
     }
 
-    /// As [`check`](Store::check), but goes on behind each damage that `damaged` takes. Behind that of a space map nothing is
-    /// known of the pages that it is about, and they are not looked at.
+    /// As [`check`](Store::check), but continues after each damage for which `damaged` returns `Ok`. If a space map is
+    /// damaged, the pages that it describes are skipped, because their state is unknown.
     ///
     /// # Errors
-    /// Those of `damaged`, to which each damage is given, with file and offset. The store stopped.
+    /// Those of `damaged`, which receives each damage with file and offset. The store stopped.
     pub fn check_beyond(&self, mut damaged: impl FnMut(Error) -> Result<()>) -> Result<CheckReport> {
         let mut beyond = |checked: Result<()>| match checked {
             Err(error @ Error::Pages(PoolError::Damaged { .. } | PoolError::Beyond { .. })) => damaged(error),
@@ -45,11 +45,27 @@ impl Store {
         Ok(report)
     }
 
+    /// Returns the pages that transactions have allocated and not freed, ascending.
+    ///
+    /// Transactions may run meanwhile; pages that they allocate or free during the call may be missing or included.
+    ///
+    /// # Errors
+    /// A space map is damaged. The store stopped.
+    pub fn pages_in_use(&self) -> Result<Vec<PageId>> {
+        let pool = self.pool();
+        let mut used = Vec::new();
+        for map in (0..pool.len_pages()).step_by(GROUP_PAGES as usize).map(PageId::new) {
+            used_from_map(pool, map, |page| used.push(page))?;
+        }
+        used.retain(|&page| !is_always_used(page));
+        Ok(used.into_iter().map(PageId::new).collect())
+    }
+
     fn check_page(&self, page: PageId, report: &mut CheckReport) -> Result<()> {
         let pool = self.pool();
         let page = pool.read(page)?;
         *report.kinds.entry(page.kind().0).or_default() += 1;
-        // A layout that nobody registered is its owner's affair; its pages are only counted.
+        // A page of an unregistered layout is only counted: its owner alone can verify it.
         if let Some(layout) = self.inner.layouts.get(page.kind()) {
             layout.check(&page).map_err(|damaged| pool.damaged(damaged))?;
         }
@@ -57,7 +73,7 @@ impl Store {
     }
 }
 
-/// Space maps, as tools see them.
+/// The space map as a layout, for tools.
 #[derive(Debug)]
 pub(crate) struct SpaceMapLayout;
 

@@ -1,39 +1,42 @@
 //! Checkpoints: they bound recovery and the log (Lemon §3.4).
 //!
-//! A checkpoint is *fuzzy*: transactions go on while pages are written home. It leaves no record. Its result is two
+//! A checkpoint is *fuzzy*: transactions continue while pages are written. It appends no record. Its result is two
 //! numbers in the control file:
 //!
-//! - the *redo point*: every change by an older record is at home, those of records that are kept elsewhere included
-//!   (E19.4);
-//! - the *scan point*: the smallest of the redo point, the first LSN of the oldest transaction that had not ended,
-//!   whose records its undo may need, and what the checkpoints of heaps still need.
+//! - the *redo point*: every change by an older record is in the page file, including changes of records that are kept
+//!   elsewhere (E19.4);
+//! - the *scan point*: the minimum of the redo point, the first LSN of the oldest transaction that had not ended, whose
+//!   undo may need its records, and the LSN that the checkpoints of heaps still need.
 //!
-//! Log before the scan point is given back (W5).
+//! Log before the scan point is released (W5).
+
+use std::time::Duration;
 
 use cedrat_pages::WriteBack;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle};
-use cedrat_sync::{Arc, Condvar, Mutex};
-use cedrat_wal::{Checkpoint, Lsn};
+use cedrat_sync::{Arc, Condvar, Mutex, planted};
+use cedrat_wal::{Checkpoint, Log, Lsn};
 
 use crate::deferred::ToPages;
 use crate::error::{Error, Result};
-use crate::store::Inner;
+use crate::limits::Limits;
+use crate::store::{Inner, Store};
 
-/// When a checkpoint is due, and that one is taken at a time.
+/// The schedule of checkpoints, and the mutex that serialises them.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     one_at_a_time: Mutex<()>,
-    /// How many have come to their end.
+    /// The number of completed checkpoints.
     taken: AtomicU64,
-    /// Bytes of log written since the store was opened, more or less.
+    /// Bytes of log written since the store was opened, approximately.
     written: AtomicU64,
-    /// At this many a checkpoint is due.
+    /// The value of `written` at which a checkpoint is due.
     due_at: AtomicU64,
     every: AtomicU64,
-    /// The clock when the last one was taken.
+    /// The clock when the last checkpoint was taken.
     last: AtomicU64,
-    /// The last one that was tried, if it has failed.
+    /// The failure of the last attempt, if it failed.
     failed: Mutex<Option<Failed>>,
     wish: Arc<Wish>,
 }
@@ -42,7 +45,7 @@ pub(crate) struct Checkpoints {
 #[derive(Clone, Debug)]
 pub(crate) struct Failed {
     pub(crate) why: String,
-    /// It found no room in the log itself: whoever keeps the log is the cause, and not this.
+    /// It found no room in the log itself: the cause is whatever holds the log, not the checkpoint.
     pub(crate) wanted_log: bool,
 }
 
@@ -53,17 +56,21 @@ impl Failed {
     }
 }
 
-/// How the checkpointer is called.
+/// The request to the checkpointer thread.
 #[derive(Debug, Default)]
 struct Wish {
     what: Mutex<What>,
     changed: Condvar,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A greater request includes the smaller ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     #[default]
     Nothing,
+    /// Measure transactions.
+    Limits,
+    /// Measure transactions and take a checkpoint.
     Checkpoint,
     End,
 }
@@ -71,19 +78,24 @@ enum What {
 impl Wish {
     fn say(&self, what: What) {
         let mut wish = self.what.lock();
-        if *wish != What::End {
-            *wish = what;
-        }
+        *wish = what.max(*wish);
         self.changed.notify_one();
     }
 
-    fn hear(&self) -> What {
+    /// Waits for a request, for at most `period`; after that time transactions are measured.
+    fn hear(&self, period: Option<Duration>) -> What {
         let mut wish = self.what.lock();
         while *wish == What::Nothing {
-            self.changed.wait(&mut wish);
+            match period {
+                None => self.changed.wait(&mut wish),
+                Some(period) if self.changed.wait_for(&mut wish, period).timed_out() => {
+                    *wish = What::Limits.max(*wish);
+                }
+                Some(_) => {}
+            }
         }
         let heard = *wish;
-        if heard == What::Checkpoint {
+        if heard != What::End {
             *wish = What::Nothing;
         }
         heard
@@ -91,36 +103,53 @@ impl Wish {
 }
 
 impl Checkpoints {
-    /// Calls the checkpointer, if there is one.
+    /// Requests a checkpoint, if there is a checkpointer.
     pub(crate) fn ask(&self) {
         self.wish.say(What::Checkpoint);
     }
 
-    /// Counts log that was written, and calls the checkpointer when enough has come together.
+    /// Counts written log, and requests a checkpoint when one is due.
     #[inline]
-    pub(crate) fn note(&self, bytes: u64) {
+    pub(crate) fn note(&self, bytes: u64, limits: &Limits) {
         let every = self.every.load(Ordering::Relaxed);
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if limits.note(written) {
+            self.ask_for_limits();
+        }
         if every == 0 {
             return; // no checkpointer
         }
-        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if written >= self.due_at.load(Ordering::Relaxed) {
             self.due_at.store(written.saturating_add(every), Ordering::Relaxed);
             self.ask();
         }
     }
 
-    /// A checkpoint begins. Returns how much log it needs not be called for any more, once it has come to its end.
+    /// Requests a measurement of transactions, if there is a checkpointer.
+    pub(crate) fn ask_for_limits(&self) {
+        if self.has_thread() {
+            self.wish.say(What::Limits);
+        }
+    }
+
+    /// Whether there is a checkpointer.
+    pub(crate) fn has_thread(&self) -> bool {
+        self.every.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the amount of log written when a checkpoint begins; the checkpoint covers that log once it has
+    /// completed.
     fn begins(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Why the log may not be given up.
+    /// Returns the failure of the last checkpoint, if it failed.
     pub(crate) fn failed(&self) -> Option<Failed> {
         self.failed.lock().clone()
     }
 
-    /// A checkpoint has come to its end, whoever called for it: the next is due when as much was written since its beginning.
+    /// Records the end of a checkpoint, from whichever thread. The next one is due when as much has been written since
+    /// its start.
     fn has_come_to_its_end(&self, written: u64) {
         let due_at = written.saturating_add(self.every.load(Ordering::Relaxed));
         self.due_at.fetch_max(due_at, Ordering::Relaxed);
@@ -129,29 +158,30 @@ impl Checkpoints {
 }
 
 impl Inner {
-    /// Writes pages home, then moves redo point and scan point.
+    /// Writes pages to the page file, then advances redo point and scan point.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
-        self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)))
+        self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)), false)
     }
 
-    /// As [`checkpoint`](Inner::checkpoint), and nothing is left for the next one.
+    /// As [`checkpoint`](Inner::checkpoint), and leaves no change for the next one.
     pub(crate) fn last_checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
-        self.take_checkpoint(self.log.current_lsn().next())
+        self.take_checkpoint(self.log.current_lsn().next(), false)
     }
 
-    fn take_checkpoint(&self, flush_before: Lsn) -> Result<()> {
-        let taken = self.try_checkpoint(flush_before);
+    fn take_checkpoint(&self, flush_before: Lsn, is_full: bool) -> Result<()> {
+        let taken = self.try_checkpoint(flush_before, is_full);
         *self.checkpoints.failed.lock() = taken.as_ref().err().map(Failed::of);
         taken
     }
 
-    /// Records that are kept elsewhere, with changes older than `flush_before`, go to their pages first. One that cannot be
-    /// written holds the log from its oldest change on, and nothing else up.
-    fn try_checkpoint(&self, flush_before: Lsn) -> Result<()> {
+    /// Flushes records that are kept elsewhere and have changes older than `flush_before` first. A record that cannot
+    /// be written holds the log from its oldest change on, but does not stop the checkpoint.
+    fn try_checkpoint(&self, flush_before: Lsn, is_full: bool) -> Result<()> {
         self.alive()?;
         let written = self.checkpoints.begins();
+        let carried = self.carry_branches_forward(is_full);
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         let flushed = self.keepers.flush(flush_before, &ToPages(self));
@@ -159,41 +189,49 @@ impl Inner {
         self.note_where_recovery_begins()?;
         self.checkpoints.last.store(now.get(), Ordering::Relaxed);
         self.checkpoints.has_come_to_its_end(written);
-        flushed
+        self.reserve_to_carry();
+        flushed.and(carried)
     }
 
     fn note_where_recovery_begins(&self) -> Result<()> {
-        // The clock before the table, the table before the force: see `Table`.
+        // Read the clock before the table, and the table before the force: see `Table`.
         let clock = self.log.current_lsn().next();
-        // Changes go from transactions and keepers to pages: who is asked earlier vouches for what leaves him meanwhile
-        // (E19.4).
+        // Changes move from transactions to keepers to pages. The source is read before the destination, so a change
+        // that moves meanwhile is seen in at least one of them (E19.4).
         let deferred = self.oldest_deferred().unwrap_or(clock);
         let redo_lsn = self.pool.redo_point().min(deferred).min(clock);
-        let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.first);
+        let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.kept_from());
         let of_heaps = self.memory.redo_from().next();
         let scan_lsn = redo_lsn.min(oldest).min(of_heaps).min(clock);
+        // Records that were carried forward have their old LSNs in pages or with their keepers. Their copies lie after
+        // the points that were set when they were made, and those points never move back (E9.13).
+        let before = self.log.control().checkpoint;
+        let (redo_lsn, scan_lsn) = (redo_lsn.max(before.redo_lsn), scan_lsn.max(before.scan_lsn));
         let next_txn = self.next_txn.load(Ordering::SeqCst);
-        // Who has left the table has appended its last record. Only once that is durable may its first ones go.
+        // A transaction that has left the table has appended its last record. Only once that is durable may its first
+        // ones be truncated.
         self.log.force(self.log.current_lsn())?;
+        self.pool.note_written()?;
         self.log.checkpoint_control(&Checkpoint { redo_lsn, scan_lsn, next_txn })?;
         self.log.truncate(scan_lsn);
         self.space.punch(&self.pool, redo_lsn);
         Ok(())
     }
 
-    /// The log is full: makes room if a checkpoint can. What stops it, whoever finds no room then is told.
+    /// Makes room in a full log if a checkpoint can. A failure is recorded and reported to the caller that then finds
+    /// no room.
     pub(crate) fn make_room(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
-        // Whoever waited here while somebody else took one has what he waited for.
+        // A thread that waited here while another one took a checkpoint is done.
         if self.checkpoints.taken.load(Ordering::Acquire) == taken {
-            // It is noted why.
-            let _ = self.take_checkpoint(self.log.current_lsn().next());
+            // `take_checkpoint` records the failure.
+            let _ = self.take_checkpoint(self.log.current_lsn().next(), true);
         }
     }
 }
 
-/// The thread that takes checkpoints. Dropped, it ends the thread and waits for it.
+/// The thread that takes checkpoints. Drop ends the thread and waits for it.
 pub(crate) struct Checkpointer {
     wish: Arc<Wish>,
     thread: Option<JoinHandle<()>>,
@@ -209,9 +247,17 @@ impl Checkpointer {
         let thread = Builder::new()
             .name("cedrat-checkpoints".into())
             .spawn(move || {
-                while inner.checkpoints.wish.hear() == What::Checkpoint {
-                    // Another failure may pass. Until then it is noted, for whoever finds the log full.
-                    if inner.checkpoint().is_err() && inner.alive().is_err() {
+                let _stop = StopOnPanic(inner.log.clone());
+                loop {
+                    let wish = inner.checkpoints.wish.hear(inner.limits.period());
+                    if wish == What::End {
+                        return;
+                    }
+                    let rolled_back = Store::of_thread(&inner).enforce_limits();
+                    // Another failure may be transient. Until the next success it is recorded, and reported when the
+                    // log is full.
+                    let is_wanted = wish == What::Checkpoint || rolled_back.is_ok_and(|rolled_back| rolled_back > 0);
+                    if is_wanted && inner.checkpoint().is_err() && inner.alive().is_err() {
                         return;
                     }
                 }
@@ -221,11 +267,22 @@ impl Checkpointer {
     }
 }
 
+/// Stops the store when the checkpointer panics: without it the log would fill up without any report of the cause.
+struct StopOnPanic(Log);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if cedrat_sync::thread::panicking() && !planted!("checkpointer_dies_silently") {
+            self.0.stop("the checkpointer thread panicked; open the store again");
+        }
+    }
+}
+
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.wish.say(What::End);
         if let Some(thread) = self.thread.take() {
-            // A panic in it was an assertion; it has been printed, and the store is closing.
+            // A panic in the thread has stopped the store and was printed.
             let _ = thread.join();
         }
     }
@@ -237,23 +294,23 @@ mod tests {
 
     #[test]
     fn a_checkpoint_that_somebody_takes_is_not_taken_again_at_once() {
-        let checkpoints = Checkpoints::default();
+        let (checkpoints, limits) = (Checkpoints::default(), Limits::of(&crate::Options::default()));
         checkpoints.every.store(100, Ordering::Relaxed);
         checkpoints.due_at.store(100, Ordering::Relaxed);
         let asked = || std::mem::take(&mut *checkpoints.wish.what.lock()) == What::Checkpoint;
-        checkpoints.note(90);
+        checkpoints.note(90, &limits);
         let written = checkpoints.begins();
-        checkpoints.note(5); // while it is taken
+        checkpoints.note(5, &limits); // during the checkpoint
         checkpoints.has_come_to_its_end(written);
-        checkpoints.note(90);
+        checkpoints.note(90, &limits);
         assert!(!asked(), "95 bytes were written since one began");
-        checkpoints.note(5);
+        checkpoints.note(5, &limits);
         assert!(asked(), "a hundred were");
-        // One that was begun long ago does not bring the next one forward.
+        // The end of a checkpoint that began long ago does not make the next one due earlier.
         checkpoints.has_come_to_its_end(written);
-        checkpoints.note(99);
+        checkpoints.note(99, &limits);
         assert!(!asked());
-        checkpoints.note(1);
+        checkpoints.note(1, &limits);
         assert!(asked());
     }
 }

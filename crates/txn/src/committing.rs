@@ -1,16 +1,16 @@
-//! Changes of records that the commit record itself has (E19.15).
+//! Changes of records within the commit record (E19.15).
 //!
-//! What counts only if its transaction commits is worth nothing in the log before that. So who knows at the commit what it is
-//! going to change has one record for all of it, where [`Txn::defer`] makes one for each change:
+//! A change that counts only if its transaction commits has no value in the log before the commit. So a caller that
+//! knows all its changes at the commit writes one record for all of them, where [`Txn::defer`] writes one per change:
 //!
 //! ```text
 //!   defer, defer, defer, commit      update │ update │ update │ commit
 //!   commit_with_changes              commit: change, change, change
 //! ```
 //!
-//! There is nothing to take back then: the record is in the log as a whole or not at all, and with it the transaction has
-//! committed. Each change is redone by the version of its record as any that was deferred; all versions are the LSN of the
-//! commit, so no record is changed twice.
+//! Nothing has to be undone: either the whole record is in the log, and the transaction has committed, or none of it
+//! is. Redo compares each change with the version of its record, as for any deferred change. All versions are the LSN
+//! of the commit, so no record may be changed twice.
 
 use std::fmt;
 
@@ -25,12 +25,12 @@ use crate::store::Inner;
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
 
-/// Changes of records for a commit record: see [`Txn::commit_with_changes`].
+/// The changes of records that a commit record will contain: see [`Txn::commit_with_changes`].
 pub struct CommitChanges<'t> {
     inner: &'t Inner,
     bytes: Vec<u8>,
     len_max: usize,
-    /// Arguments of one of them.
+    /// The arguments of the current change.
     arguments: Vec<u8>,
     newest: Option<RecordId>,
 }
@@ -42,16 +42,16 @@ impl fmt::Debug for CommitChanges<'_> {
 }
 
 impl CommitChanges<'_> {
-    /// The most bytes that so many changes take, whose arguments have so many in all.
+    /// Returns the maximum number of bytes of this many changes, whose arguments have `arguments_len` bytes in all.
     pub const fn len_bound(changes: usize, arguments_len: usize) -> usize {
         changes * CHANGE_HEAD_LEN_MAX + arguments_len
     }
 
-    /// Adds one. Records are changed once each, in the order of their places.
+    /// Adds a change. Each record may be changed once, in ascending order of addresses.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for another order, or for more than was said; [`Error::Refused`] if there is no such page;
-    /// [`Error::Unregistered`].
+    /// [`Error::Misuse`] for another order, or for more bytes than announced; [`Error::Refused`] if there is no such
+    /// page; [`Error::Unregistered`].
     pub fn push<D: Delta>(&mut self, at: RecordId, delta: &D) -> Result<()> {
         if self.newest >= Some(at) {
             return Err(Error::Misuse("a commit changes each record once, in the order of their places"));
@@ -72,21 +72,33 @@ impl CommitChanges<'_> {
 }
 
 impl Txn {
-    /// Commits, and changes kept records in the commit record: as [`defer_when`](Txn::defer_when) would for each of them, and
-    /// then [`commit`](Txn::commit). The transaction has ended then.
+    /// Commits with changes of kept records in the commit record. The result is that of one
+    /// [`defer_when`](Txn::defer_when) per change, followed by [`commit`](Txn::commit).
     ///
-    /// `change` says what is changed, at most `len_max` bytes of it ([`CommitChanges::len_bound`]). It is called when all that may
-    /// wait was waited for, and makes no change yet; the keeper's latch may be taken there and be held in its answer. `logged`
-    /// is told the LSN, the version of all these records from now on, and makes the changes; it cannot fail. So nobody comes
-    /// between the record in the log and what is kept.
+    /// `change` collects the changes, of at most `len_max` bytes ([`CommitChanges::len_bound`]). It is called after
+    /// everything that may wait, and must not apply a change yet; it may take the keeper's latch and keep it in its
+    /// result. `logged` receives that result and the LSN of the commit, which is the new version of all these records,
+    /// and applies the changes; it cannot fail. With the latch held, no other thread comes between the record in the
+    /// log and the kept records.
     ///
-    /// `None`, and nothing has happened, and the transaction goes on: `change` says so; it belongs to heaps too; it has given up
-    /// atomicity; or no record of the log is so long.
+    /// Returns `None`, without any effect, and the transaction continues, if `change` returns `None`, if the
+    /// transaction has also written to heaps, if it has given up atomicity, or if the log has no record of this length.
     ///
     /// # Errors
-    /// As [`defer`](Txn::defer), and those of `change`: nothing has happened then, and the transaction goes on unless it was
-    /// rolled back. [`Error::Stopped`]: only reopening the store tells whether the commit was kept.
+    /// As [`defer`](Txn::defer), and those of `change`: then nothing has happened, and the transaction continues unless
+    /// it was rolled back. [`Error::Stopped`]: only reopening the store shows whether the commit was kept.
     pub fn commit_with_changes<C>(
+        &mut self,
+        keeper: &Keeper,
+        len_max: usize,
+        mode: Commit,
+        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
+        logged: impl FnOnce(C, Lsn),
+    ) -> Result<Option<Ticket>> {
+        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, len_max, mode, change, logged))
+    }
+
+    fn commit_with_changes_in_call<C>(
         &mut self,
         keeper: &Keeper,
         len_max: usize,
@@ -127,12 +139,13 @@ impl Txn {
         if !changes.is_empty() {
             Head(&mut self.head).commit_with_changes(changes.len());
             let newest = self.inner().log.current_lsn();
-            // Before the draw: a checkpoint that read the clock behind it finds the log held (E19.4).
+            // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log
+            // held (E19.4).
             self.entry.as_ref().expect("it has entered").defers(newest.next());
         }
         let lsn = self.append(Kind::COMMIT, changes)?.lsn;
-        // From here nothing can fail.
-        self.inner().note_commit(lsn);
+        // Nothing can fail from here on.
+        self.note_commit(lsn);
         logged(changed, lsn);
         self.unreported += room_for(changes.len());
         Ok(lsn)

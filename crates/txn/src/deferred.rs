@@ -1,9 +1,9 @@
-//! Changes of records that are logged now and made in their pages later (Lemon §7: `update` and `flush`).
+//! Changes of records that are logged now and applied to their pages later (Lemon §7: `update` and `flush`).
 //!
-//! Whoever keeps records in memory in a form of its own, an object cache for example, would have each page in memory a
-//! second time, only to change it. Instead it logs a [`Delta`] with [`Txn::defer`], for which no page is read or
-//! touched, and writes a record to its page when it lets go of it, with [`Store::flush_record`], however often it has
-//! changed meanwhile.
+//! A component that keeps records in memory in a form of its own, such as an object cache, would otherwise need each
+//! page in memory as well, only to change it. Instead it logs a [`Delta`] with [`Txn::defer`], which neither reads nor
+//! changes a page, and writes a record to its page with [`Store::flush_record`] when it evicts the record, however
+//! often the record has changed meanwhile.
 //!
 //! ```text
 //!   in its page ──defer──▶ changed ──commit──▶ committed ──flush_record──▶ in its page
@@ -11,15 +11,15 @@
 //!                   rollback ─┘ └─ defer       defer  └─ rollback of that: as it was
 //! ```
 //!
-//! Records of one page are flushed in any order, so the page's LSN cannot say which deferred changes it has. The
-//! version of each record does, in a page of the versioned layout: it is the LSN of the newest change that the record
-//! has (Lemon §7.2; E19.2). What is not in its page holds the log: its transaction does until it ends, then its
-//! [`Unflushed`] (E19.4).
+//! Records of one page are flushed in any order, so the page's LSN does not show which deferred changes the page has.
+//! In a page of the versioned layout the version of each record does: it is the LSN of the newest change that the
+//! record has (Lemon §7.2; E19.2). A change that is not in its page holds the log, through its transaction until that
+//! ends, then through its [`Unflushed`] (E19.4).
 //!
 //! | undo (Lemon §7.1) | call | a loser's change after a crash |
 //! |---|---|---|
-//! | none: what is not committed is not flushed | [`Txn::defer`] | is in no page, and not redone (E19.5) |
-//! | an inverse of the caller's | [`Txn::defer_inverse`] | is redone and taken back, as any other (E19.6) |
+//! | none: uncommitted changes are not flushed | [`Txn::defer`] | is in no page, and is not redone (E19.5) |
+//! | an inverse from the caller | [`Txn::defer_inverse`] | is redone and undone, like any other (E19.6) |
 //! | none: atomicity relaxed | [`Txn::defer`], [without](crate::TxnOptions::without_atomicity) | is redone, and stays |
 
 use std::any::TypeId;
@@ -32,7 +32,7 @@ use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending, TxnId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::body::{COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
+use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::operation::{RecordId, Refused};
@@ -40,67 +40,70 @@ use crate::registry::Misfit;
 use crate::rollback::ChainRecord;
 use crate::store::{Inner, Store};
 use crate::transaction::{END_ROOM, How, Txn};
-use crate::update::{REPORT_EVERY, unspeakable};
+use crate::update::unspeakable;
 
-/// A change of one record of a versioned page, and of nothing else: its fields are its arguments, which are logged.
+/// A change of exactly one record of a versioned page. Its fields are its arguments, which are logged.
 ///
-/// Registered with [`crate::Registry::delta`]. The serialised form is a format, as that of an [`crate::Operation`].
+/// Registered with [`crate::Registry::delta`]. The serialised form is a permanent format, like that of an
+/// [`crate::Operation`].
 pub trait Delta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
-    /// The name under which a store knows it for ever, for example `"shop.article_renamed.v1"`.
+    /// The permanent name by which a store identifies it, for example `"shop.article_renamed.v1"`.
     const NAME: &'static str;
 
-    /// Changes the record. Its length stays.
+    /// Changes the record. Its length stays the same.
     ///
-    /// Recovery calls it, in the order of the log, on what the changes before have made of the record (L083). It is a
-    /// function of the arguments and of these bytes alone, and reaches nothing else (E13.1).
+    /// Recovery calls it in log order on the result of the earlier changes (L083). The result must depend on the
+    /// arguments and these bytes alone, and the function has no other effect (E13.1).
     ///
     /// # Errors
-    /// [`Refused`] if the record is none that the change could have been logged for: the store then does not open. So
-    /// apply it to the record that is kept *before* it is logged.
+    /// [`Refused`] if the change cannot have been logged for this record; the store then does not open. So apply the
+    /// change to the kept record *before* it is logged.
     fn apply(&self, record: &mut [u8]) -> Result<(), Refused>;
 }
 
-/// Somebody who keeps records, with changes that are not in their pages.
+/// A component that keeps records with changes that are not in their pages.
 ///
 /// All methods may be called from any thread, also from within a call of a transaction, which may take a checkpoint to
-/// make room in the log: hold no latch over a call of the store that one of these waits for. None may panic, call a
-/// transaction, begin one, or take a checkpoint. It must not hold the [`Store`], which would then keep itself open.
+/// make room in the log. So hold no latch that one of these methods needs during a call of the store. The methods must
+/// not panic, use or begin a transaction, or take a checkpoint. The component must not hold the [`Store`], which would
+/// then keep itself open.
 pub trait Unflushed: Send + Sync {
-    /// The oldest change in any record kept, of those by transactions that have [ended](Unflushed::ended), that its
-    /// page may not have; `None` if there is none. The log is kept from there on, and redo begins no later (E19.4;
-    /// Lemon §7.2).
+    /// Returns the oldest change in any kept record that its page may not have, among the changes of transactions that
+    /// have [ended](Unflushed::ended); `None` if there is none. The log is kept from there on, and redo begins no later
+    /// (E19.4; Lemon §7.2).
     fn oldest(&self) -> Option<Lsn>;
 
-    /// Asks for all changes older than `before` to be flushed, as far as they are committed: a checkpoint is being
-    /// taken.
+    /// Flushes all committed changes older than `before`; called by a checkpoint.
     ///
-    /// Ordinarily `before` is when the checkpoint before was taken, so a record that changes all the time is flushed
-    /// once in the time of a checkpoint; where the log is full, or the store is closed, it is now. Who flushes nothing
-    /// keeps the log growing.
+    /// Normally `before` is the time of the previous checkpoint, so a record that changes constantly is flushed once
+    /// per checkpoint interval. If the log is full, or the store is being closed, `before` is the current time. An
+    /// implementation that flushes nothing makes the log grow.
     ///
     /// # Errors
-    /// Those of [`ToPages::flush_record`], of the first record that could not be written; others are to be written
-    /// nevertheless. The checkpoint says so, and the log is kept from the oldest change on that is in no page.
+    /// Those of [`ToPages::flush_record`] for the first record that could not be written; the other records must be
+    /// written nevertheless. The checkpoint returns the error, and the log is kept from the oldest change on that is in
+    /// no page.
     fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()>;
 
-    /// A change is taken back, by a rollback or by a return to a savepoint. Called for each, the newest first; not for
-    /// those of a transaction without atomicity, which stay.
+    /// Reports that a deferred change was undone by a rollback or by a return to a savepoint. Called for each change,
+    /// newest first, except for those of a transaction without atomicity, which stay.
     fn taken_back(&self, change: TakenBack);
 
-    /// The change in its page that this record has been [kept](Txn::kept) behind is about to be taken back there, after
-    /// all that was deferred since: it is not to be kept any longer (E19.7). Called as well before the record is changed in
-    /// its page by a transaction that was prepared in an earlier opening of the store.
+    /// Stops keeping this record (E19.7). Called before a change in its page, after which it has been
+    /// [kept](Txn::kept), is undone there, and after all later deferred changes were undone. Also called before a
+    /// transaction that prepared in an earlier opening of the store changes the record in its page. It may wait until
+    /// a [flush](ToPages::flush_record) of this record by another thread has ended: the caller holds no page.
     fn withdrawn(&self, at: RecordId) {
         let _ = at;
     }
 
-    /// The transaction has ended: committed, with its commit record at this LSN, which may not be durable yet; or
-    /// rolled back. From now on its changes are to be counted by [`oldest`](Unflushed::oldest). Its locks are still
+    /// Reports that the transaction has ended: committed, with its commit record at this LSN, which may not be durable
+    /// yet, or rolled back. From now on [`oldest`](Unflushed::oldest) must include its changes. Its locks are still
     /// held.
     fn ended(&self, txn: TxnId, committed: Option<Lsn>);
 }
 
-/// A deferred change that was taken back.
+/// A deferred change that was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenBack {
     /// The transaction.
@@ -109,15 +112,15 @@ pub struct TakenBack {
     pub at: RecordId,
     /// The change.
     pub change: Lsn,
-    /// The LSN of its inverse, logged now: the record has the version of it. `None` if there was no inverse: the record
-    /// is as it was before the change, with the version that it had.
+    /// The LSN of its inverse, which was logged now and is the record's new version. `None` if there was no inverse:
+    /// the record is as it was before the change, with the version that it had.
     pub inverse: Option<Lsn>,
 }
 
-/// Keeps the log for an [`Unflushed`], and hands its changes to transactions. Cheap to clone.
+/// Registration of an [`Unflushed`], for which the log is kept and by which transactions defer changes. Cheap to clone.
 ///
-/// When the last one is dropped, those in transactions included, what is not flushed is left to the recovery of the
-/// next opening: its pages stay as they are, and the log is kept for it as long as the store is open.
+/// When the last clone is dropped, including those in transactions, the unflushed changes are left to the recovery of
+/// the next opening: their pages stay as they are, and the log is kept for them as long as the store is open.
 #[derive(Clone)]
 pub struct Keeper(Arc<Registration>);
 
@@ -141,7 +144,7 @@ impl Drop for Registration {
     }
 }
 
-/// Those who keep the log of a store.
+/// The registered keepers of a store.
 #[derive(Default)]
 pub(crate) struct Keepers(Mutex<Known>);
 
@@ -149,7 +152,7 @@ pub(crate) struct Keepers(Mutex<Known>);
 struct Known {
     next_number: u64,
     unflushed: Vec<(u64, Arc<dyn Unflushed>)>,
-    /// The oldest change of those who have gone.
+    /// The oldest unflushed change of dropped keepers.
     left_behind: Option<Lsn>,
 }
 
@@ -168,48 +171,48 @@ impl Keepers {
         known.unflushed.retain(|(other, _)| *other != number);
     }
 
-    /// All of them; asked outside of the mutex, for what they do is not ours.
+    /// Returns all keepers. They are called without the mutex, since they run foreign code.
     fn all(&self) -> (Vec<Arc<dyn Unflushed>>, Option<Lsn>) {
         let known = self.0.lock();
         (known.unflushed.iter().map(|(_, unflushed)| Arc::clone(unflushed)).collect(), known.left_behind)
     }
 
-    /// The oldest change of an ended transaction that is not in its page.
+    /// Returns the oldest change of an ended transaction that is not in its page.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         let (all, left_behind) = self.all();
         all.iter().filter_map(|unflushed| unflushed.oldest()).chain(left_behind).min()
     }
 
-    /// A record is about to be changed in its page by a transaction of an earlier opening, whose locks have kept everyone
-    /// from it; who went without locks keeps it no longer.
+    /// Announces that a transaction of an earlier opening is about to change the record in its page. Its locks have
+    /// excluded all other transactions; a keeper that read without locks must drop the record.
     pub(crate) fn withdrawn(&self, at: RecordId) {
         self.all().0.iter().for_each(|unflushed| unflushed.withdrawn(at));
     }
 
     pub(crate) fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {
-        // All of them, whoever fails: each holds the log up by itself.
+        // All keepers are called even if one fails: each holds the log by itself.
         let all = self.all();
         all.0.iter().map(|unflushed| unflushed.flush(before, pages)).fold(Ok(()), Result::and)
     }
 }
 
-/// A record as its keeper has it, on the way to its page.
+/// A record as its keeper has it, to be written to its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptRecord<'a> {
-    /// Its place.
+    /// The address of the record.
     pub at: RecordId,
-    /// The record: as long as the one in the page.
+    /// The bytes of the record, as many as in the page.
     pub bytes: &'a [u8],
     /// The oldest change in it that the page may not have.
     pub since: Lsn,
     /// The newest change in it: the record's version.
     pub version: Lsn,
-    /// The log is durable up to here before the page goes home: the commit record of the newest change. If that has an
-    /// inverse, or was made without atomicity, `version` is enough.
+    /// The log must be durable up to this LSN before the page is written: the commit record of the newest change. If
+    /// that change has an inverse, or was made without atomicity, `version` suffices.
     pub committed: Lsn,
 }
 
-/// The way of records to their pages. Lent to an [`Unflushed`], which does not hold the store.
+/// Access to pages for flushing records. Lent to an [`Unflushed`], which does not hold the store.
 pub struct ToPages<'a>(pub(crate) &'a Inner);
 
 impl fmt::Debug for ToPages<'_> {
@@ -219,7 +222,8 @@ impl fmt::Debug for ToPages<'_> {
 }
 
 impl Store {
-    /// From now on the log is kept for what `unflushed` has not flushed; with the answer its changes are deferred.
+    /// Registers `unflushed`: from now on the log is kept for its unflushed changes. Changes are deferred through the
+    /// returned keeper.
     pub fn keep_log_for(&self, unflushed: Arc<dyn Unflushed>) -> Keeper {
         let number = self.inner.keepers.enter(Arc::clone(&unflushed));
         Keeper(Arc::new(Registration { inner: Arc::downgrade(&self.inner), number, unflushed }))
@@ -228,30 +232,30 @@ impl Store {
     /// As [`ToPages::flush_record`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`ToPages::flush_record`].
     pub fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
         ToPages(&self.inner).flush_record(kept)
     }
 }
 
 impl ToPages<'_> {
-    /// As [`Store::read`]. Drop the page before a record is flushed.
+    /// As [`Store::read`]. Drop the page before flushing a record.
     ///
     /// # Errors
-    /// If the page cannot be read.
+    /// The page cannot be read.
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
         Ok(self.0.pool.read(page)?)
     }
 
-    /// Writes a record with all its deferred changes to its page (Lemon §7.1: `flush()`). Nothing is logged: the log
-    /// has the changes.
+    /// Writes a record with all its deferred changes to its page (Lemon §7.1: `flush()`). Nothing is logged, since the
+    /// log has the changes.
     ///
-    /// What is not committed is not flushed, unless it has an inverse, or was made without atomicity (E19.5): the
-    /// caller sees to it. It keeps [`Unflushed::oldest`] at `since` until this has returned (E19.4).
+    /// The caller must not flush an uncommitted change unless it has an inverse or was made without atomicity (E19.5),
+    /// and must keep [`Unflushed::oldest`] at `since` until this call has returned (E19.4).
     ///
     /// # Errors
-    /// [`Error::Refused`] if the page has no such record, or one of another length; [`Error::Misuse`] if the page's is
-    /// newer, or the LSNs are not in order. Nothing has happened then, nor if the page cannot be read.
+    /// [`Error::Refused`] if the page has no such record, or one of another length; [`Error::Misuse`] if the page's
+    /// record is newer, or the LSNs are not in order. Then, or if the page cannot be read, nothing has happened.
     pub fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
         let inner = self.0;
         inner.alive()?;
@@ -280,7 +284,7 @@ impl ToPages<'_> {
     }
 }
 
-/// The version of the record that is about to be replaced by one of `len` bytes.
+/// Returns the version of the record that is about to be replaced by one of `len` bytes.
 fn version_to_replace(page: &PageRef<'_>, slot: Slot, len: usize) -> Result<Lsn> {
     let versioned = Versioned::of(page)?;
     match versioned.get(slot)? {
@@ -293,8 +297,8 @@ fn version_to_replace(page: &PageRef<'_>, slot: Slot, len: usize) -> Result<Lsn>
     }
 }
 
-/// How a transaction's deferred changes are taken back. It is one way for all of them: an inverse may rely on what the
-/// changes before it have left, and those that count only if committed leave nothing after a crash.
+/// How the deferred changes of a transaction are undone. All of them are undone the same way: an inverse may rely on
+/// the result of earlier changes, and changes that count only if committed leave no result after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakenBackBy {
     NotCounting,
@@ -302,18 +306,18 @@ pub(crate) enum TakenBackBy {
     Nothing,
 }
 
-/// What a transaction remembers of its deferred changes.
+/// The state that a transaction keeps of its deferred changes.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
     keepers: Vec<Keeper>,
     by: Option<TakenBackBy>,
     newest: Option<LogOffset>,
-    /// Changes in pages behind which their records are kept, the newest last.
+    /// Changes in pages after which their records were kept, newest last.
     kept: Vec<(LogOffset, RecordId, Keeper)>,
 }
 
 impl Deferred {
-    /// How many bytes its lists take.
+    /// Returns the memory of its lists, in bytes.
     pub(crate) fn memory_len(&self) -> usize {
         self.keepers.capacity() * size_of::<Keeper>()
             + self.kept.capacity() * size_of::<(LogOffset, RecordId, Keeper)>()
@@ -324,18 +328,25 @@ impl Deferred {
         Deferred { kept: Vec::with_capacity(kept), ..Deferred::default() }
     }
 
-    /// Whether anything was deferred behind this place.
+    /// Whether anything was deferred after this position.
     pub(crate) fn since(&self, place: Option<LogOffset>) -> bool {
         self.newest > place
     }
 
-    /// Everything behind this place was taken back.
+    /// Forgets everything after this position, which was undone.
     pub(crate) fn back_to(&mut self, place: Option<LogOffset>) {
         self.newest = self.newest.min(place);
         self.kept.retain(|&(behind, ..)| Some(behind) <= place);
     }
 
-    /// The change at this place is about to be taken back in its page (E19.7).
+    /// Updates positions after records were carried forward: `to` returns the new position of each (E9.13).
+    pub(crate) fn moves(&mut self, to: impl Fn(LogOffset) -> Option<LogOffset>) {
+        let moved = |place: LogOffset| to(place).unwrap_or(place);
+        self.newest = self.newest.map(moved);
+        self.kept.iter_mut().for_each(|(behind, ..)| *behind = moved(*behind));
+    }
+
+    /// Announces that the change at this position is about to be undone in its page (E19.7).
     #[inline]
     pub(crate) fn withdraws(&mut self, place: LogOffset) {
         while let Some((_, at, keeper)) = self.kept.pop_if(|&mut (behind, ..)| behind == place) {
@@ -343,7 +354,7 @@ impl Deferred {
         }
     }
 
-    /// Whether this transaction, in this run, has deferred anything.
+    /// Whether this transaction has deferred anything in this run.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         !self.keepers.is_empty()
@@ -357,7 +368,7 @@ impl Deferred {
         self.keepers.iter().for_each(|keeper| keeper.0.unflushed.ended(txn, committed));
     }
 
-    /// All of it; its memory stays.
+    /// Clears everything, and keeps the memory.
     pub(crate) fn forget(&mut self) {
         let Deferred { keepers, by, newest, kept } = self;
         keepers.clear();
@@ -367,17 +378,16 @@ impl Deferred {
 }
 
 impl Txn {
-    /// Logs a change of a versioned record without touching or reading its page (Lemon §7.1: `update()`). The record is
-    /// kept by whom `keeper` is for, who has the change in it from now on; returns the version that the record then
-    /// has.
+    /// Logs a change of a versioned record without reading or changing its page (Lemon §7.1: `update()`). The `keeper`
+    /// that keeps the record has the change from now on. Returns the new version of the record.
     ///
-    /// Should the transaction not commit, the change does not count, and no undo is logged; in a transaction [without
-    /// atomicity](crate::TxnOptions::without_atomicity) it counts from now on, and what a crash or a rollback leaves is
-    /// a prefix of its changes. No lock is taken: whoever keeps the record isolates it.
+    /// If the transaction does not commit, the change does not count, and no undo is logged. In a transaction [without
+    /// atomicity](crate::TxnOptions::without_atomicity) it counts from now on, and a crash or a rollback leaves a
+    /// prefix of its changes. No lock is taken: the keeper of the record isolates it.
     ///
-    /// Before a record is changed in its page ([`Txn::update`]) it has to be flushed, and is not to be kept any longer;
-    /// so not by a transaction that has itself deferred changes of it. After that, also by the same transaction, it may
-    /// be kept again.
+    /// Before a record is changed in its page ([`Txn::update`]) it must be flushed and no longer kept; so a transaction
+    /// that has itself deferred changes of the record cannot update it. After the update, also by the same transaction,
+    /// the record may be kept again.
     ///
     /// # Errors
     /// [`Error::Misuse`] within a nested top action or an ordered sequence, in undo, beside [`Txn::defer_inverse`], or
@@ -388,13 +398,13 @@ impl Txn {
         Ok(logged.expect("it was wanted").0)
     }
 
-    /// As [`defer`](Txn::defer), if `change` makes the change in what is kept: it is called when everything else that can
-    /// refuse has agreed and all that may wait for the log has been waited for. If it says `Some`, the change is logged, and
-    /// nothing can fail any more; if `None` or an error, nothing is.
+    /// As [`defer`](Txn::defer), if `change` applies the change to the kept record. It is called after everything else
+    /// that can refuse and everything that may wait for the log. If it returns `Some`, the change is logged, and
+    /// nothing can fail any more; if it returns `None` or an error, nothing is logged.
     ///
-    /// So the keeper's latch may be taken in `change`, and be held, in its answer, until the caller knows the LSN: as a
-    /// page's latch is held on the road of an update. `change` may flush records, and calls no transaction to change
-    /// anything.
+    /// So `change` may take the keeper's latch and keep it in its result until the caller knows the LSN, just as an
+    /// update holds the latch of its page. `change` may flush records, but must not change anything through a
+    /// transaction.
     ///
     /// # Errors
     /// As [`defer`](Txn::defer); those of `change`. Nothing has happened then.
@@ -408,7 +418,7 @@ impl Txn {
         self.log_deferred(keeper, at, delta, None::<&D>, change)
     }
 
-    /// As [`defer`](Txn::defer), with a change that takes it back: rolling back logs it, and the keeper is told. A
+    /// As [`defer`](Txn::defer), with a change that undoes it: a rollback logs that inverse and notifies the keeper. A
     /// record with such changes may be flushed before they are committed.
     ///
     /// # Errors
@@ -424,7 +434,7 @@ impl Txn {
         Ok(logged.expect("it was wanted").0)
     }
 
-    /// As [`defer_when`](Txn::defer_when), with a change that takes it back.
+    /// As [`defer_when`](Txn::defer_when), with a change that undoes it.
     ///
     /// # Errors
     /// As [`defer_inverse`](Txn::defer_inverse); those of `change`. Nothing has happened then.
@@ -439,20 +449,22 @@ impl Txn {
         self.log_deferred(keeper, at, delta, Some(inverse), change)
     }
 
-    /// Says that a record is kept, behind the change of its page that this transaction has just made: should that be taken
-    /// back, its keeper is [told](Unflushed::withdrawn) before. Nothing is logged. The keeper is told of the transaction's
-    /// end, too.
+    /// Registers a record as kept after the change of its page that this transaction has just made: before that change
+    /// is undone, the keeper is [notified](Unflushed::withdrawn). Nothing is logged. The keeper is also notified of the
+    /// transaction's end.
     ///
     /// # Errors
     /// [`Error::Misuse`] within a nested top action or an ordered sequence, in undo, before the first change, or for another
     /// store's keeper.
     pub fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
         self.may_keep(keeper)?;
-        let behind = self.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
-        self.keep(keeper);
-        self.deferred.newest = Some(behind);
-        self.deferred.kept.push((behind, at, keeper.clone()));
-        Ok(())
+        self.as_one_call(|txn| {
+            let behind = txn.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
+            txn.keep(keeper);
+            txn.deferred.newest = Some(behind);
+            txn.deferred.kept.push((behind, at, keeper.clone()));
+            Ok(())
+        })
     }
 
     #[inline]
@@ -463,6 +475,17 @@ impl Txn {
     }
 
     fn log_deferred<D: Delta, I: Delta, C>(
+        &mut self,
+        keeper: &Keeper,
+        at: RecordId,
+        delta: &D,
+        inverse: Option<&I>,
+        change: impl FnOnce(&Txn) -> Result<Option<C>>,
+    ) -> Result<Option<(Lsn, C)>> {
+        self.as_one_call(|txn| txn.log_deferred_in_call(keeper, at, delta, inverse, change))
+    }
+
+    fn log_deferred_in_call<D: Delta, I: Delta, C>(
         &mut self,
         keeper: &Keeper,
         at: RecordId,
@@ -489,12 +512,12 @@ impl Txn {
                 (self.arguments.len(), room_for(self.arguments.len() - redo_len))
             }
             _ => {
-                // The head does not say how long the arguments are: they are put right behind it, and the record is one piece.
+                // The head has no length of the arguments: they follow it directly, and the record is one piece.
                 let committed_only = by == TakenBackBy::NotCounting;
                 Head(&mut self.head).deferred(number, at, committed_only);
                 let head_len = self.head.len();
                 encode::into_vec(delta, &mut self.head).map_err(|_| unspeakable(D::NAME))?;
-                // Of the record that says so, if a savepoint before it is returned to.
+                // For the record that a return to an earlier savepoint logs.
                 (self.head.len() - head_len, if committed_only { END_ROOM } else { 0 })
             }
         };
@@ -505,12 +528,13 @@ impl Txn {
         }
         let Some(changed) = change(self)? else { return Ok(None) };
 
-        // From here nothing can fail.
+        // Nothing can fail from here on.
         self.keep(keeper);
         self.deferred.by = Some(by);
         self.owed += undo_room;
         let log = &self.store.inner.log;
-        // Before the draw: a checkpoint that read the clock behind it finds the log held (E19.4).
+        // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log held
+        // (E19.4).
         self.entry.as_ref().expect("it has entered").defers(log.current_lsn().next());
         let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(Spending::Forward);
@@ -522,14 +546,12 @@ impl Txn {
         assert!(announced, "E19.4: change {} was drawn before it was announced", appended.lsn);
         self.last = Some(appended.offset);
         self.deferred.newest = Some(appended.offset);
-        self.unreported += body_len_bound;
-        if self.unreported >= REPORT_EVERY {
-            self.report_bytes();
-        }
+        self.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
+        self.note_logged(body_len_bound);
         Ok(Some((appended.lsn, changed)))
     }
 
-    /// Whether changes may be deferred now, or a record be [kept](Txn::kept) once it was changed: to be asked before.
+    /// Checks in advance whether a change may be deferred now, or a record be [kept](Txn::kept) once it was changed.
     ///
     /// # Errors
     /// [`Error::Misuse`], as there.
@@ -562,7 +584,7 @@ impl Txn {
         Ok(by)
     }
 
-    /// Takes a deferred change of this run back: its page has never seen it, or its keeper knows.
+    /// Undoes a deferred change of this run: its page has never had it, or its keeper is notified.
     pub(crate) fn take_back_deferred(&mut self, record: &ChainRecord) -> Result<bool> {
         let deferred = record.deferred()?;
         let (at, change) = (deferred.at, record.lsn());
@@ -579,11 +601,11 @@ impl Txn {
                 self.deferred.taken_back(TakenBack { txn, at, change, inverse: None });
                 Ok(false)
             }
-            (None, false) => Ok(false), // without atomicity: it stays
+            (None, false) => Ok(false), // without atomicity the change stays
         }
     }
 
-    /// Says that changes behind `place` that count only if committed do not count any more (E19.5).
+    /// Logs that changes after `place` that count only if committed no longer count (E19.5).
     pub(crate) fn log_return_to(&mut self, place: Option<LogOffset>) -> Result<()> {
         Head(&mut self.head).goes_back(place);
         self.append(Kind::NESTED_END, &[])?;
@@ -599,9 +621,8 @@ impl Inner {
             .ok_or_else(|| Error::Unregistered { what: "the delta", name: D::NAME.into() })
     }
 
-    /// The oldest change that is in no page; asked after the clock and before the pages, so that a change on its way
-    /// from one to the other is seen in one of both (E19.4). Transactions first: at their end they hand over to the
-    /// keepers.
+    /// Returns the oldest change that is in no page. It is read after the clock and before the pages, and transactions
+    /// before keepers, since changes move in this order: a change that moves meanwhile is seen in one of both (E19.4).
     pub(crate) fn oldest_deferred(&self) -> Option<Lsn> {
         #[cfg(feature = "planted-faults")]
         if self.fault == Some(crate::Fault::KeepersNotAsked) {
@@ -612,8 +633,8 @@ impl Inner {
     }
 }
 
-/// Whether the page has this change of a record already (E19.2). A slot without a version was given back by the undo of
-/// what made it, or is not there yet: the page's LSN tells which (E19.3).
+/// Whether the page already has this change of a record (E19.2). A slot without a version was freed by the undo of its
+/// creation, or does not exist yet: then the page's LSN decides (E19.3).
 pub(crate) fn has_change(page: &PageRef<'_>, slot: Slot, change: Lsn) -> Result<bool, Damaged> {
     let version = match page.kind() {
         LayoutKind::VERSIONED => Versioned::of(page)?.version(slot)?,
@@ -622,7 +643,7 @@ pub(crate) fn has_change(page: &PageRef<'_>, slot: Slot, change: Lsn) -> Result<
     Ok(change <= if version == Lsn::ZERO { page.lsn() } else { version })
 }
 
-/// The redo of a delta.
+/// Applies a delta to its page: the redo of a delta.
 pub(crate) fn apply_to_page<D: Delta>(delta: &D, page: &mut PageMut<'_>, at: Slot) -> Result<(), Misfit> {
     let version = page.changing_at();
     let mut record = {

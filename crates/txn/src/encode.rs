@@ -1,4 +1,4 @@
-//! Arguments as bytes: `postcard` into buffers that are there.
+//! Serialised arguments: `postcard` into existing buffers.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ impl Flavor for IntoVec<'_> {
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        // Numbers and short strings mostly: where the length is a constant, no function is called to copy them.
+        // Mostly numbers and short strings: for a constant length no function is called to copy them.
         match *data {
             [a] => self.0.push(a),
             [a, b] => self.0.extend_from_slice(&[a, b]),
@@ -40,7 +40,7 @@ impl Flavor for IntoVec<'_> {
     }
 }
 
-/// Numbers of varying length, as everywhere in the log: seven bits a byte, least significant first.
+/// Variable-length numbers, as everywhere in the log: seven bits a byte, least significant first.
 pub(crate) mod varint {
     /// Appends `value`.
     #[inline]

@@ -1,6 +1,7 @@
-//! What can go wrong, and what to do next.
+//! The errors of a store, with the remedy for each.
 
 use std::io;
+use std::time::Duration;
 
 use cedrat_pages::{Damaged, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
@@ -11,7 +12,8 @@ use crate::operation::Refused;
 /// The result of everything that may fail in a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. Unless a variant says otherwise, the call did nothing, and the transaction may go on.
+/// The reason why a call failed. Unless a variant says otherwise, the call did nothing, and the transaction may
+/// continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,52 +23,69 @@ pub enum Error {
     /// The transaction was chosen to resolve a deadlock. Roll it back and run it again.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// The log has no room. Roll back, or end the transactions that hold it, and try again. Where the last checkpoint has
-    /// failed, mend what it says first: until one succeeds, nothing that ends makes room.
+    /// The log has no room. Roll back, or end the transactions that hold it, and try again. If the last checkpoint has
+    /// failed, remove the cause of that failure first: until a checkpoint succeeds, ending transactions makes no room.
     #[error("{full}{}{}",
         oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being given up")).unwrap_or_default(),
         checkpoint.as_ref().map(|why| format!("; the last checkpoint has failed: {why}")).unwrap_or_default())]
     LogFull {
-        /// What the log says.
+        /// The error of the log.
         full: LogFull,
         /// The oldest transaction that has not ended.
         oldest: Option<TxnId>,
-        /// Why the last checkpoint has failed, which would have given log up.
+        /// The failure of the last checkpoint, which would have released log.
         checkpoint: Option<String>,
     },
-    /// This transaction was rolled back because it kept the log from being given up for too long (E16.3). Run it
-    /// again, in smaller steps, or raise the log's limit.
+    /// This transaction was rolled back because it held too much of the log (E16.3). Run it again, in smaller steps, or
+    /// raise the limit.
     #[error(
-        "transaction {txn} was rolled back: it kept the log from LSN {first} on, up to the limit of {limit_bytes} bytes; \
-         use smaller transactions or raise log_limit_bytes"
+        "transaction {txn} was rolled back: it kept {pinned_bytes} bytes of the log, from LSN {first} on, and the limit is \
+         {limit_bytes}; use smaller transactions, or raise log_limit_bytes or txn_log_limit_bytes"
     )]
     PinsLog {
         /// The transaction.
         txn: TxnId,
         /// Its first record.
         first: Lsn,
-        /// The log's limit.
+        /// The bytes of log that it held when it was measured.
+        pinned_bytes: u64,
+        /// The limit ([`Options::txn_log_limit_bytes`](crate::Options::txn_log_limit_bytes)). If the log is full and no
+        /// transaction exceeds it, the oldest transaction is rolled back.
         limit_bytes: u64,
     },
-    /// The store stopped (E16.5). Reopen it; only then is it known what was kept.
+    /// This transaction was rolled back because it ran longer than
+    /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.
+    #[error(
+        "transaction {txn} was rolled back: it ran for {age:?}, and the limit is {limit:?}; use shorter transactions, or raise \
+         txn_time_limit"
+    )]
+    TimeLimit {
+        /// The transaction.
+        txn: TxnId,
+        /// Its age when the store found the limit exceeded.
+        age: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The store stopped (E16.5). Reopen it; only then is it known which commits were kept.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// A page's bytes make no sense. Restore the page file from a copy.
+    /// The bytes of a page are invalid. Restore the page file from a copy.
     #[error(transparent)]
     Damaged(#[from] Damaged),
     /// The page file or its pool failed.
     #[error(transparent)]
     Pages(#[from] PoolError),
-    /// The log failed, or its bytes make no sense.
+    /// The log failed, or its bytes are invalid.
     #[error(transparent)]
     Log(LogError),
-    /// Another process, or another part of this one, has the store open. Close it there first.
+    /// The store is already open in another process or elsewhere in this one. Close it there first.
     #[error("{path}: the store is open elsewhere; close it there first")]
     InUse {
         /// The lock file.
         path: String,
     },
-    /// The log holds records of something that the registry does not know (R3). Nothing was changed.
+    /// The log contains records of something that is not registered (R3). Nothing was changed.
     #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
     Unregistered {
         /// An operation, an undo, or a record kind.
@@ -80,33 +99,43 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The arguments of an operation have another type than those in the log, and would be decoded wrongly. Nothing was
+    /// changed. Register the type that wrote them, and give the other one a name of its own.
+    #[error(
+        "the arguments of \"{name}\" have another type than those that this store's log has of it: register the old type under \
+         this name, and the new one under another"
+    )]
+    OtherArguments {
+        /// The operation's name.
+        name: String,
+    },
     /// A record of the log contradicts itself. Nothing was changed. Restore the log from a copy.
     #[error("the log's record {lsn} makes no sense: {what}; restore the log from a copy")]
     BadRecord {
         /// The record.
         lsn: Lsn,
-        /// What is wrong with it.
+        /// The contradiction that was found.
         what: String,
     },
-    /// An argument is longer than possible.
+    /// An argument exceeds the maximum length.
     #[error("{what} has {given} bytes; at most {limit} are possible")]
     TooLarge {
-        /// What.
+        /// The argument.
         what: &'static str,
-        /// How long it is, in bytes.
+        /// Its length in bytes.
         given: u64,
-        /// How long it may be, in bytes.
+        /// The maximum length in bytes.
         limit: u64,
     },
-    /// There is no room for so many contiguous pages in one region.
+    /// A region cannot have this many contiguous pages.
     #[error("a region of {pages} pages was asked for; choose 1 to {limit}")]
     RegionLength {
-        /// How many were asked for.
+        /// The number of pages requested.
         pages: u64,
-        /// The most that is possible.
+        /// The maximum number of pages.
         limit: u64,
     },
-    /// `Partition` was asked for at the commit of a page transaction (E8.3).
+    /// `Partition` was requested for the commit of a page transaction (E8.3).
     #[error(
         "partition commits are for heap transactions only: the redo of a page needs its predecessors in all partitions; \
          commit with Sync or Async"
@@ -126,8 +155,9 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
-    /// What is needed a prepared transaction holds, and this one does not wait for it
-    /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End that one, then run this one again.
+    /// A prepared transaction holds a resource that is needed, and this transaction does not wait for prepared ones
+    /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End the prepared transaction, then
+    /// run this one again.
     #[error(
         "what is needed is held by the transaction that is prepared under the identifier {id}, which was not told its outcome: \
          commit it or roll it back (see who is in doubt), then try again"
@@ -136,25 +166,25 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
-    /// Somebody else has the prepared transaction in hand. Let it be ended there, or be dropped.
+    /// The prepared transaction has another handle. End it there, or drop that handle.
     #[error("the transaction that is prepared under the identifier {id} is being ended by somebody else")]
     BranchHeld {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
-    /// The call makes no sense here, for example a lock asked for within a nested top action (E15.3).
+    /// The call is not allowed here, for example a lock request within a nested top action (E15.3).
     #[error("{0}")]
     Misuse(&'static str),
-    /// Another part of the store failed to work with a file.
+    /// A file operation in another part of the store failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, to which file.
+        /// The operation and the file.
         doing: String,
-        /// The disk's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The heap part of the store, or of the transaction. After [`cedrat_heap::Error::Conflict`] roll back and run the
-    /// transaction again.
+    /// An error of the heap part of the store, or of the transaction. After [`cedrat_heap::Error::Conflict`] roll back
+    /// and run the transaction again.
     #[error(transparent)]
     Heap(cedrat_heap::Error),
     /// The application's own error, passed through a transaction.
@@ -163,7 +193,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The application's own error, so that a closure can return it and so roll back.
+    /// Wraps the application's own error, so that a closure can return it and so roll back.
     pub fn user(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::User(error.into())
     }

@@ -1,54 +1,54 @@
-//! A record in words: for tools that print a log without opening its store.
+//! Descriptions of log records, for tools that print a log without opening its store.
 
 use std::fmt::Write as _;
 
-use cedrat_wal::{LogOffset, RecordRef};
+use cedrat_wal::{Kind, LogOffset, RecordHead, RecordRef};
 
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
 use crate::operation::RecordId;
 use crate::registry::{Does, Numbers, Registry};
 
-/// Puts the records of one store into words.
+/// A formatter for the log records of one store.
 #[derive(Debug)]
 pub struct Explainer {
     numbers: Numbers,
 }
 
-/// A record in words. What a kind of record does not have is `None`.
+/// The description of a record. Fields that a kind of record does not have are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explained {
-    /// The place that it changes.
+    /// The record that it changes.
     pub at: Option<RecordId>,
-    /// The name of the operation, or of the application's kind of record. Of a prepare record the identifier of what is
-    /// prepared, in hexadecimal digits.
+    /// The name of the operation, or of the application's kind of record. For a prepare record, the identifier of the
+    /// branch in hexadecimal digits.
     pub name: Option<String>,
-    /// The arguments: as `Debug` prints them if the operation is registered, else in hexadecimal digits. Of a record
+    /// The arguments: as `Debug` prints them if the operation is registered, else in hexadecimal digits. For a record
     /// of the application's own, its bytes in hexadecimal digits.
     pub arguments: Option<String>,
-    /// How it is undone.
+    /// The undo of the change.
     pub undo: Option<String>,
-    /// Of a compensation or of the end of a nested top action: the place in the transaction's partition where undo
-    /// would go on; `None` at the transaction's beginning.
+    /// For a compensation or the end of a nested top action: the position in the transaction's partition where undo
+    /// would continue; `None` at the transaction's beginning.
     pub undo_next: Option<LogOffset>,
-    /// What else there is to know: whether it counts.
+    /// A remark, for example whether the record counts.
     pub note: Option<&'static str>,
-    /// Of a commit record, the changes of records that it has: each with its place, name and arguments.
+    /// For a commit record, its changes of records, each with its address, name and arguments.
     pub changes: Vec<Explained>,
 }
 
 impl Explainer {
-    /// For a store whose control file has these `names`. Operations that `registry` does not know are explained
-    /// without their arguments' meaning.
+    /// Creates an explainer for a store whose control file has these `names`. Operations that are not in `registry` are
+    /// described with their arguments as bytes.
     pub fn new(registry: &Registry, names: &[String]) -> Explainer {
         Explainer { numbers: Numbers::bind(registry, names) }
     }
 
-    /// What the record says.
+    /// Describes the record.
     ///
     /// # Errors
-    /// Its body makes no sense; why.
+    /// Its body is invalid; the error is the reason.
     pub fn explain(&self, record: &RecordRef<'_>) -> Result<Explained, &'static str> {
         let body = Body::parse(record.head.kind, record.body).map_err(|senseless| senseless.0)?;
         let mut explained = body.redo().map_or_else(Explained::default, |redo| self.change(redo));
@@ -68,11 +68,29 @@ impl Explainer {
                 explained.name = Some(self.name(number));
                 explained.arguments = Some(hexadecimal(bytes));
             }
-            Body::Prepare { begins, goes_on, part } => {
-                if begins && let Ok(id) = Branch::id_of(part) {
+            Body::Prepare { begins, goes_on, is_copy, part } => {
+                let id = if is_copy {
+                    Branch::of_copy(part).and_then(|(_, part)| Branch::id_of(part))
+                } else {
+                    Branch::id_of(part)
+                };
+                if begins && let Ok(id) = id {
                     explained.name = Some(hexadecimal(id));
                 }
-                explained.note = goes_on.then_some("counts only with the prepare record behind it");
+                explained.note = match (goes_on, is_copy) {
+                    (true, _) => Some("counts only with the prepare record behind it"),
+                    (false, true) => Some("a copy, carried forward with the records before it"),
+                    (false, false) => None,
+                };
+            }
+            Body::Carried(carried) if carried.kind == Kind::VOID => {
+                explained.note = Some("pages that the prepared transaction frees");
+            }
+            Body::Carried(carried) => {
+                let record =
+                    RecordRef { head: RecordHead { kind: carried.kind, ..record.head }, body: carried.body, ..*record };
+                explained = self.explain(&record)?;
+                explained.note = Some("a copy, carried forward for a prepared transaction");
             }
             Body::Commit { changes, .. } => explained.changes = changes.map(|change| self.change(&change)).collect(),
             Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
@@ -80,7 +98,7 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// What is changed, and how.
+    /// Describes a change of a page.
     fn change(&self, redo: &Redo<'_>) -> Explained {
         Explained {
             at: Some(redo.at),
@@ -118,11 +136,11 @@ impl Explainer {
     }
 }
 
-/// How bytes are told.
+/// Returns the bytes in hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        let _ = write!(digits, "{byte:02x}"); // a string takes everything
+        let _ = write!(digits, "{byte:02x}"); // writing to a string cannot fail
     }
     digits
 }

@@ -1,11 +1,11 @@
-//! Operations, transactions, nested top actions, locks, recovery: what a change is, and that it is whole
+//! Operations, transactions, nested top actions, locks and recovery: the definition of a change, and its atomicity
 //! (Lemon §3, §4).
 //!
-//! | you want to | take |
+//! | task | interface |
 //! |---|---|
 //! | define a change of one page | [`Operation`] |
-//! | say how it is undone | [`Undo`]; by meaning: [`LogicalUndo`]; by completing it: [`Finish`] |
-//! | tell a store what you defined | [`Registry`] |
+//! | define its undo | [`Undo`]; by meaning: [`LogicalUndo`]; by completing it: [`Finish`] |
+//! | register definitions with a store | [`Registry`] |
 //! | open a store, which recovers it | [`Store::open`] |
 //! | change pages | [`Store::transact`], [`Store::begin`] → [`Txn`] |
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
@@ -13,25 +13,30 @@
 //! | commit together with other stores | [`Txn::prepare`], [`Store::in_doubt`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
-//! A record's walk through these rooms is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
+//! The path of a record through these modules is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
 
 #![forbid(unsafe_code)]
 
 mod body;
 mod branch;
+mod branches;
 mod builtin;
+mod carry;
 mod check;
 mod checkpoint;
+mod claim;
 mod committing;
 mod deferred;
 mod encode;
 mod error;
 mod explain;
 mod in_doubt;
+mod limits;
 mod locking;
 pub mod locks;
 mod mixed;
 mod nested;
+mod opening;
 mod operation;
 mod options;
 mod prepared;
@@ -40,6 +45,7 @@ mod registry;
 mod rehearse;
 mod report;
 mod rollback;
+mod schema;
 mod small_bytes;
 mod space;
 mod store;
@@ -48,6 +54,7 @@ mod transaction;
 mod undo;
 mod update;
 
+pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
@@ -57,7 +64,9 @@ pub use committing::CommitChanges;
 pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
 pub use error::{Error, Result};
 pub use explain::{Explained, Explainer};
-pub use locks::{Deadlock, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+pub use limits::{Clock, SystemClock};
+pub use locks::{Deadlock, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+pub use opening::Opening;
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
@@ -65,7 +74,7 @@ pub use options::Options;
 pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
-pub use report::{CheckReport, Progress, RecoveryReport};
+pub use report::{CheckReport, Progress, RecoveryReport, Undone};
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};
 pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SPACE_MAP, UNDO_PAGES};
 pub use store::{CATALOGUE, LOCK_FILE, Store};

@@ -1,6 +1,7 @@
-//! What a transaction asks its lock manager for, and what it need not ask again.
+//! Lock requests of a transaction, and the cache of locks that it need not request again.
 
 use cedrat_pages::PageId;
+use cedrat_sync::planted;
 
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, NotGiven, Resource};
@@ -9,9 +10,9 @@ use crate::transaction::{How, Txn};
 const WITHIN_A_NESTED_ACTION: &str = "a lock was asked for within a nested top action; ask before it begins (E15.3)";
 
 impl Txn {
-    /// Asks for a lock, to be held to the end of the transaction.
+    /// Acquires a lock, which is held to the end of the transaction.
     ///
-    /// Within a nested top action there are latches only: ask before (E15.3). In undo nothing is asked (E15.1).
+    /// Within a nested top action there are latches only: acquire locks before it (E15.3). Undo acquires none (E15.1).
     ///
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
@@ -21,7 +22,7 @@ impl Txn {
         self.lock_as(resource, mode, self.options.waits_for_prepared)
     }
 
-    /// As [`lock`](Txn::lock), without waiting for prepared transactions: for who has another resource to choose.
+    /// As [`lock`](Txn::lock), without waiting for prepared transactions: for callers that can choose another resource.
     ///
     /// # Errors
     /// As there; [`Error::InDoubt`].
@@ -29,9 +30,11 @@ impl Txn {
         self.lock_as(resource, mode, false)
     }
 
-    /// Locks a whole structure exclusively if nobody is in the way, and waits for none. `false`: it has what it had.
+    /// Locks a whole structure exclusively if no other transaction is in the way; never waits. Returns `false`, and the
+    /// transaction keeps its locks, if one is.
     ///
-    /// For who would take very many locks in it otherwise. Not for who prepares: what is in doubt keeps strangers away.
+    /// For transactions that would otherwise take very many locks in it. Not for transactions that will prepare: while
+    /// in doubt they would exclude all others.
     ///
     /// # Errors
     /// [`Error::Misuse`] within a nested top action.
@@ -49,13 +52,14 @@ impl Txn {
         if !self.inner().locks.try_lock(self.id, Resource::Structure(root), LockMode::Exclusive) {
             return Ok(false);
         }
+        self.keeps_lock()?;
         self.whole_structure.set(Some(root));
         self.heap_keeps_up()?;
         Ok(true)
     }
 
-    /// Whether it has [locked](Txn::try_lock_structure) this structure, or has locked it last, and so that what is in it needs no
-    /// lock of its own in this mode.
+    /// Whether the transaction holds a lock of this structure, by [`try_lock_structure`](Txn::try_lock_structure) or as
+    /// its most recent lock, that makes locks of its parts in this mode unnecessary.
     pub fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
         let is_last = self.locked_structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode));
         is_last || self.whole_structure.get() == Some(root)
@@ -66,7 +70,7 @@ impl Txn {
         if self.undoing || !self.options.isolation {
             return Ok(());
         }
-        if matches!(self.how, How::Nested | How::Ordered) {
+        if matches!(self.how, How::Nested | How::Ordered) && !planted!("lock_within_nested_action") {
             return Err(Error::Misuse(WITHIN_A_NESTED_ACTION));
         }
         self.alive()?;
@@ -90,6 +94,7 @@ impl Txn {
         } else {
             self.lock_unless_prepared(resource, mode)?;
         }
+        self.keeps_lock()?;
         self.heap_keeps_up()
     }
 
@@ -103,7 +108,7 @@ impl Txn {
         })
     }
 
-    /// Asks for the page, where changes of it are isolated by its lock.
+    /// Locks the page if its changes are isolated by page locks.
     #[inline]
     pub(crate) fn lock_for_update(&self, page: PageId) -> Result<()> {
         if self.how == How::Plain && !self.undoing {
@@ -128,6 +133,7 @@ impl Txn {
             LockMode::Shared => locks.before_read(self.id, page)?,
             _ => locks.before_update(self.id, page)?,
         }
+        self.keeps_lock()?;
         self.locked.set(Some((page, mode)));
         self.heap_keeps_up()
     }

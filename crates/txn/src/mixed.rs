@@ -1,8 +1,8 @@
 //! Transactions over pages and heaps: one commit record, one moment (E10).
 //!
-//! Pages are isolated by locks that are held to the end, heap words by versions that are looked at again. What fits both
-//! together is where the snapshot of heap words lies: never before a lock of this transaction was taken. Then all that
-//! it has read is the state of one moment, that of its snapshot: pages cannot have changed since, and words had not
+//! Pages are isolated by locks that are held to the end, heap words by versions that are validated. The snapshot of
+//! heap words makes both consistent: it is never older than the last lock that this transaction took. So everything
+//! that the transaction has read is the state at its snapshot: pages cannot have changed since, and words had not
 //! changed until then.
 
 use cedrat_heap::{HEAP_PART, HeapSavepoint, Held, Interrupt, Joined, Tx};
@@ -15,8 +15,8 @@ use crate::transaction::{How, Txn};
 impl Txn {
     /// Reads and writes heap words as part of this transaction: they become durable, or vanish, with its pages.
     ///
-    /// May be called any number of times. Within a nested top action and in undo nothing can be written: what they
-    /// leave stays even if the transaction rolls back, which holds for pages only.
+    /// May be called any number of times. Within a nested top action and in undo nothing can be written: their changes
+    /// stay even if the transaction rolls back, which is possible for pages only.
     ///
     /// ```
     /// # use cedrat_txn::{Commit, Options, Registry, Store};
@@ -40,7 +40,7 @@ impl Txn {
     /// ```
     ///
     /// # Errors
-    /// What `work` failed with. [`cedrat_heap::Error::Conflict`]: roll back and run the transaction again, which
+    /// The error of `work`. [`cedrat_heap::Error::Conflict`]: roll back and run the transaction again, which
     /// [`Store::transact`](crate::Store::transact) does by itself.
     pub fn heap<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         self.alive()?;
@@ -53,12 +53,12 @@ impl Txn {
         Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
     }
 
-    /// Takes over a transaction over heaps that was begun alone, for example to [prepare](Txn::prepare) it: it is part of this
-    /// one from now on.
+    /// Takes over a transaction over heaps that was begun on its own, for example to [prepare](Txn::prepare) it: from
+    /// now on it is part of this transaction.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if this one has come to heaps already; those of [`Held::hand_over`]: the other one runs on then. A
-    /// conflict, after which nothing is left of it.
+    /// [`Error::Misuse`] if this transaction has already accessed heaps; those of [`Held::hand_over`]: then the other
+    /// transaction continues. A conflict, after which nothing is left of the other transaction.
     pub fn take_over(&mut self, held: &mut Held) -> Result<()> {
         self.alive()?;
         if self.heap.get_mut().is_some() || self.how != How::Plain || self.undoing {
@@ -70,7 +70,7 @@ impl Txn {
         Ok(())
     }
 
-    /// A lock was taken: what was read in heaps must hold now too (E10.2).
+    /// Validates the heap reads after a lock was taken: they must still hold (E10.2).
     #[inline]
     pub(crate) fn heap_keeps_up(&self) -> Result<()> {
         match &mut *self.heap.borrow_mut() {
@@ -79,7 +79,7 @@ impl Txn {
         }
     }
 
-    /// Takes back what was written to heaps since a savepoint.
+    /// Undoes the heap writes since a savepoint.
     pub(crate) fn heap_back_to(&mut self, savepoint: Option<HeapSavepoint>) -> Result<()> {
         match self.heap.get_mut() {
             Some(joined) => Ok(joined.back_to(savepoint)?),
@@ -87,17 +87,17 @@ impl Txn {
         }
     }
 
-    /// Commits pages and heap words, or only one of both; the transaction goes on to [`Txn::leave`]. After an error it was
-    /// rolled back.
+    /// Commits pages and heap words, or only one of both; the transaction continues to [`Txn::leave`]. After an error
+    /// it was rolled back.
     pub(crate) fn commit_with_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
         if !heap.has_writes() && self.entry.is_none() {
-            // E10.3: all that was read is of the snapshot's moment. Looked at again all the same: it is cheap, and locks that an
-            // application did without (L022) would have let something through.
+            // E10.3: all reads are of the snapshot's moment. They are validated nevertheless: it is cheap, and locks
+            // that an application did without (L022) would have let a change through.
             heap.keep_up()?;
             return Ok(self.newest_read().max(heap.seen()));
         }
         let part_len_max = self.inner().body_len_max;
-        // What may wait comes first: nobody waits while stripes are locked (E10.4).
+        // Everything that may wait comes first: no thread waits while stripes are locked (E10.4).
         self.enter()?;
         let wanted = heap.log_wanted(part_len_max);
         self.room_for_records(wanted, 0)?;
@@ -105,7 +105,7 @@ impl Txn {
         self.log_heap(heap)
     }
 
-    /// Logs parts and commit record, and publishes. Nothing waits here.
+    /// Logs parts and commit record, and publishes. Never waits.
     fn log_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
         for part in heap.parts() {
             self.head.clear();
@@ -113,15 +113,15 @@ impl Txn {
         }
         let body = heap.last_part().to_vec();
         self.head.clear();
-        // After an error dropped: rolled back.
+        // Dropped after an error: rolled back.
         let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.may_commit(lsn))?;
         self.unreported += room_for(body.len());
         heap.publish(appended.lsn);
         Ok(appended.lsn)
     }
 
-    /// As [`append`](Txn::append), if `decide` says so when the LSN is drawn: else nothing of it is logged, and the transaction is
-    /// to be rolled back.
+    /// As [`append`](Txn::append), if `decide` agrees when the LSN is drawn; else nothing is logged, and the
+    /// transaction must be rolled back.
     pub(crate) fn append_deciding(
         &mut self,
         kind: Kind,

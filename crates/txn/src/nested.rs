@@ -1,33 +1,34 @@
-//! Changes of several pages: three ways, each its own call (E14.1; Lemon §4.3).
+//! Changes of several pages, by one of three calls (E14.1; Lemon §4.3).
 //!
 //! | call | while it runs | if it fails half-way | once it has ended |
 //! |---|---|---|---|
-//! | [`Txn::nested`] | the structure's latches keep others out | undone page by page, under the latches | stays, whatever becomes of the transaction; undone by meaning |
-//! | [`Txn::isolated`] | a lock to the end of the transaction keeps others out | undone page by page | undone page by page with the transaction |
+//! | [`Txn::nested`] | the structure's latches exclude others | undone page by page, under the latches | stays, whatever the outcome of the transaction; undone by meaning |
+//! | [`Txn::isolated`] | a lock to the end of the transaction excludes others | undone page by page | undone page by page with the transaction |
 //! | [`Txn::ordered`] | each step leaves the structure readable | *finished*, not undone | stays |
 
 use cedrat_pages::PageId;
+use cedrat_sync::planted;
 use cedrat_wal::{Kind, LogOffset};
 
 use crate::body::{Head, UndoShape, room_for};
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::Finish;
-use crate::transaction::{How, Txn};
+use crate::transaction::{How, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
 use crate::update::undo_room;
 
 impl Txn {
-    /// A nested top action: what `work` does stays even if this transaction rolls back; then the undo that `work` returned
-    /// takes its *meaning* back (Lemon §4.3).
+    /// Runs a nested top action: the changes of `work` stay even if this transaction rolls back; then the undo that
+    /// `work` returned reverts their *meaning* (Lemon §4.3).
     ///
-    /// 1. Take the latches that keep others from seeing the structure half changed, and hand them in: they are released
+    /// 1. Take the latches that keep others from seeing the structure half changed, and pass them in: they are released
     ///    when the action has ended, or has been undone.
-    /// 2. `work` changes as many pages as it likes with this transaction, without locks (E15.3).
+    /// 2. `work` changes any number of pages with this transaction, without locks (E15.3).
     /// 3. It returns its value and the undo of the whole: [`Undo::logical`], [`Undo::finish`], or [`Undo::none`] for a
-    ///    change that only shapes, such as the split of a bucket.
+    ///    purely structural change, such as the split of a bucket.
     ///
-    /// Fails or panics `work`, its steps are undone page by page before the latches are released (E13.4).
+    /// If `work` fails or panics, its steps are undone page by page before the latches are released (E13.4).
     ///
     /// # Errors
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.
@@ -36,18 +37,22 @@ impl Txn {
         if self.how == How::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; a nested top action cannot lie within it"));
         }
-        let result = self.in_sequence(How::Nested, |txn| {
-            let (value, undo) = work(txn)?;
-            Ok((value, Some(undo)))
-        });
-        drop(latches); // after the end record, or the physical undo
-        result
+        // One call: the store rolls nothing back while the structure's latches are held.
+        self.as_one_call(|txn| {
+            let result = txn.in_sequence(How::Nested, |txn| {
+                let (value, undo) = work(txn)?;
+                Ok((value, Some(undo)))
+            });
+            drop(latches); // after the end record, or the physical undo
+            result
+        })
     }
 
-    /// Declared full isolation: the big lock on the structure at `root` is taken to the end of the transaction, and several
-    /// pages may be changed under it with ordinary undo ("given isolation, Lemon needs nothing else", §4.3).
+    /// Runs `work` under declared full isolation: the big lock on the structure at `root` is taken to the end of the
+    /// transaction, and several pages may be changed under it with ordinary undo ("given isolation, Lemon needs nothing
+    /// else", §4.3).
     ///
-    /// With [`crate::NoLocks`] the caller vouches for the isolation.
+    /// With [`crate::NoLocks`] the caller is responsible for the isolation.
     ///
     /// # Errors
     /// Those of `work`, whose changes are then undone; [`Error::Deadlock`].
@@ -57,15 +62,15 @@ impl Txn {
         self.in_sequence(How::Isolated, |txn| Ok((work(txn)?, stays.then(Undo::none))))
     }
 
-    /// An ordered sequence of redo-only changes behind a check-and-finish undo (LLADD, bucket split; Lemon §6).
+    /// Runs an ordered sequence of redo-only changes with a check-and-finish undo (LLADD, bucket split; Lemon §6).
     ///
-    /// `finish` is logged first. Each change of `work` is logged without undo, and must leave the structure readable. If
-    /// `work` fails or panics, or a crash cuts the sequence, `finish` is called: it looks how far the sequence came and
-    /// completes it. There is no way back, so pages allocated within it are `finish`'s to find.
+    /// `finish` is logged first. Each change of `work` is logged without undo, and must leave the structure readable.
+    /// If `work` fails or panics, or a crash cuts the sequence, `finish` is called: it checks how far the sequence came
+    /// and completes it. The sequence is never reverted, so `finish` must find the pages allocated within it.
     ///
     /// # Errors
-    /// Those of `work`; the sequence has then been finished all the same. [`Error::LogFull`], [`Error::PinsLog`]: it has not
-    /// begun; after the latter the transaction can only be rolled back.
+    /// Those of `work`; the sequence has then been finished nevertheless. [`Error::LogFull`], [`Error::PinsLog`]: it
+    /// has not begun; after the latter the transaction can only be rolled back.
     pub fn ordered<G, F: Finish, T>(
         &mut self,
         latches: G,
@@ -75,24 +80,26 @@ impl Txn {
         self.alive()?;
         let undo = Undo::finish(finish);
         let undo_room = undo_room(&undo, 0);
-        let result = self.in_sequence(How::Ordered, |txn| {
-            // Within: whoever is the victim of a full log outside of what is nested rolls back at once, and its undo would
-            // ask for the latches that are held here.
-            txn.enter()?;
-            txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
-            let (shape, call) = txn.inner().shape_of(&undo)?;
-            let (number, _) = call.expect("a finish is a call");
-            Head(&mut txn.head).undo_only(shape, number);
-            txn.append(Kind::UNDO_ONLY, undo.arguments())?;
-            txn.owed += undo_room;
-            Ok((work(txn)?, Some(Undo::none())))
-        });
-        drop(latches);
-        result
+        self.as_one_call(|txn| {
+            let result = txn.in_sequence(How::Ordered, |txn| {
+                // Inside the sequence, since the victim of a full log outside of nested actions rolls back at once, and
+                // its undo would need the latches that are held here.
+                txn.enter()?;
+                txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
+                let (shape, call) = txn.inner().shape_of(&undo)?;
+                let (number, _) = call.expect("a finish is a call");
+                Head(&mut txn.head).undo_only(shape, number);
+                txn.append(Kind::UNDO_ONLY, undo.arguments())?;
+                txn.owed += undo_room;
+                Ok((work(txn)?, Some(Undo::none())))
+            });
+            drop(latches);
+            result
+        })
     }
 
-    /// Runs `work` so that it happens as a whole or is undone back to here, by error as by panic. With an undo of the whole
-    /// its end is logged, and later rollbacks pass it by.
+    /// Runs `work` so that it happens as a whole or is undone to its beginning, after an error or a panic. If `work`
+    /// returns an undo of the whole, its end is logged, and later rollbacks skip it.
     pub(crate) fn in_sequence<T>(
         &mut self,
         how: How,
@@ -115,7 +122,7 @@ impl Txn {
         let id = open.txn.id;
         let result = work(open.txn);
         assert!(open.txn.id == id, "the transaction was exchanged for another one");
-        match result {
+        match result.and_then(|done| open.txn.still_isolated().map(|()| done)) {
             Ok((value, undo)) => {
                 if let Some(undo) = undo {
                     open.end(&undo)?;
@@ -131,7 +138,22 @@ impl Txn {
         }
     }
 
-    /// Writes the end of a nested top action: rolling back goes on at `undo_next` once `undo` was done (E5.2).
+    /// Undoes a sequence that failed or panicked, as one call, including the state that the last call has left in the
+    /// entry.
+    fn take_back_to(&mut self, last: Option<LogOffset>, owed: u64) -> Result<()> {
+        // If the store has taken the transaction, the store undoes it itself.
+        if planted!("panic_leaves_deferred") && std::thread::panicking() {
+            return self.undo_back_to(last, owed);
+        }
+        if self.begin_call().is_err() {
+            return Ok(());
+        }
+        let undone = self.undo_back_to(last, owed);
+        self.end_call();
+        undone
+    }
+
+    /// Writes the end of a nested top action: rollback continues at `undo_next` once `undo` was done (E5.2).
     pub(crate) fn end_nested(&mut self, undo_next: Option<LogOffset>, undo: &Undo) -> Result<()> {
         let (shape, call) = self.inner().shape_of(undo)?;
         Head(&mut self.head).nested_end(undo_next, shape, call.map(|(number, _)| number));
@@ -139,7 +161,7 @@ impl Txn {
         Ok(())
     }
 
-    /// The end of an undo that was more than one record.
+    /// Writes the end of an undo of more than one record.
     pub(crate) fn end_undo(&mut self, undo_next: Option<LogOffset>) -> Result<()> {
         Head(&mut self.head).nested_end(undo_next, UndoShape::None, None);
         self.append(Kind::NESTED_END, &[])?;
@@ -147,7 +169,7 @@ impl Txn {
     }
 }
 
-/// A sequence that has begun and not ended. Dropped so, by a panic, it is taken back.
+/// A sequence that has begun and not ended. Drop during a panic undoes it.
 struct Open<'t> {
     txn: &'t mut Txn,
     /// The transaction's newest record when the sequence began.
@@ -161,6 +183,13 @@ struct Open<'t> {
 
 impl Open<'_> {
     fn end(&mut self, undo: &Undo) -> Result<()> {
+        self.txn.begin_call()?;
+        let ended = self.end_in_call(undo);
+        self.txn.end_call();
+        ended
+    }
+
+    fn end_in_call(&mut self, undo: &Undo) -> Result<()> {
         if matches!(undo.kind, UndoKind::Derived | UndoKind::Operation { .. }) {
             return Err(Error::Misuse("the undo of a nested top action is logical, a finish, or none"));
         }
@@ -168,12 +197,12 @@ impl Open<'_> {
             return Ok(()); // nothing happened
         }
         self.txn.enter()?;
-        // Its neighbours stay, so it stays too: a table taken back by meaning would leave its name behind.
+        // The neighbouring changes stay, so this one stays too: a table undone by meaning would leave its name behind.
         let undo = if self.how == How::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
         let undo_room = undo_room(undo, 0);
-        // What was kept back is for this: an end without undo finds its room.
+        // The reservation for ends is released for this one: an end without undo always has room.
         self.txn.ends = self.ends;
-        // The steps need no undo of their own any more.
+        // The steps no longer need an undo of their own.
         self.txn.owed = self.owed.max(crate::transaction::END_ROOM);
         self.txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
         self.txn.end_nested(self.last, undo)?;
@@ -182,15 +211,16 @@ impl Open<'_> {
     }
 
     fn take_back(&mut self) -> Result<()> {
-        self.txn.undo_back_to(self.last, self.owed)
+        self.txn.take_back_to(self.last, self.owed)
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        if !self.done {
-            // An error stops the store, and says so to everyone who calls later.
-            let _ = self.take_back();
+        if !self.done && !planted!("unfinished_action_kept") {
+            let (last, owed) = (self.last, self.owed);
+            // An error stops the store, which reports it to all later callers.
+            in_destructor(self.txn, |txn| drop(txn.take_back_to(last, owed)));
         }
         self.txn.how = self.how;
         self.txn.scope = self.scope;

@@ -1,4 +1,4 @@
-//! What a user extends: changes of one page that can be repeated and taken back (Lemon §3.1, §4.4).
+//! The user's extension point: changes of one page that can be redone and undone (Lemon §3.1, §4.4).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +11,22 @@ use crate::error::Result;
 use crate::transaction::Txn;
 use crate::undo::Undo;
 
-/// A record, or any other place, within a page: what Lemon calls a `recordid` (Lemon §4.4).
+/// The address of a record, or of any other location within a page: Lemon's `recordid` (Lemon §4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId {
     /// The page.
     pub page: PageId,
-    /// The place in it. What it means is the operation's affair; pages without slots use slot 0.
+    /// The slot within the page. The operation defines its meaning; pages without slots use slot 0.
     pub slot: Slot,
 }
 
 impl RecordId {
-    /// The record in `slot` of `page`.
+    /// Returns the address of `slot` in `page`.
     pub const fn new(page: PageId, slot: Slot) -> RecordId {
         RecordId { page, slot }
     }
 
-    /// The page as a whole, for operations that have no use for slots.
+    /// Returns the address of the whole page, for operations that do not use slots.
     pub const fn page(page: PageId) -> RecordId {
         RecordId { page, slot: Slot(0) }
     }
@@ -38,26 +38,26 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// A change of one page: its arguments are the fields, which are written to the log.
+/// A change of one page. Its fields are its arguments, which are written to the log.
 ///
-/// `prepare` and `redo` run under the page's latch, on the caller's thread, and reach nothing but the page
-/// (E13.1). Normal execution *is* `redo` (E6.4), so the code that recovery depends on runs in every ordinary
-/// update. The five rules of Lemon §4.4 follow from the types, but one: `redo` must be a function of its
-/// arguments and of its page alone. `cedrat::check` finds operations that break it.
+/// `prepare` and `redo` run under the page's latch, on the caller's thread, and access nothing but the page (E13.1).
+/// Normal execution *is* `redo` (E6.4), so the code that recovery depends on runs in every ordinary update. The five
+/// rules of Lemon §4.4 follow from the types, except one: the result of `redo` must depend on its arguments and its
+/// page alone. `cedrat::check` finds operations that break it.
 ///
-/// The serialised form of the arguments (by `postcard`) is a format: once a store holds records of an
-/// operation, give changed arguments a new name.
+/// The serialised form of the arguments (by `postcard`) is a permanent format: once a store contains records of an
+/// operation, changed arguments need a new name.
 pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
-    /// The name under which a store knows the operation for ever, for example `"shop.add_stock.v1"`.
+    /// The permanent name by which a store identifies the operation, for example `"shop.add_stock.v1"`.
     const NAME: &'static str;
 
-    /// Whether `redo` overwrites the whole page, layout included, whatever was there: the page then need not be read
+    /// Whether `redo` overwrites the whole page, layout included, whatever its content: the page then need not be read
     /// first, and `prepare` may see it as never written.
     const FORMATS: bool = false;
 
-    /// Looks at the page before it changes, and says how the change will be undone, or refuses (E6.1).
+    /// Checks the page before it changes, and returns the undo of the change, or refuses (E6.1).
     ///
-    /// Everything that can be wrong with the arguments is refused here: after this, nothing can.
+    /// It must refuse all invalid arguments: nothing can be refused later.
     ///
     /// # Errors
     /// [`Refused`], with a reason for the caller. Nothing has happened.
@@ -69,8 +69,8 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     /// [`Damaged`] if the page is not what `prepare` accepted. The store then stops (E6.3).
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged>;
 
-    /// What the first execution does instead of [`redo`](Operation::redo) ("sometimes useful to have them
-    /// differ", Lemon §4.4). Both must leave the same bytes.
+    /// Runs instead of [`redo`](Operation::redo) at the first execution ("sometimes useful to have them differ", Lemon
+    /// §4.4). Both must leave the same bytes.
     ///
     /// # Errors
     /// As [`redo`](Operation::redo).
@@ -79,7 +79,7 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
         self.redo(page, at)
     }
 
-    /// The undo, computed from the arguments when it is needed, for operations whose `prepare` returned
+    /// Computes the undo from the arguments when it is needed, for operations whose `prepare` returned
     /// [`Undo::derived`]: nothing is logged for it.
     fn derive_undo(&self, at: RecordId) -> Undo {
         let _ = at;
@@ -87,49 +87,49 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     }
 }
 
-/// An undo that names what it takes back by meaning, not by page: "remove this key" (Lemon §4.2).
+/// An undo that describes its effect by meaning, not by page: "remove this key" (Lemon §4.2).
 ///
-/// It runs as a nested top action inside the rolling transaction (E5): its page steps carry ordinary undo, and
-/// only its end says that the next record is to be undone. It asks for no lock (E15.1); it takes the latches
-/// that the structure's other operations take. It must succeed: an error stops the store.
+/// It runs as a nested top action inside the transaction that rolls back (E5): its page steps carry ordinary undo, and
+/// only its end advances to the next record to undo. It takes no lock (E15.1), but the latches that the structure's
+/// other operations take. It must succeed: an error stops the store.
 ///
-/// Cut short by a crash, it runs again. Its own steps are taken back first; but a nested top action that it has itself
-/// ended with [`Undo::none`] stays, and is met by the second run. So either leave all steps to the undo's own action, or be
-/// idempotent: "remove this key, if it is there". The same goes for [`Finish`], whose steps are never taken back.
+/// If a crash interrupts it, it runs again. Its own steps are undone first, but a nested top action that it has itself
+/// ended with [`Undo::none`] stays, and the second run meets it. So either leave all steps to the undo's own action, or
+/// be idempotent: "remove this key, if it is there". The same holds for [`Finish`], whose steps are never undone.
 pub trait LogicalUndo: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
-    /// The name under which a store knows it for ever.
+    /// The permanent name by which a store identifies it.
     const NAME: &'static str;
 
-    /// The most log that its page steps take, in bytes, so that rollback always has room (E16.1).
+    /// The maximum log space of its page steps, in bytes, so that rollback always has room (E16.1).
     const LOG_BYTES_MAX: u32 = 16 * 1024;
 
-    /// Takes the change back.
+    /// Undoes the change.
     ///
     /// # Errors
-    /// Any error stops the store: what cannot be undone cannot be rolled back.
+    /// Any error stops the store: a change that cannot be undone cannot be rolled back.
     fn undo(&self, txn: &mut Txn) -> Result<()>;
 }
 
-/// An undo that completes instead of taking back (LLADD, "bucket split"): run when the transaction rolls back,
-/// it looks how far an ordered sequence of redo-only changes came and finishes it.
+/// An undo that completes a change instead of reverting it (LLADD, "bucket split"): run when the transaction rolls
+/// back, it checks how far an ordered sequence of redo-only changes came and finishes it.
 ///
-/// It must be idempotent, and finish from every prefix of its sequence; its own changes are redo-only too, so a
-/// crash within it leads to its being run again.
+/// It must be idempotent, and able to finish every prefix of its sequence. Its own changes are redo-only too, so after
+/// a crash within it, it runs again.
 pub trait Finish: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
-    /// The name under which a store knows it for ever.
+    /// The permanent name by which a store identifies it.
     const NAME: &'static str;
 
-    /// The most log that finishing takes, in bytes (E16.1).
+    /// The maximum log space of finishing, in bytes (E16.1).
     const LOG_BYTES_MAX: u32 = 16 * 1024;
 
-    /// Checks, and finishes what is unfinished.
+    /// Checks the sequence, and completes it if it is unfinished.
     ///
     /// # Errors
     /// Any error stops the store.
     fn finish(&self, txn: &mut Txn) -> Result<()>;
 }
 
-/// An operation declined: it cannot be applied to this page with these arguments. Nothing was changed.
+/// A refusal by an operation: it cannot be applied to this page with these arguments. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
@@ -137,12 +137,12 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// A refusal, with a sentence for the caller that says why and, if there is one, the way out.
+    /// Creates a refusal. `reason` is a sentence for the caller with the cause and, if there is one, the remedy.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Refused {
         Refused { reason: reason.into() }
     }
 
-    /// Why.
+    /// Returns the reason.
     pub fn reason(&self) -> &str {
         &self.reason
     }

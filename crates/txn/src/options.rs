@@ -1,88 +1,103 @@
-//! What can be chosen when a store is opened.
+//! The options of a store.
 
 use std::fmt;
+use std::time::Duration;
 
 use cedrat_heap::MemoryOptions;
 use cedrat_pages::PoolOptions;
 use cedrat_sync::Arc;
 use cedrat_wal::LogOptions;
 
+use crate::limits::{Clock, SystemClock};
 use crate::locks::{LockManager, PageLocks};
 use crate::report::Progress;
 
-/// Choices for a store. Those marked *fixed* are made once, when the store is created, and ignored later.
-#[derive(Clone)]
+/// Options of a store. Those marked *fixed* take effect when the store is created, and are ignored later.
 pub struct Options {
-    /// Memory for pages, in bytes: a hard bound.
+    /// Memory for pages, in bytes: a hard limit.
     pub pool_bytes: u64,
-    /// The log's size on disk, in bytes, all partitions together (E16).
+    /// The size of the log on disk, in bytes, all partitions together (E16).
     pub log_limit_bytes: u64,
+    /// Bytes of log that one transaction may hold, counted from its first record; the store rolls back a transaction
+    /// beyond it (E16.3). `None`: half of [`log_limit_bytes`](Options::log_limit_bytes). Prepared transactions have no
+    /// limit.
+    pub txn_log_limit_bytes: Option<u64>,
+    /// Bytes of log that a prepared transaction may hold; beyond it, a checkpoint carries its records forward to the
+    /// head of the log, so that the old ones can be truncated. `None`: a quarter of the limit of other transactions.
+    pub carry_forward_bytes: Option<u64>,
+    /// Maximum run time of a transaction that has changed something; the store rolls back an older one. `None`: no
+    /// limit.
+    pub txn_time_limit: Option<Duration>,
+    /// The clock that measures [`txn_time_limit`](Options::txn_time_limit).
+    pub clock: Arc<dyn Clock>,
     /// The length of a log segment, in bytes. *Fixed.*
     pub segment_len: u64,
-    /// How many partitions the log has. One is best for synchronous commits, a few for many asynchronous ones.
+    /// The number of partitions of the log. One is best for synchronous commits, a few for many asynchronous ones.
     /// *Fixed.*
     pub partitions: u16,
-    /// Who isolates transactions from each other.
+    /// The lock manager, which isolates transactions from each other. It serves one store at a time: a clone of the
+    /// options has another one ([`LockManager::for_another_store`]).
     pub locks: Arc<dyn LockManager>,
-    /// Whether the store has threads of its own: writers of the log, a page cleaner, and a checkpointer. Nothing correct
-    /// depends on them; without them, [`crate::Store::checkpoint`] is called where the log fills up.
+    /// Whether the store has threads of its own: log writers, a page cleaner, and a checkpointer. Correctness does not
+    /// depend on them; without them, [`crate::Store::checkpoint`] runs when the log is full.
     pub background: bool,
-    /// How many threads load heaps and redo pages and words in recovery. 0: the opening thread itself, in a repeatable order.
+    /// The number of threads that load heaps and redo pages and words in recovery. 0: the opening thread itself, in a
+    /// repeatable order.
     pub redo_threads: usize,
-    /// The checkpointer works whenever the log has grown by this many bytes; `u64::MAX`: only where the log is full.
+    /// The growth of the log, in bytes, after which the checkpointer runs; `u64::MAX`: only when the log is full.
     pub checkpoint_every_bytes: u64,
-    /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover the
-    /// same again. With `background`, the checkpointer takes it meanwhile.
+    /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover
+    /// the same again. With `background`, the checkpointer takes it concurrently.
     pub checkpoint_when_opened: bool,
     /// Whether a missing store is created.
     pub create: bool,
     /// Whether a commit in mode `Sync` may return before it is durable: the "no flush" mode (Lemon §1, L022). A crash
     /// may then lose the newest transactions, each as a whole and the newest first; the store stays consistent.
     pub no_flush: bool,
-    /// How often [`crate::Store::transact`] runs a transaction that lost a deadlock, at most.
+    /// The maximum number of times that [`crate::Store::transact`] runs a transaction that loses deadlocks.
     pub attempts: u32,
-    /// Told how far a long recovery has come.
+    /// Callback for the progress of a long recovery.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// Choices for the log that have no name here. Fields that have one are overwritten.
+    /// Further options of the log. Fields that exist here are overwritten.
     pub log: LogOptions,
-    /// Choices for the transactional memory of heaps.
+    /// Options of the transactional memory of heaps.
     pub memory: MemoryOptions,
-    /// Choices for the page pool that have no name here. Fields that have one are overwritten.
+    /// Further options of the page pool. Fields that exist here are overwritten.
     pub pool: PoolOptions,
-    /// A deliberate mistake, for tests that show that it is noticed.
+    /// A planted fault, for tests that show that it is detected.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
 }
 
-/// A deliberate mistake. Tests plant one and show that it is caught. Those of the log and of the pool are planted
-/// through `Options::log` and `Options::pool`.
+/// A planted fault. Tests plant one and show that it is detected. Those of the log and of the pool are planted through
+/// `Options::log` and `Options::pool`.
 #[cfg(feature = "planted-faults")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// A compensation record names the record it compensates as the next to undo (against E5.4).
     CompensationChainWrong,
-    /// Checkpoints do not ask for what was deferred and is in no page (against E19.4).
+    /// Checkpoints ignore deferred changes that are in no page (against E19.4).
     KeepersNotAsked,
     /// Deferred changes are redone by the LSN of their page (against E19.2).
     RedoneByPageLsn,
-    /// What counts only if committed is redone whether it was or not (against E19.5).
+    /// Changes that count only if committed are always redone (against E19.5).
     UncommittedCounts,
-    /// Redo leaves out the changes that a commit record has (against E19.15).
+    /// Redo omits the changes in commit records (against E19.15).
     CommitChangesLeftOut,
-    /// Preparing does not wait until it is durable (against E9.2).
+    /// `prepare` does not wait until the prepare record is durable (against E9.2).
     PrepareNotForced,
     /// Recovery undoes prepared transactions (against E9.1).
     PreparedUndone,
-    /// A prepared transaction has no locks any more when the store was opened again (against E9.3).
+    /// Reopening the store does not restore the locks of prepared transactions (against E9.3).
     LocksNotRestored,
-    /// The rollback of a prepared transaction lets its locks go before its end is durable (against E9.4).
+    /// The rollback of a prepared transaction releases its locks before its end is durable (against E9.4).
     RollbackNotForced,
-    /// What a prepared transaction has freed is given to others before its outcome (against E9.6).
+    /// Pages freed by a prepared transaction are allocated again before its outcome (against E9.6).
     FreedTooEarly,
-    /// Checkpoints do not ask for prepared transactions (against E9.5).
+    /// Checkpoints ignore prepared transactions (against E9.5).
     PreparedNotKept,
-    /// What a prepared transaction of an earlier opening has deferred is made twice (against E9.7).
+    /// The deferred changes of a prepared transaction of an earlier opening are applied twice (against E9.7).
     DeferredMadeTwice,
 }
 
@@ -92,6 +107,10 @@ impl Default for Options {
         Options {
             pool_bytes: 256 << 20,
             log_limit_bytes: 1 << 30,
+            txn_log_limit_bytes: None,
+            carry_forward_bytes: None,
+            txn_time_limit: None,
+            clock: Arc::new(SystemClock::default()),
             segment_len: log.segment_len,
             partitions: log.partitions,
             locks: Arc::new(PageLocks::default()),
@@ -112,8 +131,38 @@ impl Default for Options {
     }
 }
 
+impl Clone for Options {
+    fn clone(&self) -> Options {
+        Options {
+            pool_bytes: self.pool_bytes,
+            log_limit_bytes: self.log_limit_bytes,
+            txn_log_limit_bytes: self.txn_log_limit_bytes,
+            carry_forward_bytes: self.carry_forward_bytes,
+            txn_time_limit: self.txn_time_limit,
+            clock: Arc::clone(&self.clock),
+            segment_len: self.segment_len,
+            partitions: self.partitions,
+            locks: self.locks.for_another_store().unwrap_or_else(|| Arc::clone(&self.locks)),
+            background: self.background,
+            redo_threads: self.redo_threads,
+            checkpoint_every_bytes: self.checkpoint_every_bytes,
+            checkpoint_when_opened: self.checkpoint_when_opened,
+            create: self.create,
+            no_flush: self.no_flush,
+            attempts: self.attempts,
+            progress: self.progress.clone(),
+            log: self.log.clone(),
+            memory: self.memory.clone(),
+            pool: self.pool.clone(),
+            #[cfg(feature = "planted-faults")]
+            fault: self.fault,
+        }
+    }
+}
+
 impl Options {
-    /// A small store without threads of its own, whose every run is the same: for simulations and tests.
+    /// Returns options of a small store without threads of its own, whose runs are deterministic: for simulations and
+    /// tests.
     pub fn simulated() -> Options {
         let log = LogOptions::small();
         let mut pool = PoolOptions::default();
@@ -139,6 +188,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("pool_bytes", &self.pool_bytes)
             .field("log_limit_bytes", &self.log_limit_bytes)
+            .field("txn_log_limit_bytes", &self.txn_log_limit_bytes)
+            .field("txn_time_limit", &self.txn_time_limit)
             .field("segment_len", &self.segment_len)
             .field("partitions", &self.partitions)
             .field("locks", &self.locks)

@@ -1,4 +1,4 @@
-//! The registry: which operations, undos and record kinds a program knows, by stable names (Lemon §4.4).
+//! The registry of the operations, undos and record kinds that a program defines, by stable names (Lemon §4.4).
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -8,23 +8,26 @@ use std::hash::{BuildHasherDefault, Hasher};
 use cedrat_pages::layout::{Layout, Layouts};
 use cedrat_pages::{Damaged, PageMut, Slot};
 use cedrat_sync::Arc;
+use serde::de::DeserializeOwned;
 
 use crate::builtin;
 use crate::check::SpaceMapLayout;
 use crate::deferred::{Delta, apply_to_page};
 use crate::error::{Error, Result};
 use crate::operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
+use crate::schema;
 use crate::transaction::Txn;
 use crate::undo::Undo;
 
-/// What a program registers before it opens a store. The built-in operations are in it from the beginning.
+/// The definitions that a program registers before it opens a store. It contains the built-in operations from the
+/// beginning.
 ///
-/// A name is bound to a number in the store's control file when it is first used there, and keeps it for ever.
+/// A name is bound to a number in the store's control file when it is first used there, and keeps it permanently.
 #[derive(Clone)]
 pub struct Registry {
     entries: Vec<Entry>,
     layouts: Layouts,
-    /// Layouts that found their number taken, by name.
+    /// Layouts whose number was already taken, by name.
     refused: Vec<String>,
 }
 
@@ -32,10 +35,12 @@ pub struct Registry {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) of: Option<TypeId>,
+    /// Schema of the arguments; 0: none.
+    pub(crate) schema: u32,
     pub(crate) does: Does,
 }
 
-/// What stands behind a name.
+/// The definition behind a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Does {
     Operation(OperationTable),
@@ -44,7 +49,7 @@ pub(crate) enum Does {
     RecordKind,
 }
 
-/// An operation without its type.
+/// An operation, independent of its type.
 #[derive(Clone, Copy)]
 pub(crate) struct OperationTable {
     pub(crate) redo: fn(&[u8], &mut PageMut<'_>, Slot) -> Result<(), Misfit>,
@@ -52,25 +57,26 @@ pub(crate) struct OperationTable {
     pub(crate) describe: fn(&[u8]) -> Option<String>,
     /// [`Operation::FORMATS`].
     pub(crate) formats: bool,
-    /// Whether the version of its record says if it was redone, not the LSN of its page: a [`Delta`] (E19.2).
+    /// Whether redo compares the version of the record instead of the LSN of the page: true for a [`Delta`] (E19.2).
     pub(crate) by_version: bool,
 }
 
-/// A logical undo, or a finish, without its type.
+/// A logical undo, or a finish, independent of its type.
 #[derive(Clone, Copy)]
 pub(crate) struct CallTable {
     pub(crate) call: fn(&[u8], &mut Txn) -> Result<(), CallError>,
     pub(crate) describe: fn(&[u8]) -> Option<String>,
+    log_bytes_max: u32,
 }
 
-/// Logged arguments could not be applied.
+/// The reason why logged arguments could not be applied.
 #[derive(Debug)]
 pub(crate) enum Misfit {
-    /// They are not those of this operation.
+    /// The arguments are not those of this operation.
     Arguments,
-    /// They are, but the page is not.
+    /// The arguments fit, but the page does not.
     Page(Damaged),
-    /// They are those of a delta, which declined its record.
+    /// The arguments are those of a delta that refused its record.
     Record(Refused),
 }
 
@@ -87,7 +93,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The built-in operations alone.
+    /// Creates a registry with only the built-in operations.
     pub fn new() -> Registry {
         let empty = Registry { entries: Vec::new(), layouts: Layouts::default(), refused: Vec::new() };
         builtin::register(empty).layout(Arc::new(SpaceMapLayout))
@@ -109,10 +115,10 @@ impl Registry {
             formats: O::FORMATS,
             by_version: false,
         };
-        self.add(O::NAME, Some(TypeId::of::<O>()), Does::Operation(table))
+        self.add::<O>(O::NAME, Does::Operation(table))
     }
 
-    /// Adds a change of one versioned record, to be deferred ([`Txn::defer`]).
+    /// Adds a change of one versioned record for deferred use ([`Txn::defer`]).
     #[must_use]
     pub fn delta<D: Delta>(self) -> Registry {
         let table = OperationTable {
@@ -125,7 +131,7 @@ impl Registry {
             formats: false,
             by_version: true,
         };
-        self.add(D::NAME, Some(TypeId::of::<D>()), Does::Operation(table))
+        self.add::<D>(D::NAME, Does::Operation(table))
     }
 
     /// Adds a logical undo.
@@ -137,11 +143,12 @@ impl Registry {
                 undo.undo(txn).map_err(CallError::Failed)
             },
             describe: |arguments| decode::<L>(arguments).map(|undo| format!("{undo:?}")),
+            log_bytes_max: L::LOG_BYTES_MAX,
         };
-        self.add(L::NAME, Some(TypeId::of::<L>()), Does::Logical(table))
+        self.add::<L>(L::NAME, Does::Logical(table))
     }
 
-    /// Adds a finish-instead-of-undo.
+    /// Adds an undo that finishes a sequence.
     #[must_use]
     pub fn finish<F: Finish>(self) -> Registry {
         let table = CallTable {
@@ -150,17 +157,18 @@ impl Registry {
                 finish.finish(txn).map_err(CallError::Failed)
             },
             describe: |arguments| decode::<F>(arguments).map(|finish| format!("{finish:?}")),
+            log_bytes_max: F::LOG_BYTES_MAX,
         };
-        self.add(F::NAME, Some(TypeId::of::<F>()), Does::Finish(table))
+        self.add::<F>(F::NAME, Does::Finish(table))
     }
 
-    /// Adds a kind of record of the application's own ([`crate::Txn::log_record`]).
+    /// Adds a record kind of the application ([`crate::Txn::log_record`]).
     #[must_use]
     pub fn record_kind(self, name: &'static str) -> Registry {
-        self.add(name, None, Does::RecordKind)
+        self.add_entry(Entry { name, of: None, schema: 0, does: Does::RecordKind })
     }
 
-    /// Adds a page layout of the application's own, so that [`crate::Store::check`] and tools understand its pages.
+    /// Adds a page layout of the application, so that [`crate::Store::check`] and tools can verify its pages.
     #[must_use]
     pub fn layout(mut self, layout: Arc<dyn Layout>) -> Registry {
         if let Err(taken) = self.layouts.register(layout) {
@@ -169,29 +177,43 @@ impl Registry {
         self
     }
 
-    /// The page layouts known.
+    /// Returns the registered page layouts.
     pub fn layouts(&self) -> &Layouts {
         &self.layouts
     }
 
-    /// Registers what another crate brings: `registry.with(shop::register)`.
+    /// Registers the definitions of another crate: `registry.with(shop::register)`.
     #[must_use]
     pub fn with(self, register: impl FnOnce(Registry) -> Registry) -> Registry {
         register(self)
     }
 
-    /// The names registered, in the order of registration.
+    /// Returns the registered names, in the order of registration.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.entries.iter().map(|entry| entry.name)
     }
 
-    /// Registering the same thing twice is harmless; two things under one name are found when a store is opened.
-    fn add(mut self, name: &'static str, of: Option<TypeId>, does: Does) -> Registry {
-        let known = self.entries.iter().any(|entry| entry.name == name && entry.of == of);
+    /// Returns the names of the registered logical undos and finishes, each with its `LOG_BYTES_MAX`.
+    pub fn calls(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.entries.iter().filter_map(|entry| match entry.does {
+            Does::Logical(table) | Does::Finish(table) => Some((entry.name, table.log_bytes_max)),
+            _ => None,
+        })
+    }
+
+    /// Adds an entry. Registering the same definition twice is harmless; two definitions under one name are detected
+    /// when a store is opened.
+    fn add_entry(mut self, new: Entry) -> Registry {
+        let known = self.entries.iter().any(|entry| entry.name == new.name && entry.of == new.of);
         if !known {
-            self.entries.push(Entry { name, of, does });
+            self.entries.push(new);
         }
         self
+    }
+
+    /// Adds a definition whose arguments have type `T`.
+    fn add<T: DeserializeOwned + 'static>(self, name: &'static str, does: Does) -> Registry {
+        self.add_entry(Entry { name, of: Some(TypeId::of::<T>()), schema: schema::of::<T>(), does })
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -217,8 +239,8 @@ impl fmt::Debug for Registry {
     }
 }
 
-fn decode<T: serde::de::DeserializeOwned>(arguments: &[u8]) -> Option<T> {
-    // Left-over bytes would mean that these are another type's arguments.
+fn decode<T: DeserializeOwned>(arguments: &[u8]) -> Option<T> {
+    // Left-over bytes show that these are the arguments of another type.
     match postcard::take_from_bytes(arguments) {
         Ok((value, [])) => Some(value),
         _ => None,
@@ -230,12 +252,12 @@ pub(crate) struct Numbers {
     by_number: Vec<Option<Entry>>,
     by_type: HashMap<TypeId, u32, BuildHasherDefault<TypeIdHasher>>,
     by_name: HashMap<&'static str, u32>,
-    /// Every name that the control file has, for messages.
+    /// All names of the control file, for messages.
     names: Vec<String>,
 }
 
 impl Numbers {
-    /// Binds `registry` to `names`, the control file's list.
+    /// Binds `registry` to `names`, the list in the control file.
     pub(crate) fn bind(registry: &Registry, names: &[String]) -> Numbers {
         let mut numbers = Numbers {
             by_number: vec![None; names.len()],
@@ -276,7 +298,12 @@ impl Numbers {
         }
     }
 
-    /// The name behind a number, whether it is registered or not.
+    /// Returns all names that have a number in the store, in the order of numbers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Returns the name of a number, whether it is registered or not.
     pub(crate) fn name(&self, number: u32) -> Option<&str> {
         self.names.get(number as usize).map(String::as_str)
     }
@@ -288,7 +315,7 @@ impl fmt::Debug for Numbers {
     }
 }
 
-/// A type's id is a hash already.
+/// Hasher for type ids, which are hashes already.
 #[derive(Default)]
 pub(crate) struct TypeIdHasher(u64);
 

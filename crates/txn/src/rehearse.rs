@@ -1,33 +1,33 @@
-//! Undo outside any store: for checks of a single operation.
+//! Undo without a store, for tests of a single operation.
 
 use cedrat_pages::{Damaged, PageMut, Slot};
 
 use crate::registry::{Does, Misfit, Registry};
 use crate::undo::{Undo, UndoKind};
 
-/// What came of [`Undo::rehearse`].
+/// The result of [`Undo::rehearse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rehearsal {
-    /// The change was taken back in the page.
+    /// The change was undone in the page.
     Undone,
-    /// Nothing on this page alone takes it back: the undo is none, logical, a finish, or not yet derived.
+    /// This page alone is not sufficient: the undo is none, logical, a finish, or not yet derived.
     NotOnOnePage,
-    /// The operation of this name, which would undo, is not in the registry.
+    /// The operation of this name, which the undo needs, is not in the registry.
     Unregistered(&'static str),
-    /// The operation of this name cannot read back what it wrote.
+    /// The operation of this name cannot decode its own arguments.
     BadArguments(&'static str),
 }
 
 impl Undo {
-    /// Whether [`crate::Operation::derive_undo`] must be asked for the undo proper.
+    /// Whether the actual undo must be computed by [`crate::Operation::derive_undo`].
     pub fn is_derived(&self) -> bool {
         matches!(self.kind, UndoKind::Derived)
     }
 
-    /// Takes the change at `at` of `page` back as a rollback would, without log and without store.
+    /// Undoes the change at `at` of `page` as a rollback would, without log and store.
     ///
     /// # Errors
-    /// As [`crate::Operation::redo`] of the operation that undoes.
+    /// As [`crate::Operation::redo`] of the operation that is the undo.
     pub fn rehearse(&self, registry: &Registry, page: &mut PageMut<'_>, at: Slot) -> Result<Rehearsal, Damaged> {
         let (call, slot) = match &self.kind {
             UndoKind::Operation { call, slot } => (call, slot.unwrap_or(at)),
@@ -47,7 +47,7 @@ impl Undo {
             Ok(()) => Ok(Rehearsal::Undone),
             Err(Misfit::Arguments) => Ok(Rehearsal::BadArguments(call.name)),
             Err(Misfit::Page(damaged)) => Err(damaged),
-            Err(Misfit::Record(_)) => Ok(Rehearsal::NotOnOnePage), // a delta, which no operation's undo is
+            Err(Misfit::Record(_)) => Ok(Rehearsal::NotOnOnePage), // a delta, which is never the undo of an operation
         }
     }
 }

@@ -1,86 +1,111 @@
-//! What recovery and checks tell.
+//! Reports of recovery and checks.
 
 use std::time::Duration;
 
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::Lsn;
 
-/// What an opening did.
+/// The report of an opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
-    /// Whether the store was created by this opening; there was nothing to recover then.
+    /// Whether this opening created the store; there was nothing to recover then.
     pub created: bool,
-    /// Where the log was read from.
+    /// The LSN from which the log was read.
     pub scanned_from: Lsn,
-    /// The LSN after the last that counts.
+    /// The LSN after the last valid record.
     pub end: Lsn,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
     /// Bytes of log read in one pass.
     pub log_bytes: u64,
-    /// Records whose change was not yet in its page.
+    /// Number of records whose change was not yet in its page.
     pub redone: u64,
-    /// Pages that redo looked at.
+    /// Number of pages that redo accessed.
     pub pages: u64,
-    /// Transactions that were found committed in the log read.
+    /// Number of transactions found committed in the log.
     pub winners: u64,
-    /// Transactions that were found rolled back to their end.
+    /// Number of transactions found completely rolled back in the log.
     pub rolled_back: u64,
-    /// Transactions that were undone.
+    /// Number of transactions that were undone.
     pub losers: u64,
-    /// Records that were undone.
+    /// Number of records that were undone.
     pub undone: u64,
-    /// Transactions that were found prepared, without an outcome.
+    /// Number of transactions found prepared, without an outcome.
     pub in_doubt: u64,
     /// Bytes of all heaps, loaded from their checkpoints.
     pub heap_bytes: u64,
-    /// Heap words that winners wrote behind those.
+    /// Number of heap words that winners wrote after those checkpoints.
     pub heap_words: u64,
-    /// Time taken to load heaps, and to read and judge the log.
+    /// Time to load heaps, and to read and analyse the log.
     pub analysis: Duration,
-    /// Time taken to repeat history.
+    /// Time to repeat history.
     pub redo: Duration,
-    /// Time taken to undo losers.
+    /// Time to undo losers.
     pub undo: Duration,
-    /// Time taken in all, the checkpoint at the end included.
+    /// Total time, including the checkpoint at the end.
     pub total: Duration,
 }
 
-/// How far recovery is.
+/// The undo of one operation, or the runs of one logical undo or finish; see [`Store::undone`](crate::Store::undone).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Undone {
+    /// How often.
+    pub times: u64,
+    /// The most bytes of log that one run of a logical undo or finish has taken; at most its `LOG_BYTES_MAX`, or a rollback may find
+    /// no room (E16.1). 0 for an operation.
+    pub log_bytes_max: u64,
+}
+
+/// [`Undone`], while transactions run.
+#[derive(Debug, Default)]
+pub(crate) struct UndoCounts {
+    pub(crate) times: AtomicU64,
+    pub(crate) log_bytes_max: AtomicU64,
+}
+
+impl UndoCounts {
+    pub(crate) fn read(&self) -> Undone {
+        Undone { times: self.times.load(Ordering::Relaxed), log_bytes_max: self.log_bytes_max.load(Ordering::Relaxed) }
+    }
+}
+
+/// The progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// The log is read and judged.
+    /// The log is read and analysed.
     Analysis {
         /// Bytes read.
         done: u64,
-        /// Bytes in all.
+        /// Total bytes.
         of: u64,
     },
     /// History is repeated.
     Redo {
         /// Bytes read.
         done: u64,
-        /// Bytes in all.
+        /// Total bytes.
         of: u64,
     },
     /// Losers are undone.
     Undo {
         /// Transactions undone.
         done: u64,
-        /// Transactions in all.
+        /// Total transactions.
         of: u64,
     },
 }
 
-/// What [`crate::Store::check`] found in a sound store.
+/// The result of [`crate::Store::check`] for a sound store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Pages that are allocated, space-map pages included.
+    /// Number of allocated pages, including space maps.
     pub pages_allocated: u64,
-    /// Pages below the highest allocated one that are free.
+    /// Number of free pages below the highest allocated one.
     pub pages_free: u64,
-    /// Pages of each layout kind, by its number.
+    /// Number of pages of each layout kind, by its number.
     pub kinds: std::collections::BTreeMap<u16, u64>,
 }

@@ -1,34 +1,35 @@
-//! Taking back: rollback, savepoints, and recovery's undo are one walk along a transaction's chain.
+//! Undo: rollback, savepoints, and recovery all follow a transaction's chain.
 //!
-//! | record | what is done | next to undo |
+//! | record | action | next to undo |
 //! |---|---|---|
-//! | update, deferred in this run | its keeper is told; an inverse is logged, and not done (E19.6) | the record before |
+//! | update, deferred in this run | its keeper is notified; an inverse is logged, and not applied (E19.6) | the record before |
 //! | update, with the inverse of its page | compensation on the page | the record before |
 //! | update, with a logical undo | the call, as a nested top action (E5) | the record before, once its end is logged |
-//! | update, redo-only; user's own; heap words; prepare | nothing: heaps hold only what was committed | the record before |
-//! | compensation | nothing: never undone (E5.4) | what it says |
-//! | nested end, without undo; return to a savepoint | nothing | what it says |
-//! | nested end, with undo | the call, as a nested top action | what it says, once its end is logged |
-//! | undo only | the call: finishes what was begun | the record before, once its end is logged |
+//! | update, redo-only; user's own; heap words; prepare | nothing: heaps contain only committed words | the record before |
+//! | compensation | nothing: never undone (E5.4) | its undo next |
+//! | nested end, without undo; return to a savepoint | nothing | its undo next |
+//! | nested end, with undo | the call, as a nested top action | its undo next, once its end is logged |
+//! | undo only | the call: finishes the sequence | the record before, once its end is logged |
 
 use cedrat_pages::PageId;
+use cedrat_sync::planted;
 use cedrat_wal::{Backwards, Kind, LogOffset, Lsn, Position, TxnId};
 
-use crate::body::{Body, LoggedUndo, Redo};
+use crate::body::{Body, CARRIED, Carried, LoggedUndo, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
 use crate::transaction::{END_ROOM, How, Txn};
 use crate::undo::{Undo, UndoKind};
 
-/// A transaction's records, newest first, as undo walks them.
+/// A cursor over a transaction's records, newest first.
 pub(crate) struct Chain {
     txn: TxnId,
     backwards: Backwards,
     record: ChainRecord,
 }
 
-/// A record with a body of its own: undoing it writes to the log it was read from.
+/// A record with a copy of its body, since undoing it writes to the log from which it was read.
 #[derive(Debug)]
 pub(crate) struct ChainRecord {
     lsn: Lsn,
@@ -36,15 +37,17 @@ pub(crate) struct ChainRecord {
     kind: Kind,
     previous: Option<LogOffset>,
     body: Vec<u8>,
+    /// The LSN of the copy, if the record is one.
+    copied_at: Option<Lsn>,
 }
 
 impl Chain {
-    /// The record it stands at.
+    /// Returns the current record.
     pub(crate) fn record(&self) -> &ChainRecord {
         &self.record
     }
 
-    /// Goes to the record at `to`, and says when it was written.
+    /// Moves to the record at `to`, and returns its LSN.
     pub(crate) fn advance(&mut self, to: Option<LogOffset>) -> Result<Option<Lsn>> {
         if to.is_none() {
             return Ok(None);
@@ -60,26 +63,34 @@ impl Chain {
         record.kind = read.head.kind;
         record.previous = read.head.previous;
         record.body.clear();
-        record.body.extend_from_slice(read.body);
+        record.copied_at = None;
+        let mut body = read.body;
+        if read.head.kind == CARRIED {
+            // From here on it stands for the original record, at another position.
+            let carried = Carried::take(body).map_err(|bad| Error::bad_record(read.lsn, bad.0))?;
+            (record.lsn, record.kind, record.copied_at) = (carried.lsn, carried.kind, Some(read.lsn));
+            body = carried.body;
+        }
+        record.body.extend_from_slice(body);
         Ok(Some(record.lsn))
     }
 
-    /// On to what is next to undo.
+    /// Moves to the record that is next to undo.
     pub(crate) fn step_back(&mut self) -> Result<Option<Lsn>> {
         let next = self.record.next_to_undo()?;
         self.advance(next)
     }
 
-    /// On to the record before, whatever is next to undo.
+    /// Moves to the previous record, whichever is next to undo.
     pub(crate) fn previous(&mut self) -> Result<Option<Lsn>> {
         self.advance(self.record.previous)
     }
 }
 
-/// A change that was deferred.
+/// A deferred change.
 pub(crate) struct DeferredChange<'a> {
     pub(crate) at: RecordId,
-    /// The inverse's number, and its arguments.
+    /// The number and the arguments of the inverse.
     pub(crate) inverse: Option<(u32, &'a [u8])>,
     pub(crate) committed_only: bool,
 }
@@ -89,7 +100,7 @@ impl ChainRecord {
         self.lsn
     }
 
-    /// The update, as one that was deferred.
+    /// Parses the update as a deferred change.
     pub(crate) fn deferred(&self) -> Result<DeferredChange<'_>> {
         let Body::Update { redo, undo, committed_only } = self.parse()? else {
             return Err(Error::bad_record(self.lsn, "it is no update"));
@@ -101,6 +112,27 @@ impl ChainRecord {
         Ok(DeferredChange { at: redo.at, inverse, committed_only })
     }
 
+    /// Returns the LSN at which it lies in the log: that of the copy, if the record is one.
+    pub(crate) fn logged_at(&self) -> Lsn {
+        self.copied_at.unwrap_or(self.lsn)
+    }
+
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copied_at.is_some()
+    }
+
+    pub(crate) fn offset(&self) -> LogOffset {
+        self.offset
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     fn is_committed_only(&self) -> Result<bool> {
         Ok(matches!(self.parse()?, Body::Update { committed_only: true, .. }))
     }
@@ -109,12 +141,12 @@ impl ChainRecord {
         Body::parse(self.kind, &self.body).map_err(|bad| Error::bad_record(self.lsn, bad.0))
     }
 
-    /// The page it changed.
+    /// Returns the page that the record changed.
     pub(crate) fn page(&self) -> Result<Option<PageId>> {
         Ok(self.parse()?.redo().map(|redo| redo.at.page))
     }
 
-    /// Where undoing goes on after this record.
+    /// Returns the position at which undo continues after this record.
     pub(crate) fn next_to_undo(&self) -> Result<Option<LogOffset>> {
         let next = match self.parse()? {
             Body::Update { .. }
@@ -122,6 +154,7 @@ impl ChainRecord {
             | Body::User { .. }
             | Body::HeapPart { .. }
             | Body::Prepare { .. }
+            | Body::Carried(_)
             | Body::Void => self.previous,
             Body::NestedEnd { undo_next, .. } | Body::Compensation { undo_next, .. } => undo_next,
             Body::Commit { .. } | Body::RollbackEnd => {
@@ -135,7 +168,7 @@ impl ChainRecord {
     }
 }
 
-/// An undo ready to be done: as logged, or as derived from the redo.
+/// An executable undo: as logged, or derived from the redo.
 enum Step<'a> {
     Nothing,
     Page {
@@ -143,7 +176,7 @@ enum Step<'a> {
         at: RecordId,
         arguments: &'a [u8],
     },
-    /// The same, derived.
+    /// An undo on a page, derived from the redo.
     DerivedPage {
         operation: u32,
         at: RecordId,
@@ -161,9 +194,9 @@ enum Step<'a> {
     },
 }
 
-/// Stops the store if an undo panics: what it left is half undone, and only recovery can go on from there.
+/// Stops the store if an undo panics: it is half done, and only recovery can continue.
 ///
-/// It does not ask whether the thread is panicking: a rollback may run while the application's own panic unwinds.
+/// It ignores whether the thread is panicking, since a rollback may run while the application's own panic unwinds.
 struct StopOnPanic<'a> {
     txn: &'a mut Txn,
     returned: bool,
@@ -178,20 +211,27 @@ impl Drop for StopOnPanic<'_> {
 }
 
 impl Txn {
-    /// This transaction's chain, to be walked.
+    /// Returns a cursor over this transaction's chain.
     pub(crate) fn chain(&self) -> Chain {
         let offset = self.last.unwrap_or(LogOffset::ZERO);
         Chain {
             txn: self.id,
             backwards: self.inner().log.backwards(Position { partition: self.partition, offset }),
-            record: ChainRecord { lsn: Lsn::ZERO, offset, kind: Kind::VOID, previous: None, body: Vec::new() },
+            record: ChainRecord {
+                lsn: Lsn::ZERO,
+                offset,
+                kind: Kind::VOID,
+                previous: None,
+                body: Vec::new(),
+                copied_at: None,
+            },
         }
     }
 
-    /// Undoes every record after `back_to`, newest first, and the transaction goes on. Afterwards `owed` is what
-    /// undoing the rest takes.
+    /// Undoes every record after `back_to`, newest first; the transaction continues. Afterwards `owed` is the log space
+    /// that undoing the rest takes.
     ///
-    /// A failure stops the store: what cannot be undone cannot be left either.
+    /// A failure stops the store, since a change that cannot be undone must not stay either.
     pub(crate) fn undo_back_to(&mut self, back_to: Option<LogOffset>, owed: u64) -> Result<()> {
         self.undo_since(back_to, owed, true)
     }
@@ -227,11 +267,11 @@ impl Txn {
             self.undo_record(&chain.record)?;
             more = chain.step_back()?;
         }
-        // Of a transaction that commits after all.
+        // For a transaction that may still commit.
         if some_would_count && goes_on { self.log_return_to(back_to) } else { Ok(()) }
     }
 
-    /// Undoes one record, if it wants undo: says whether it did.
+    /// Undoes one record, if it needs undo. Returns whether it did.
     pub(crate) fn undo_record(&mut self, record: &ChainRecord) -> Result<bool> {
         let lsn = record.lsn;
         let (undo, redo) = match record.parse()? {
@@ -240,6 +280,7 @@ impl Txn {
             Body::NestedEnd { undo, .. } | Body::UndoOnly { undo } => (undo, None),
             _ => (LoggedUndo::None, None),
         };
+        let of = redo.as_ref().map(|redo| redo.operation);
         let next = record.next_to_undo()?;
         let next = self.planted(record.offset, next);
         let step = self.step(undo, redo, lsn)?;
@@ -253,10 +294,13 @@ impl Txn {
             Step::Call { number, arguments, how } => self.undo_by_call(number, arguments, how, next)?,
             Step::DerivedCall { number, arguments, how } => self.undo_by_call(number, &arguments, how, next)?,
         }
+        if let Some(operation) = of {
+            self.inner().note_undone(operation);
+        }
         Ok(true)
     }
 
-    /// Whether the change was deferred in this run. Recovery takes one back in its page, as any other.
+    /// Whether the change was deferred in this run. Recovery undoes such a change in its page, like any other.
     fn has_deferred(&self, redo: &Redo<'_>) -> bool {
         let is_delta = |number| self.inner().numbers.operation(number).is_some_and(|table| table.by_version);
         self.deferred.is_any() && is_delta(redo.operation)
@@ -279,7 +323,7 @@ impl Txn {
         })
     }
 
-    /// The undo that an operation derives from its redo's arguments.
+    /// Returns the undo that an operation derives from its redo's arguments.
     fn derived<'a>(&self, redo: Redo<'a>, lsn: Lsn) -> Result<Step<'a>> {
         let inner = self.inner();
         let table = inner.numbers.operation(redo.operation).ok_or_else(|| inner.unregistered(redo.operation))?;
@@ -313,10 +357,15 @@ impl Txn {
         })
     }
 
-    /// An undo by meaning, as a nested top action (E5): cut short by a crash, its page steps are undone first, and then it
-    /// runs again.
+    /// Runs a logical undo as a nested top action (E5): if a crash interrupts it, its page steps are undone first, and
+    /// then it runs again.
     fn undo_by_call(&mut self, number: u32, arguments: &[u8], how: How, next: Option<LogOffset>) -> Result<()> {
+        let ends_first = planted!("undo_ends_before_its_steps");
+        if ends_first {
+            self.end_undo(next)?;
+        }
         let begun_as = std::mem::replace(&mut self.how, how);
+        let before = self.log_paid();
         self.depth += 1;
         let called = {
             let mut guard = StopOnPanic { txn: self, returned: false };
@@ -327,7 +376,13 @@ impl Txn {
         self.depth -= 1;
         self.how = begun_as;
         called?;
-        self.end_undo(next)
+        self.inner().note_undo_log(number, self.log_paid() - before);
+        if ends_first { Ok(()) } else { self.end_undo(next) }
+    }
+
+    /// Bytes of log that the transaction's records have taken.
+    fn log_paid(&self) -> u64 {
+        self.room.as_ref().map_or(0, |room| room.paid().0)
     }
 
     fn call(&mut self, number: u32, arguments: &[u8]) -> Result<()> {
@@ -336,13 +391,14 @@ impl Txn {
             Some(Does::Logical(table) | Does::Finish(table)) => table,
             _ => return Err(inner.unregistered(number)),
         };
+        inner.note_undone(number);
         (table.call)(arguments, self).map_err(|error| match error {
             CallError::Failed(error) => error,
             CallError::Arguments => Error::bad_record(Lsn::ZERO, "the arguments of an undo are not its own"),
         })
     }
 
-    /// What a compensation says is next: `next`, unless a fault is planted.
+    /// Returns the undo next of a compensation: `next`, unless a fault is planted.
     fn planted(&self, offset: LogOffset, next: Option<LogOffset>) -> Option<LogOffset> {
         #[cfg(feature = "planted-faults")]
         if self.inner().fault == Some(crate::Fault::CompensationChainWrong) {

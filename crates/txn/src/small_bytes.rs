@@ -1,4 +1,4 @@
-//! Bytes that mostly fit where they stand.
+//! Byte strings that are usually stored inline.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,12 +7,13 @@ use postcard::ser_flavors::Flavor;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes of this length and below need no allocation.
+/// Maximum length in bytes that needs no allocation.
 pub const INLINE_LEN_MAX: usize = 46;
 
-/// A short run of bytes: the arguments of an operation as a rule, a key, a value, a before-image.
+/// A short byte string: usually the arguments of an operation, a key, a value, a before-image.
 ///
-/// Up to [`INLINE_LEN_MAX`] bytes lie inside; longer ones on the heap. In the log it is a length and the bytes.
+/// Strings of up to [`INLINE_LEN_MAX`] bytes are stored inline; longer ones on the heap. In the log it is a length and
+/// the bytes.
 #[derive(Clone)]
 pub struct SmallBytes(Place);
 
@@ -23,13 +24,13 @@ enum Place {
 }
 
 impl SmallBytes {
-    /// No bytes.
+    /// Returns an empty byte string.
     #[inline]
     pub const fn new() -> SmallBytes {
         SmallBytes(Place::Inline { len: 0, bytes: [0; INLINE_LEN_MAX] })
     }
 
-    /// Appends.
+    /// Appends `more`.
     #[inline]
     pub fn extend_from_slice(&mut self, more: &[u8]) {
         match &mut self.0 {
@@ -51,7 +52,7 @@ impl SmallBytes {
     }
 }
 
-/// What `postcard` writes is appended.
+/// Appends the output of `postcard`.
 impl Flavor for SmallBytes {
     type Output = SmallBytes;
 

@@ -1,7 +1,7 @@
-//! An open store: what its transactions share.
+//! An open store: the state that its transactions share.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
@@ -10,45 +10,50 @@ use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, Weak};
-use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, Lsn, PartitionId, TxnId, Writer};
+use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
+use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
 use crate::error::{Error, Result};
 use crate::in_doubt::Hidden;
+use crate::limits::Limits;
 use crate::locks::LockManager;
+use crate::opening::Opening;
 use crate::options::Options;
-use crate::prepared::Branches;
 use crate::recovery;
 use crate::registry::{Numbers, Registry};
-use crate::report::RecoveryReport;
+use crate::report::{RecoveryReport, UndoCounts, Undone};
+use crate::schema;
 use crate::space::Space;
 use crate::table::Table;
 use crate::transaction::{Commit, Freed, Txn, TxnOptions};
 
-/// The page at which the catalogue of named roots begins. It is in use from the beginning and cannot be freed.
+/// The first page of the catalogue of named roots. It is in use from the beginning and cannot be freed.
 pub const CATALOGUE: PageId = PageId::new(1);
 
 pub use cedrat_wal::LOCK_FILE;
 
 /// An open store. Cheap to clone; all clones are the same store, and may be used from any thread.
 ///
-/// The last one dropped, transactions included, closes it: what was committed asynchronously is forced, and the threads
-/// end. [`Store::close`] does more for the next opening.
+/// Dropping the last clone, including those in transactions, closes it: asynchronous commits are forced, and the
+/// threads end. [`Store::close`] also spares the next opening its recovery.
 #[derive(Clone)]
 pub struct Store {
-    // Dropped in this order: the lease last, which waits for the threads that use what `inner` holds.
+    // Dropped in this order: the lease last, since it waits for the threads that use `inner`.
     pub(crate) inner: Arc<Inner>,
     lease: Arc<Lease>,
 }
 
-/// What the transactions of a store share.
+/// The state that the transactions of a store share.
 pub(crate) struct Inner {
     pub(crate) log: Log,
     pub(crate) pool: Arc<Pool>,
     pub(crate) memory: Memory,
     pub(crate) locks: Arc<dyn LockManager>,
     pub(crate) numbers: Numbers,
+    /// By the numbers of `numbers`.
+    pub(crate) undone: Box<[UndoCounts]>,
     pub(crate) set_space_number: u32,
     pub(crate) table: Table,
     pub(crate) space: Space,
@@ -57,31 +62,36 @@ pub(crate) struct Inner {
     pub(crate) branches: Branches,
     pub(crate) hidden: Hidden,
     pub(crate) next_txn: Arc<AtomicU64>,
-    /// The newest commit record appended; it may not be durable yet.
-    pub(crate) newest_commit: AtomicU64,
-    pub(crate) log_limit_bytes: u64,
+    pub(crate) limits: Limits,
+    /// A reference to itself, for transactions that a checkpoint works with.
+    this: Mutex<Weak<Inner>>,
     pub(crate) body_len_max: usize,
     pub(crate) no_flush: bool,
     attempts: u32,
     pub(crate) layouts: Layouts,
+    pub(crate) opening: Opening,
     residents: Mutex<Residents>,
     report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
-    /// No other opening of the store succeeds while this lives.
+    /// Prevents any other opening of the store.
     _lock: LockGuard,
 }
 
-/// What structures keep in memory, by their root pages and its type.
+/// The resident state of structures, by their root pages and its type.
 type Residents = HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>;
 
-/// Keeps the store's threads, and ends them.
+/// Owns the store's threads, and ends them.
 struct Lease {
     inner: Arc<Inner>,
     threads: Mutex<Option<Threads>>,
+    /// Whether one of the store's own threads owns it: then its drop closes nothing.
+    is_a_threads: bool,
+    /// The process that has opened the store.
+    process: u32,
 }
 
-/// Ended in this order: who wants work done before who does it.
+/// Ended in this order: threads that request work before those that do it.
 struct Threads {
     _checkpointer: Checkpointer,
     _cleaner: Cleaner,
@@ -89,18 +99,18 @@ struct Threads {
 }
 
 impl Store {
-    /// Opens a store, which is recovering it: there is no other way in (R1). Creates it if there is none and
-    /// [`Options::create`] says so.
+    /// Opens a store, and recovers it: there is no other way to open one (R1). Creates the store if it is missing and
+    /// [`Options::create`] is set.
     ///
-    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2), but for those
-    /// that are [in doubt](Store::in_doubt), which have their locks again.
+    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2),
+    /// except those that are [in doubt](Store::in_doubt), whose locks were restored.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written (R2).
     pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
         registry.check()?;
         if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {
-            // Before the lock, which would leave its file behind (R2).
+            // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());
         }
         let lock = lock(&media)?;
@@ -121,9 +131,15 @@ impl Store {
 
     pub(crate) fn around(inner: Inner) -> Store {
         let inner = Arc::new(inner);
+        *inner.this.lock() = Arc::downgrade(&inner);
         inner.memory.set_log_keeper(Arc::new(LogOfHeaps(Arc::downgrade(&inner))));
-        let lease = Arc::new(Lease { inner: Arc::clone(&inner), threads: Mutex::new(None) });
+        let lease = Lease::of(&inner, false);
         Store { inner, lease }
+    }
+
+    /// Returns the store for one of its own threads; this clone does not keep it open.
+    pub(crate) fn of_thread(inner: &Arc<Inner>) -> Store {
+        Store { inner: Arc::clone(inner), lease: Lease::of(inner, true) }
     }
 
     fn start_threads(&self, options: &Options) -> Result<()> {
@@ -134,20 +150,20 @@ impl Store {
         };
         *self.lease.threads.lock() = Some(threads);
         if options.checkpoint_when_opened && self.recovery().redone + self.recovery().undone > 0 {
-            // What recovery has in memory goes home behind the first transactions' backs.
+            // The pages that recovery has changed are written concurrently with the first transactions.
             self.inner.checkpoints.ask();
         }
         Ok(())
     }
 
-    /// Begins a transaction. It costs nothing until it changes something.
+    /// Begins a transaction. It has no cost until it changes something.
     #[inline]
     pub fn begin(&self) -> Txn {
         let id = TxnId(self.inner.next_txn.fetch_add(1, Ordering::Relaxed));
         Txn::new(self.clone(), id)
     }
 
-    /// Begins a transaction that does without some of what transactions promise.
+    /// Begins a transaction without some of the usual guarantees.
     pub fn begin_with(&self, options: TxnOptions) -> Txn {
         let mut txn = self.begin();
         txn.options = options;
@@ -156,15 +172,17 @@ impl Store {
 
     /// Runs `work` in a transaction, and commits it durably.
     ///
-    /// **Promise:** when this returns `Ok`, the changes survive a power failure (unless the store was opened in no-flush
-    /// mode). When `work` fails, nothing of it remains: should the rollback be cut short because the store stops, the next
-    /// opening completes it. The error is that of `work` all the same, for it says why; the store's is met by the next call.
+    /// **Guarantee:** when this returns `Ok`, the changes survive a power failure (unless the store was opened in
+    /// no-flush mode). If `work` fails, nothing of it remains; if the store stops during the rollback, the next opening
+    /// completes it. The error returned is nevertheless that of `work`, since it is the cause; the next call returns
+    /// that of the store.
     ///
-    /// **Again:** `work` is run again after a deadlock, and after a conflict over heap words, so it should touch nothing but
-    /// the store.
+    /// **Retries:** `work` is run again after a deadlock, and after a conflict over heap words, so it should have no
+    /// effect outside of the store.
     ///
     /// # Errors
-    /// Those of `work`, of which an application's own go through [`Error::user`]; [`Error::Deadlock`] after
+    /// Those of `work`, in which [`Error::user`] wraps the application's own; [`Error::Deadlock`] after
+    /// [`Options::attempts`] runs; those of [`Txn::commit`].
     /// [`Options::attempts`] runs; those of [`Txn::commit`].
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
         let mut attempts_left = self.inner.attempts;
@@ -180,36 +198,44 @@ impl Store {
             if !error.is_worth_retrying() {
                 return Err(error);
             }
-            // A store that has stopped would be asked in vain.
+            // A retry is pointless if the store has stopped.
             rolled_back?;
-            // Conflicts over heap words are not counted: the other one may be waiting for this processor with its stripes locked,
-            // and a hundred attempts are over sooner.
+            // Conflicts over heap words are not counted: the other transaction may be waiting for this processor with
+            // its stripes locked, and a hundred attempts would pass sooner.
             attempts_left = attempts_left.saturating_sub(u32::from(matches!(error, Error::Deadlock(_))));
             if attempts_left == 0 {
                 return Err(error);
             }
-            // Who was quicker may not have ended yet, and may wait for this processor.
+            // The other transaction may not have ended yet, and may wait for this processor.
             cedrat_sync::thread::yield_now();
         }
     }
 
-    /// Why the last checkpoint has failed, if it has, in words: until one succeeds the log is not given up, or not all of it,
-    /// and may fill up. Those that nobody asks for are taken in the background.
+    /// Returns the reason why the last checkpoint has failed, if it has: until one succeeds, the log is not released,
+    /// or not completely, and may fill up. It also covers checkpoints taken in the background.
     pub fn checkpoint_failure(&self) -> Option<String> {
         self.inner.checkpoints.failed().map(|failed| failed.why)
     }
 
-    /// What the opening did.
+    /// Returns the report of the opening.
     pub fn recovery(&self) -> RecoveryReport {
         self.inner.report.lock().clone()
+    }
+
+    /// Returns the undo of each operation and the runs of each logical undo and finish, by name, since the store was
+    /// opened, including recovery. Names with a count of 0 are absent.
+    pub fn undone(&self) -> BTreeMap<String, Undone> {
+        let counted = self.inner.numbers.all().zip(&self.inner.undone);
+        let counted = counted.map(|(name, counts)| (name.to_owned(), counts.read()));
+        counted.filter(|(_, undone)| undone.times > 0).collect()
     }
 
     pub(crate) fn set_report(&self, report: RecoveryReport) {
         *self.inner.report.lock() = report;
     }
 
-    /// What a structure keeps in memory while the store is open: its latch, a copy of its header. Made by the first who asks;
-    /// forgotten when the root page is freed.
+    /// Returns the resident state of a structure while the store is open, for example its latch and a copy of its
+    /// header. It is created by the first caller, and dropped when the root page is freed.
     ///
     /// `init` may run in two threads at once; one result is kept.
     ///
@@ -219,8 +245,8 @@ impl Store {
         self.resident_of(root, |_| true, init)
     }
 
-    /// As [`resident`](Store::resident), if it is of the structure that the caller means: another one, which has had the root
-    /// page before and was made resident by somebody who was late, is forgotten.
+    /// As [`resident`](Store::resident), but replaces state for which `is_meant` returns `false`: that of another
+    /// structure, which had the root page before, and whose state a late caller created.
     ///
     /// # Errors
     /// Those of `init`.
@@ -249,32 +275,32 @@ impl Store {
         Ok(made)
     }
 
-    /// Reads a page under its shared latch, outside of any transaction: it may hold what no one committed yet.
+    /// Reads a page under its shared latch, outside of any transaction: it may contain uncommitted changes.
     ///
     /// Drop it soon, and before this thread changes any page.
     ///
     /// # Errors
-    /// If the page cannot be read.
+    /// The page cannot be read.
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
         Ok(self.inner.pool.read(page)?)
     }
 
-    /// Looks at a page without a latch; see [`Pool::optimistic`].
+    /// Reads a page without a latch; see [`Pool::optimistic`].
     ///
     /// # Errors
-    /// If the page cannot be read.
+    /// The page cannot be read.
     #[inline]
     pub fn optimistic<R>(&self, page: PageId, look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> {
         Ok(self.inner.pool.optimistic(page, look)?)
     }
 
-    /// The log: to force it, to iterate over it, to ask for its durable position. It is not for appending: records without
-    /// a transaction would be lost on recovery's table of who is running.
+    /// Returns the log, for forcing, scanning and reading its durable position. Do not append to it: the table of
+    /// running transactions, on which recovery depends, would not cover such records.
     pub fn log(&self) -> &Log {
         &self.inner.log
     }
 
-    /// The store's heaps: to create and find them, and to run transactions on them alone.
+    /// Returns the store's heaps, for creating and finding them, and for transactions on heaps alone.
     ///
     /// Heaps and sessions that come from it keep the store open. For transactions over heaps and pages: [`Txn::heap`].
     pub fn memory(&self) -> Memory {
@@ -282,36 +308,38 @@ impl Store {
         self.inner.memory.with_lease(lease)
     }
 
-    /// The page pool.
+    /// Returns the page pool.
     pub fn pool(&self) -> &Pool {
         &self.inner.pool
     }
 
-    /// The lock manager that the store was opened with.
+    /// Returns the lock manager with which the store was opened.
     pub fn locks(&self) -> &Arc<dyn LockManager> {
         &self.inner.locks
     }
 
-    /// How many transactions have written something and have not ended.
+    /// Returns the number of transactions that have written something and have not ended.
     pub fn running(&self) -> usize {
         self.inner.table.len()
     }
 
-    /// Takes a checkpoint: pages go home, the redo point moves up, log that nobody needs is given back, and so is the space
-    /// of pages that stayed free. Transactions go on meanwhile (it is *fuzzy*).
+    /// Takes a checkpoint: writes pages, advances the redo point, and releases log that is no longer needed, and the
+    /// space of pages that stayed free. Transactions continue meanwhile (it is *fuzzy*); those over their limit are
+    /// rolled back before ([`Store::enforce_limits`]).
     ///
     /// # Errors
     /// The store stopped.
     pub fn checkpoint(&self) -> Result<()> {
+        self.enforce_limits()?;
         self.inner.checkpoint()
     }
 
-    /// Closes the store so that the next opening has nothing to do: takes a checkpoint, writes the log's promise, ends the
-    /// threads.
+    /// Closes the store so that the next opening has nothing to recover: takes a checkpoint, writes the log's promise,
+    /// ends the threads.
     ///
     /// # Errors
-    /// [`Error::Misuse`] while other clones, transactions, heaps or sessions live: then nothing is closed, but this clone is gone. The
-    /// store stopped.
+    /// [`Error::Misuse`] while other clones, transactions, heaps or sessions exist: then the store stays open, but this
+    /// clone is dropped. The store stopped.
     pub fn close(self) -> Result<()> {
         if Arc::strong_count(&self.lease) > 1 {
             return Err(Error::Misuse(
@@ -330,22 +358,35 @@ impl fmt::Debug for Store {
     }
 }
 
+impl Lease {
+    fn of(inner: &Arc<Inner>, is_a_threads: bool) -> Arc<Lease> {
+        let (inner, threads) = (Arc::clone(inner), Mutex::new(None));
+        Arc::new(Lease { inner, threads, is_a_threads, process: std::process::id() })
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
-        drop(self.threads.get_mut().take());
-        let log = &self.inner.log;
-        if log.stopped().is_none() {
-            // What fails here stops the log, and the next opening judges; there is nobody left to tell.
-            let _ = log.force(log.current_lsn());
-            let _ = log.promise();
+        if self.is_a_threads {
+            return;
         }
+        if self.process != std::process::id() {
+            // A forked child has no threads to wait for, and must not write to its parent's files.
+            self.inner.log.stop("it belongs to the process that has opened it, and this one was forked from that");
+            return std::mem::forget(self.threads.get_mut().take());
+        }
+        drop(self.threads.get_mut().take());
+        // From here on, clones of the log that outlive the store write nothing; the lock is released afterwards. An
+        // error stops the log, the next opening recovers, and there is no caller to report it to.
+        let _ = self.inner.log.close();
     }
 }
 
 impl Inner {
-    /// Puts the rooms together. `names` are bound as the log's control file has them now.
-    pub(crate) fn new(rooms: Rooms, options: &Options, registry: &Registry, tail: u64, next_txn: u64) -> Result<Inner> {
+    /// Assembles the store from its parts. `names` are bound as the log's control file has them now.
+    pub(crate) fn new(rooms: Rooms, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
         let Rooms { log, pool, heaps, lock } = rooms;
+        schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
         let set_space_number = numbers
             .of_type(TypeId::of::<crate::SetSpace>())
@@ -357,20 +398,22 @@ impl Inner {
             log,
             pool: Arc::new(pool),
             locks: Arc::clone(&options.locks),
+            undone: numbers.all().map(|_| UndoCounts::default()).collect(),
             numbers,
             set_space_number,
             table: Table::default(),
-            space: Space::beyond(tail),
+            space: Space::unknown(),
             checkpoints: Checkpoints::default(),
             keepers: Keepers::default(),
             branches: Branches::default(),
             hidden: Hidden::default(),
             next_txn,
-            newest_commit: AtomicU64::new(0),
-            log_limit_bytes: options.log_limit_bytes,
+            limits: Limits::of(options),
+            this: Mutex::new(Weak::new()),
             no_flush: options.no_flush,
             attempts: options.attempts.max(1),
             layouts: registry.layouts().clone(),
+            opening: Opening::new(),
             residents: Mutex::default(),
             report: Mutex::default(),
             #[cfg(feature = "planted-faults")]
@@ -379,7 +422,12 @@ impl Inner {
         })
     }
 
-    /// Whether the store goes on.
+    /// Returns a reference to itself; `None` during construction.
+    pub(crate) fn this(&self) -> Option<Arc<Inner>> {
+        self.this.lock().upgrade()
+    }
+
+    /// Checks that the store has not stopped.
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
         if self.log.is_stopped() { Err(self.why_not_alive()) } else { Ok(()) }
@@ -390,12 +438,21 @@ impl Inner {
         self.log.stopped().expect("it has stopped").into()
     }
 
-    /// A commit record was appended. Before its transaction's locks go: who reads what it wrote finds it here.
-    pub(crate) fn note_commit(&self, lsn: Lsn) {
-        self.newest_commit.fetch_max(lsn.get(), Ordering::AcqRel);
+    /// Counts an undo; see [`Store::undone`].
+    pub(crate) fn note_undone(&self, number: u32) {
+        if let Some(counts) = self.undone.get(number as usize) {
+            counts.times.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// Space freed by a transaction that has ended.
+    /// Notes the log that one run of a logical undo or finish took.
+    pub(crate) fn note_undo_log(&self, number: u32, bytes: u64) {
+        if let Some(counts) = self.undone.get(number as usize) {
+            counts.log_bytes_max.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Releases space freed by a transaction that has ended.
     pub(crate) fn release(&self, freed: Freed) {
         let first = freed.extent.first;
         self.residents.lock().retain(|(root, _), _| !(first..freed.extent.end()).contains(&root.get()));
@@ -407,7 +464,7 @@ impl Inner {
     }
 }
 
-/// What an open store is put together from.
+/// The parts from which an open store is assembled.
 pub(crate) struct Rooms {
     pub(crate) log: Log,
     pub(crate) pool: Pool,
@@ -415,13 +472,13 @@ pub(crate) struct Rooms {
     pub(crate) lock: LockGuard,
 }
 
-/// Heaps' commits fill the log that the store looks after.
+/// Counts the log that heap commits take.
 struct LogOfHeaps(Weak<Inner>);
 
 impl LogKeeper for LogOfHeaps {
     fn taken(&self, bytes: u64) {
         if let Some(inner) = self.0.upgrade() {
-            inner.checkpoints.note(bytes);
+            inner.checkpoints.note(bytes, &inner.limits);
         }
     }
 
@@ -446,19 +503,18 @@ fn names(media: &Arc<dyn Media>) -> Result<Vec<String>> {
 
 fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &Registry) -> Result<Store> {
     if names(&media)?.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
-        // Pages without a log: to create a store over them would lose them for good.
+        // There are pages without a log: creating a store over them would lose them permanently.
         let file = CONTROL_FILE.to_owned();
         let what = format!("it is missing, but there is a page file ({})", cedrat_pages::PAGE_FILE);
         return Err(LogError::Damaged { file, offset: 0, what }.into());
     }
     let names: Vec<&str> = registry.names().collect();
-    let log = Log::create(&media, &log_options(options), &names)?;
+    let log = Log::create_locked(&media, &lock, &log_options(options), &names)?;
     let store = log.control().store;
     let heaps = FoundHeaps::load(&media, store, &options.memory, 0)?;
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
-    let tail = CATALOGUE.get() + 1;
-    pool.ensure_len(tail)?;
-    let inner = Inner::new(Rooms { log, pool, heaps, lock }, options, registry, tail, 1)?;
+    pool.ensure_len(CATALOGUE.get() + 1)?;
+    let inner = Inner::new(Rooms { log, pool, heaps, lock }, options, registry, 1)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

@@ -1,4 +1,4 @@
-//! Transactions: what a program holds between begin and commit.
+//! Transactions, from begin to commit or rollback.
 //!
 //! ```text
 //!            update, nested …            commit record appended
@@ -7,48 +7,50 @@
 //!      └── rollback, or dropped: undone step by step, then ─────────┘
 //! ```
 //!
-//! A transaction's records are a chain in one partition (E8.1): each knows its predecessor. Rolling back walks the
-//! chain from its end; compensation records and the ends of nested top actions lead past what must not be undone
-//! (again).
+//! A transaction's records are a chain in one partition (E8.1): each names its predecessor. Rollback follows the chain from its
+//! end; compensation records and the ends of nested top actions skip the records that must not be undone (again).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use cedrat_heap::{HeapSavepoint, Joined};
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
-use cedrat_sync::Arc;
-use cedrat_sync::atomic::Ordering;
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::{
-    ByteLen, Kind, LogFull, LogOffset, Lsn, PartitionId, Position, RecordHead, Reservation, Spending, Ticket, TxnId,
+    ByteLen, Kind, LogOffset, Lsn, PartitionId, Position, RecordHead, Reservation, Spending, Ticket, TxnId,
 };
 
-use crate::body::{Head, room_for};
+use crate::body::{CARRIED_LONGER_MAX, Head, room_for};
+use crate::carry::CarryRoom;
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
 use crate::locks::LockMode;
+use crate::opening::Opening;
 use crate::operation::{Operation, RecordId};
 use crate::recovery::Loser;
 use crate::space::Extent;
 use crate::store::{Inner, Store};
 use crate::table::{Entry, Memory};
-use crate::update::UndoOf;
+use crate::update::{REPORT_EVERY, UndoOf};
 
 pub use cedrat_heap::Commit;
 
-/// A place in a transaction that it can be rolled back to.
+/// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
+    pub(crate) opening: Opening,
     pub(crate) txn: TxnId,
     pub(crate) last: Option<LogOffset>,
     pub(crate) owed: u64,
     pub(crate) scope: u32,
-    /// Savepoints of the transaction are counted.
+    /// The number of the savepoint within the transaction.
     pub(crate) number: u64,
-    /// The same place in what was written to heaps; `None` if there was nothing yet.
+    /// The same point in its heap writes; `None` if there were none yet.
     pub(crate) heap: Option<HeapSavepoint>,
 }
 
-/// What a transaction does without (L022): each by name, none by accident.
+/// The guarantees of a transaction, each of which can be given up by name (L022).
 ///
 /// ```
 /// # use cedrat_txn::TxnOptions;
@@ -58,17 +60,18 @@ pub struct Savepoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TxnOptions {
-    /// Whether it is taken back as a whole if it does not commit. Without, rolling back leaves what was done, and less log
-    /// is written: changes are redo-only. A nested top action, a call of [`Txn::isolated`] or of [`Txn::ordered`] still
-    /// happens as a whole or, if it fails or a crash cuts it short, not at all (or is finished); once it has ended it stays.
+    /// Whether it is undone as a whole if it does not commit. Without atomicity, a rollback leaves the changes in
+    /// place, and less log is written: changes are redo-only. A nested top action, or a call of [`Txn::isolated`] or
+    /// [`Txn::ordered`], still happens as a whole or, if it fails or a crash interrupts it, not at all (or is
+    /// finished); once it has ended it stays.
     pub atomicity: bool,
-    /// Whether the lock manager is asked. Without, it sees what others have not committed, and they see it.
+    /// Whether it takes locks. Without isolation, it sees uncommitted changes of others, and they see its own.
     pub isolation: bool,
-    /// Whether a commit in mode `Sync` waits until it is durable. Without, it is as [`Commit::NoFlush`].
+    /// Whether a commit in mode `Sync` waits until it is durable. Without durability, it acts like [`Commit::NoFlush`].
     pub durability: bool,
-    /// Whether it waits for locks of prepared transactions, whose outcome may take days. Without, it is told
-    /// [`Error::InDoubt`] instead, if the lock manager knows how (as [`PageLocks`](crate::PageLocks) does for what
-    /// [`Txn::lock`] asks for).
+    /// Whether it waits for locks of prepared transactions, whose outcome may take days. If not, it gets
+    /// [`Error::InDoubt`] instead, if the lock manager supports that (as [`PageLocks`](crate::PageLocks) does for the
+    /// requests of [`Txn::lock`]).
     pub waits_for_prepared: bool,
 }
 
@@ -100,7 +103,7 @@ impl TxnOptions {
     }
 }
 
-/// How the changes of a transaction are made at the moment (E14.1: each its own way of changing several pages).
+/// The current way of making changes (E14.1: each its own way of changing several pages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// One page at a time, each under its lock.
@@ -115,43 +118,43 @@ pub(crate) enum How {
 
 /// A transaction.
 ///
-/// It belongs to one thread at a time and may be moved to another. Dropped unfinished, by error or panic, it rolls
-/// back. No method may be called while the same thread holds a page it read from elsewhere ([`Store::read`]): the
-/// latch would be waited for by its own holder.
+/// It belongs to one thread at a time and may be moved to another. Dropped before its end, by an error or a panic, it
+/// rolls back. No method may be called while the same thread holds a page that it read elsewhere ([`Store::read`]): the
+/// thread would wait for its own latch.
 pub struct Txn {
     pub(crate) store: Store,
     pub(crate) id: TxnId,
     pub(crate) partition: PartitionId,
-    /// The newest record.
+    /// The position of its newest record.
     pub(crate) last: Option<LogOffset>,
     pub(crate) how: How,
-    /// How many nested things are open.
+    /// Number of open nested sequences.
     pub(crate) depth: u32,
-    /// The innermost of them, and how many there were in all: a savepoint belongs to one.
+    /// The innermost of them, and the number of all so far: a savepoint belongs to one.
     pub(crate) scope: u32,
     pub(crate) scopes: u32,
-    /// How many of them will log an end, for which room is kept back: it cannot fail for want of room once a step was made.
+    /// Number of them that will log an end. Room is kept back for each, so that no end fails for lack of room after a step.
     pub(crate) ends: u32,
-    /// How many savepoints were taken.
+    /// Number of savepoints taken.
     savepoints: Cell<u64>,
-    /// Savepoints that were rolled back over: from behind the first of each pair to the second. Ascending, and none touch.
+    /// Savepoints invalidated by rollbacks: ranges from after the first number of each pair to the second, ascending, not adjacent.
     gone: Vec<(u64, u64)>,
     pub(crate) options: TxnOptions,
-    /// Whether what happens now is undo: it takes no locks (E15.1) and spends what was reserved for it (E16.1).
+    /// Whether it is undoing: then it takes no locks (E15.1) and spends what was reserved for undo (E16.1).
     pub(crate) undoing: bool,
     pub(crate) room: Option<Reservation>,
-    /// Log that undoing everything so far takes, at most.
+    /// Maximum log space that undoing everything so far takes.
     pub(crate) owed: u64,
-    /// The newest LSN of anything read.
+    /// The newest LSN of anything that was read.
     seen: Cell<Lsn>,
-    /// The page locked last, and how: most updates of a row are of one page.
+    /// The page locked last, and its mode: most updates of a row are of one page.
     pub(crate) locked: Cell<Option<(PageId, LockMode)>>,
-    /// The structure locked last, and how: most keys of a transaction are of one table.
+    /// The structure locked last, and its mode: most keys of a transaction are of one table.
     pub(crate) locked_structure: Cell<Option<(PageId, LockMode)>>,
-    /// A structure of which it has all, by [`Txn::try_lock_structure`].
+    /// The structure that it has locked as a whole by [`Txn::try_lock_structure`].
     pub(crate) whole_structure: Cell<Option<PageId>>,
     pub(crate) entry: Option<Arc<Entry>>,
-    /// What it reads and writes in heaps.
+    /// Its reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
     /// Space that becomes free when the transaction ends (E7.1).
     pub(crate) freed: Vec<Freed>,
@@ -160,12 +163,24 @@ pub struct Txn {
     /// Buffers for the parts of a record.
     pub(crate) head: Vec<u8>,
     pub(crate) arguments: Vec<u8>,
-    /// Others doomed it while it could not roll back at once.
+    /// It was doomed while it could not roll back at once.
     must_roll_back: bool,
-    /// The caller holds latches of a structure, which a rollback would ask for too.
+    /// The caller holds latches of a structure, which a rollback would need too.
     under_latch: bool,
-    /// Bytes of log that the checkpointer has not heard of.
+    /// Bytes of log that were not yet reported to the checkpointer.
     pub(crate) unreported: u64,
+    /// Recovery has found it, and has not finished with it: drop abandons it instead of rolling it back (E9.1, E5.3).
+    was_found: bool,
+    /// Number of running calls, one within the other; during these its state belongs to its owner (E16.8).
+    pub(crate) calls: u32,
+    /// Whether its freed and deferred changes are in its entry.
+    pub(crate) has_deposit: bool,
+    /// Bytes of its records, approximately.
+    pub(crate) logged: u64,
+    /// Whether it prepared in an earlier opening.
+    pub(crate) was_restored: bool,
+    /// The reservation for copies of the records of a prepared transaction.
+    pub(crate) carry: CarryRoom,
     ended: bool,
 }
 
@@ -176,7 +191,7 @@ pub(crate) struct Freed {
     pub(crate) lsn: Lsn,
 }
 
-/// Log for the record that ends a transaction, kept back from the beginning so that no end can fail for want of it.
+/// Log space of the record that ends a transaction, kept back from the beginning so that no end fails for lack of it.
 pub(crate) const END_ROOM: u64 = room_for(0);
 
 impl Txn {
@@ -211,21 +226,35 @@ impl Txn {
             must_roll_back: false,
             under_latch: false,
             unreported: 0,
+            was_found: false,
+            calls: 0,
+            has_deposit: false,
+            logged: 0,
+            was_restored: false,
+            carry: CarryRoom::default(),
             ended: false,
         }
     }
 
-    /// A loser, as recovery found it: it has records and is about to be undone.
-    pub(crate) fn loser(store: Store, loser: &Loser) -> Result<Txn> {
-        let mut txn = Txn::new(store, loser.id);
+    /// Returns a transaction without an end, as recovery found it.
+    pub(crate) fn found(store: Store, found: &Loser) -> Txn {
+        let mut txn = Txn::new(store, found.id);
+        txn.partition = found.partition;
+        txn.last = Some(found.last);
+        txn.was_found = true;
+        txn
+    }
+
+    /// Returns a loser: it has records and is about to be undone.
+    pub(crate) fn loser(store: Store, loser: &Loser) -> Txn {
+        let mut txn = Txn::found(store, loser);
         let inner = &txn.store.inner;
-        // The run before reserved for it; forward work never used that room (E16.2).
+        // The previous run reserved room for it; forward work never used that room (E16.2).
         txn.room = Some(inner.log.reservation_for_recovery());
         txn.entry = Some(inner.table.enter_loser(loser.id, loser.first));
-        txn.partition = loser.partition;
-        txn.last = Some(loser.last);
+        txn.calls = 1;
         txn.undoing = true;
-        Ok(txn)
+        txn
     }
 
     #[inline]
@@ -233,22 +262,22 @@ impl Txn {
         &self.store.inner
     }
 
-    /// Its number: unique over the life of the store.
+    /// Returns its number, unique over the lifetime of the store.
     pub fn id(&self) -> TxnId {
         self.id
     }
 
-    /// Its store.
+    /// Returns its store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Where its newest record lies, to follow it backwards ([`cedrat_wal::Log::backwards`]).
+    /// Returns the position of its newest record, for following the chain backwards ([`cedrat_wal::Log::backwards`]).
     pub fn position(&self) -> Option<Position> {
         self.last.map(|offset| Position { partition: self.partition, offset })
     }
 
-    /// What it does without.
+    /// Returns the guarantees that it gives.
     pub fn options(&self) -> TxnOptions {
         self.options
     }
@@ -260,12 +289,12 @@ impl Txn {
 
     // ---- reading ----------------------------------------------------------------------------------------------
 
-    /// Reads a page: under the lock manager's callback for reads, then the shared latch.
+    /// Reads a page, after the lock manager's callback for reads and under the shared latch.
     ///
-    /// Drop the page soon. Within a nested top action, and in undo, there is only the latch (E15).
+    /// Drop the page soon. Within a nested top action, and in undo, only the latch protects it (E15).
     ///
     /// # Errors
-    /// [`Error::Deadlock`], or if the page cannot be read.
+    /// [`Error::Deadlock`], or the page cannot be read.
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
         if self.how == How::Plain && !self.undoing {
             self.alive()?;
@@ -274,30 +303,32 @@ impl Txn {
         self.read_latched(page)
     }
 
-    /// Reads a page under its latch alone: what another transaction has written and not committed may be seen. For
-    /// structures that lock something else than pages.
+    /// Reads a page under its latch alone: it may contain uncommitted changes of other transactions. For structures
+    /// that do not lock pages.
     ///
     /// # Errors
-    /// If the page cannot be read.
+    /// The page cannot be read.
     pub fn read_latched(&self, page: PageId) -> Result<LatchedPage<'_>> {
         let page = self.inner().pool.read(page)?;
+        self.still_isolated()?;
         self.saw(page.lsn());
         Ok(page)
     }
 
-    /// Looks at a page without latch or lock; see [`cedrat_pages::Pool::optimistic`] (E12).
+    /// Reads a page without latch or lock; see [`cedrat_pages::Pool::optimistic`] (E12).
     ///
     /// # Errors
-    /// If the page cannot be read.
+    /// The page cannot be read.
     #[inline]
     pub fn optimistic<R>(&self, page: PageId, mut look: impl FnMut(OptimisticPage<'_>) -> Option<R>) -> Result<R> {
         let (result, lsn) = self.inner().pool.optimistic(page, |page| Some((look(page)?, page.lsn())))?;
+        self.still_isolated()?;
         self.saw(lsn);
         Ok(result)
     }
 
-    /// Says that this transaction has seen what was changed at `lsn`, from a cache for example: its commit, if `Sync`,
-    /// then waits until that is durable.
+    /// Notes that this transaction has seen a change of `lsn`, from a cache for example: its commit, if `Sync`, then
+    /// waits until that is durable.
     #[inline]
     pub fn saw(&self, lsn: Lsn) {
         if lsn > self.seen.get() {
@@ -307,8 +338,8 @@ impl Txn {
 
     // ---- changing ---------------------------------------------------------------------------------------------
 
-    /// Changes one page by one operation, under the lock manager's callback for updates: the one road
-    /// (`docs/inside/walk.md`).
+    /// Changes one page by one operation, after the lock manager's callback for updates. All page changes take this
+    /// path (`docs/inside/walk.md`).
     ///
     /// Within [`nested`](Txn::nested), [`isolated`](Txn::isolated) and [`ordered`](Txn::ordered) no page is locked.
     ///
@@ -318,13 +349,13 @@ impl Txn {
     #[inline]
     pub fn update<O: Operation>(&mut self, at: RecordId, operation: &O) -> Result<()> {
         self.lock_for_update(at.page)?;
-        self.road(at, operation, UndoOf::Own).map(|_| ())
+        self.as_last_step(|txn| txn.road(at, operation, UndoOf::Own).map(|_| ()))
     }
 
     /// As [`update`](Txn::update), without a lock on the page: for structures that lock something else.
     ///
-    /// The change must then be one whose undo stands whatever others do to the page meanwhile: an undo by key, by a
-    /// slot that nobody else takes, or one that commutes.
+    /// The undo of the change must remain valid whatever other transactions do to the page meanwhile: an undo by key,
+    /// by a slot that no other transaction takes, or one that commutes.
     ///
     /// # Errors
     /// As [`update`](Txn::update).
@@ -333,8 +364,8 @@ impl Txn {
         self.road_under_latch(at, operation, UndoOf::Own)
     }
 
-    /// As [`update_latched`](Txn::update_latched), with another undo than the operation's own, as a rule a logical one:
-    /// a nested top action of length one, in one record.
+    /// As [`update_latched`](Txn::update_latched), with another undo than the operation's own, usually a logical one: a
+    /// nested top action of a single record.
     ///
     /// # Errors
     /// As [`update`](Txn::update).
@@ -343,47 +374,52 @@ impl Txn {
         self.road_under_latch(at, operation, UndoOf::Given(undo))
     }
 
-    /// The road, for a caller that holds latches of its structure: a doomed transaction is told so, and rolls back at the
-    /// next call that holds none.
+    /// Runs the update path for a caller that holds latches of its structure: a doomed transaction gets an error, and
+    /// rolls back at the next call that holds none.
     #[inline]
     fn road_under_latch<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<()> {
         self.under_latch = true;
-        let done = self.road(at, operation, undo_of);
+        let done = self.as_one_call(|txn| txn.road(at, operation, undo_of));
         self.under_latch = false;
         done.map(|_| ())
     }
 
     /// Writes a record of the application's own, of a kind that was registered under this name. It is part of the
-    /// transaction's chain, has neither redo nor undo, and is found by [`cedrat_wal::Log::scan`].
+    /// transaction's chain, has neither redo nor undo, and can be read by [`cedrat_wal::Log::scan`].
     ///
     /// # Errors
-    /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`]. [`Error::PinsLog`]: the transaction was rolled back.
-    /// So hold no latch that its undo asks for, except within [`nested`](Txn::nested) or [`ordered`](Txn::ordered), where it
-    /// rolls back later.
+    /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`]. [`Error::PinsLog`]: the transaction was rolled
+    /// back. So hold no latch that its undo takes, except within [`nested`](Txn::nested) or [`ordered`](Txn::ordered),
+    /// where it rolls back later.
     pub fn log_record(&mut self, kind: &'static str, bytes: &[u8]) -> Result<Lsn> {
         let number = self
             .inner()
             .numbers
             .of_name(kind)
             .ok_or_else(|| Error::Unregistered { what: "the record kind", name: kind.into() })?;
-        self.alive()?;
-        self.enter()?;
-        self.room_for_records(room_for(bytes.len()), 0)?;
-        Head(&mut self.head).user(number);
-        Ok(self.append(Kind::USER, bytes)?.lsn)
+        self.as_last_step(|txn| {
+            txn.alive()?;
+            txn.enter()?;
+            txn.room_for_records(room_for(bytes.len()), 0)?;
+            Head(&mut txn.head).user(number);
+            let lsn = txn.append(Kind::USER, bytes)?.lsn;
+            txn.note_logged(room_for(bytes.len()));
+            Ok(lsn)
+        })
     }
 
     // ---- savepoints -------------------------------------------------------------------------------------------
 
-    /// Marks a place that [`rollback_to`](Txn::rollback_to) returns to.
+    /// Takes a savepoint to which [`rollback_to`](Txn::rollback_to) returns.
     pub fn savepoint(&self) -> Savepoint {
         let number = self.savepoints.get() + 1;
         self.savepoints.set(number);
         let heap = self.heap.borrow_mut().as_mut().map(Joined::savepoint);
-        Savepoint { txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number, heap }
+        let opening = self.store.opening();
+        Savepoint { opening, txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number, heap }
     }
 
-    /// What was done since this savepoint is gone, and so are the savepoints taken since.
+    /// Invalidates the savepoints taken since this one, whose changes were undone.
     pub(crate) fn forget_savepoints_since(&mut self, savepoint: Savepoint) {
         while self.gone.last().is_some_and(|&(behind, _)| behind >= savepoint.number) {
             self.gone.pop();
@@ -395,13 +431,13 @@ impl Txn {
     }
 
     pub(crate) fn check_savepoint(&self, savepoint: &Savepoint) -> Result<()> {
-        if savepoint.txn != self.id {
+        if savepoint.opening != self.store.opening() || savepoint.txn != self.id {
             return Err(Error::Misuse("the savepoint belongs to another transaction"));
         }
         if savepoint.scope != self.scope {
             return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
         }
-        // Behind it lies the way back to the older one; to follow it from here would undo more than was asked for.
+        // After it the chain returns to the older savepoint; following it from here would undo more than requested.
         let newer_than = self.gone.partition_point(|&(behind, _)| behind < savepoint.number);
         if self.gone[..newer_than].last().is_some_and(|&(_, newest)| savepoint.number <= newest) {
             return Err(Error::Misuse("an older savepoint was rolled back to, and with that this one is gone"));
@@ -409,23 +445,26 @@ impl Txn {
         Ok(())
     }
 
-    /// Undoes everything done since `savepoint`; the transaction goes on from there. Locks stay (a lock given back
-    /// early could show others what a later undo restores).
+    /// Undoes everything done since `savepoint`; the transaction continues from there. Locks stay (a lock released
+    /// early could show others a state that a later undo changes).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the savepoint is another transaction's, was not taken at this depth of nesting, or is newer than
-    /// one that was rolled back to since. Failure of the undo itself stops the store.
+    /// [`Error::Misuse`] if the savepoint belongs to another transaction, was not taken at this depth of nesting, or is
+    /// newer than one that was rolled back to since. A failure of the undo itself stops the store.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
         if self.how == How::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
         }
-        self.forget_savepoints_since(savepoint);
-        self.heap_back_to(savepoint.heap)?;
-        self.undo_back_to(savepoint.last, savepoint.owed)
+        self.as_one_call(|txn| {
+            txn.forget_savepoints_since(savepoint);
+            txn.heap_back_to(savepoint.heap)?;
+            txn.undo_back_to(savepoint.last, savepoint.owed)
+        })
     }
 
-    /// A transaction within this one: if `work` fails, or panics, all it did is undone, and this one goes on.
+    /// Runs `work` as a transaction within this one: if it fails or panics, its changes are undone, and this
+    /// transaction continues.
     ///
     /// # Errors
     /// Those of `work`.
@@ -439,21 +478,22 @@ impl Txn {
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
-    /// Commits, and returns when `mode` says.
+    /// Commits, and returns when `mode` requires.
     ///
-    /// Locks are released when the commit record is appended, before it is durable: others may read on, but cannot be
-    /// durable earlier, since the log is cut at one point.
+    /// Locks are released when the commit record is appended, before it is durable: other transactions may read the
+    /// changes, but cannot be durable earlier, since the log is cut at one point.
     ///
     /// # Errors
-    /// [`Error::Stopped`]: only reopening the store tells whether the commit was kept. With any other error the
+    /// [`Error::Stopped`]: only reopening the store shows whether the commit was kept. With any other error the
     /// transaction was rolled back.
     pub fn commit(mut self, mode: Commit) -> Result<Ticket> {
         if mode == Commit::Partition {
             return Err(Error::PartitionCommit); // dropped: rolled back
         }
+        self.begin_call()?;
         self.alive()?;
         debug_assert!(self.depth == 0, "a transaction commits outside of what it nests");
-        if self.entry.as_ref().is_some_and(|entry| entry.is_doomed()) {
+        if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }
         let lsn = match self.heap.take() {
@@ -464,13 +504,13 @@ impl Txn {
             }
             None => self.newest_read(),
         };
-        if self.entry.is_some() {
-            self.inner().note_commit(lsn);
-        }
-        self.has_committed(lsn, mode)
+        self.note_commit(lsn);
+        let ticket = self.has_committed(lsn, mode);
+        self.store.measure_if_due();
+        ticket
     }
 
-    /// What is left to do once the commit record is in the log: what it held is others', and the caller returns when `mode` says.
+    /// Completes a commit whose record is in the log: releases all that the transaction held, and returns as `mode` requires.
     pub(crate) fn has_committed(&mut self, lsn: Lsn, mode: Commit) -> Result<Ticket> {
         self.leave(Some(lsn));
         self.report_bytes();
@@ -481,12 +521,18 @@ impl Txn {
         Ok(inner.log.ticket(lsn))
     }
 
-    /// What has to be durable before anybody is told what a transaction has read that wrote nothing ("null write"). It was
-    /// written below `seen`, and its writer's commit lies somewhere up to the newest one.
+    /// Notes that the commit record was appended, before another transaction can read what was committed (E10.9).
+    pub(crate) fn note_commit(&self, lsn: Lsn) {
+        if let Some(entry) = &self.entry {
+            entry.commits_at(lsn);
+        }
+    }
+
+    /// Returns the LSN that must be durable before a transaction that wrote nothing is acknowledged ("null write", E10.9).
     pub(crate) fn newest_read(&self) -> Lsn {
         match self.seen.get() {
             Lsn::ZERO => Lsn::ZERO,
-            seen => seen.max(Lsn::new(self.inner().newest_commit.load(Ordering::Acquire))),
+            seen => self.inner().table.newest_read(seen, &self.inner().log),
         }
     }
 
@@ -495,17 +541,26 @@ impl Txn {
     /// # Errors
     /// [`Error::Stopped`], if the store did; the next opening then completes the rollback.
     pub fn rollback(mut self) -> Result<()> {
-        self.roll_back()
+        self.roll_back()?;
+        self.store.measure_if_due();
+        Ok(())
     }
 
     pub(crate) fn roll_back(&mut self) -> Result<()> {
-        if self.ended {
+        // If the store has taken the transaction, the store rolls it back.
+        if self.ended || self.begin_call().is_err() {
             return Ok(());
         }
+        let undone = self.roll_back_in_call();
+        self.end_call();
+        undone
+    }
+
+    fn roll_back_in_call(&mut self) -> Result<()> {
         self.report_bytes();
         drop(self.heap.take());
         let undone = if self.entry.is_some() { self.undo_all() } else { Ok(()) };
-        // Also after a failure: the store has stopped, and those who wait for our locks must hear it.
+        // Also after a failure: the store has stopped, and the threads that wait for its locks must be woken.
         self.leave(None);
         undone
     }
@@ -518,46 +573,47 @@ impl Txn {
         Ok(())
     }
 
-    /// Writes the last record of a transaction that is undone.
+    /// Writes the last record of a transaction that was undone.
     pub(crate) fn end_rollback(&mut self) {
         self.undoing = true;
         self.head.clear();
-        // Cannot fail: the room was kept back, and the store's stopping only drops the record.
+        // Cannot fail: the room was kept back, and a stop of the store only drops the record.
         let _ = self.append(Kind::ROLLBACK_END, &[]);
     }
 
-    /// The transaction has ended: what it held is others'. `committed`: its commit record.
+    /// Ends the transaction, and releases everything that it held. `committed`: its commit record.
     pub(crate) fn leave(&mut self, committed: Option<Lsn>) {
         self.ended = true;
         self.room = None;
-        // Before this transaction lets go of the log (E19.4), and of its locks.
+        // Before this transaction releases the log (E19.4), and its locks.
         self.deferred.ended(self.id, committed);
-        // The keepers hold the log themselves by now.
+        // From now on the keepers hold the log themselves.
         self.deferred.forget();
         let inner = &self.store.inner;
         if let Some(entry) = self.entry.take() {
             let (head, arguments) = (std::mem::take(&mut self.head), std::mem::take(&mut self.arguments));
-            inner.table.leave(entry, Memory { head, arguments, deferred: std::mem::take(&mut self.deferred) });
+            let memory = Memory { head, arguments, deferred: std::mem::take(&mut self.deferred) };
+            inner.table.leave(entry, memory, inner.log.known_durable_lsn());
         }
         inner.locks.ended(self.id);
-        // Not the LSN of the free: until the end of this transaction is durable too, a crash would undo it (E7.2).
+        // Not the LSN of the free: until the end of this transaction is durable too, a crash would undo the free (E7.2).
         let ended_at = inner.log.current_lsn();
         for freed in self.freed.drain(..) {
             inner.release(Freed { lsn: ended_at, ..freed });
         }
     }
 
-    /// What it had is somebody else's, and it has nothing to end.
-    pub(crate) fn is_parked(&mut self) {
+    /// Marks it as ended without releasing anything: its state now belongs to another owner.
+    pub(crate) fn has_ended(&mut self) {
         self.ended = true;
     }
 
-    // ---- help for the other rooms -----------------------------------------------------------------------------
+    // ---- for other modules -----------------------------------------------------------------------------------------
 
-    /// Whether the transaction may go on. One that must roll back does so by calls of its own, in its logical undos.
+    /// Checks that the transaction may continue. One that must roll back may still call this in its logical undos.
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
-        if self.ended || self.must_roll_back && !self.undoing {
+        if self.ended || self.must_roll_back && !self.undoing || self.calls == 0 && self.is_taken() {
             return Err(self.why_not_alive());
         }
         self.inner().alive()
@@ -567,21 +623,16 @@ impl Txn {
     fn why_not_alive(&self) -> Error {
         match self.inner().alive() {
             Err(stopped) => stopped,
-            Ok(()) if self.ended => Error::Misuse("the transaction was rolled back; begin another"),
-            Ok(()) => self.pins_log(),
+            Ok(()) if self.ended && !self.is_taken() => Error::Misuse("the transaction was rolled back; begin another"),
+            Ok(()) => self.over_limit_error(),
         }
     }
 
-    fn pins_log(&self) -> Error {
-        let first = self.entry.as_ref().map_or(Lsn::ZERO, |entry| entry.first);
-        Error::PinsLog { txn: self.id, first, limit_bytes: self.inner().log_limit_bytes }
-    }
-
-    /// Obeys, if others doomed this transaction: rolls back, at once or as soon as what is nested has been undone.
+    /// Rolls back a doomed transaction, at once or as soon as the nested sequence has been undone. Returns its error.
     #[cold]
     pub(crate) fn obey(&mut self) -> Error {
-        let error = self.pins_log();
-        if self.depth > 0 || self.undoing || self.under_latch {
+        let error = self.over_limit_error();
+        if !self.may_roll_back_now() {
             self.must_roll_back = true;
             return error;
         }
@@ -591,8 +642,23 @@ impl Txn {
         }
     }
 
+    /// Whether the caller holds no latch of a structure, which a rollback would need too.
+    pub(crate) fn may_roll_back_now(&self) -> bool {
+        self.depth == 0 && !self.undoing && !self.under_latch
+    }
+
+    /// Counts bytes of log, to be reported to the checkpointer.
+    #[inline]
+    pub(crate) fn note_logged(&mut self, bytes: u64) {
+        self.unreported += bytes;
+        if self.unreported >= REPORT_EVERY {
+            self.report_bytes();
+        }
+    }
+
     pub(crate) fn report_bytes(&mut self) {
-        self.store.inner.checkpoints.note(std::mem::take(&mut self.unreported));
+        let inner = &self.store.inner;
+        inner.checkpoints.note(std::mem::take(&mut self.unreported), &inner.limits);
     }
 
     /// Called before the first record: the transaction becomes visible to checkpoints.
@@ -609,34 +675,35 @@ impl Txn {
         self.room_for_records(END_ROOM, END_ROOM)?;
         self.owed = END_ROOM;
         let inner = &self.store.inner;
-        let (entry, memory) = inner.table.enter(self.id, || inner.log.current_lsn());
+        let (entry, memory) = inner.table.enter(self.id, inner.limits.now(), || inner.log.current_lsn());
         let Memory { head, arguments, deferred } = memory;
         (self.entry, self.head, self.arguments, self.deferred) = (Some(entry), head, arguments, deferred);
         Ok(())
     }
 
-    /// Whether there is room in the log for so many more bytes of records and of their undo (E6.2).
+    /// Whether the log has room reserved for this many more bytes of records and of their undo (E6.2).
     #[inline]
     pub(crate) fn has_room(&self, forward: u64, undo: u64) -> bool {
         if self.undoing {
-            return true; // paid from what was reserved for it (E16.1)
+            return true; // paid from the reservation for undo (E16.1)
         }
         self.room
             .as_ref()
             .is_some_and(|room| room.forward().0 >= forward + self.kept_back() && room.undo().0 >= self.owed + undo)
     }
 
-    /// Room for the transaction's own end, and for the end of each nested action that is open.
+    /// Returns the room for the transaction's own end, and for the end of each open nested sequence.
     fn kept_back(&self) -> u64 {
         END_ROOM * u64::from(1 + self.ends)
     }
 
-    /// Reserves what [`has_room`](Txn::has_room) misses. Holds no latch: it may wait for the disk, and for a checkpoint.
+    /// Reserves the room that [`has_room`](Txn::has_room) lacks. The caller holds no latch: this may wait for the disk,
+    /// and for a checkpoint.
     pub(crate) fn room_for_records(&mut self, forward: u64, undo: u64) -> Result<()> {
         if self.has_room(forward, undo) {
             return Ok(());
         }
-        // Bigger pieces than asked for, so that most updates find room already.
+        // Larger pieces than requested, so that most updates already have room.
         const PIECE: u64 = 4096;
         let (has_forward, has_undo) = self.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
         let forward = (forward + self.kept_back()).saturating_sub(has_forward);
@@ -648,25 +715,12 @@ impl Txn {
         self.inner().make_room();
         match self.reserve(forward, undo) {
             Ok(()) => Ok(()),
-            Err(Error::LogFull { full, .. }) => {
-                let oldest = self.inner().table.oldest();
-                let failed = self.inner().checkpoints.failed();
-                // While checkpoints fail the end of a transaction gives nothing up; whoever finds no room is told why they do.
-                let is_its_fault = failed.as_ref().is_none_or(|failed| failed.wanted_log);
-                if let (Some(oldest), LogFull::Limit { .. }, true) = (&oldest, &full, is_its_fault) {
-                    oldest.doom();
-                    if oldest.id == self.id {
-                        return Err(self.obey());
-                    }
-                }
-                let checkpoint = failed.map(|failed| failed.why);
-                Err(Error::LogFull { full, oldest: oldest.map(|entry| entry.id), checkpoint })
-            }
+            Err(Error::LogFull { full, .. }) => self.log_is_full(full, forward, undo),
             Err(other) => Err(other),
         }
     }
 
-    fn reserve(&mut self, forward: u64, undo: u64) -> Result<()> {
+    pub(crate) fn reserve(&mut self, forward: u64, undo: u64) -> Result<()> {
         let log = &self.store.inner.log;
         match &mut self.room {
             Some(room) => log.reserve_more(room, ByteLen(forward), ByteLen(undo))?,
@@ -675,10 +729,13 @@ impl Txn {
         Ok(())
     }
 
-    /// Appends a record of this transaction: `self.head`, then `arguments`. Room was reserved.
+    /// Appends a record of this transaction: `self.head`, then `arguments`. Room was reserved before.
     pub(crate) fn append(&mut self, kind: Kind, arguments: &[u8]) -> Result<cedrat_wal::Appended> {
         let len = self.head.len() + arguments.len();
-        self.store.inner.check_len(len)?;
+        // What a prepared transaction may carry forward must fit into a record as a copy too (E9.13).
+        let is_copied = [Kind::USER, Kind::UNDO_ONLY, Kind::NESTED_END].contains(&kind);
+        self.store.inner.check_len(len + if is_copied { CARRIED_LONGER_MAX } else { 0 })?;
+        self.logged += room_for(len) + CARRIED_LONGER_MAX as u64;
         let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(if self.undoing { Spending::Undo } else { Spending::Forward });
         let head = RecordHead::new(kind, self.id, self.last);
@@ -688,10 +745,45 @@ impl Txn {
     }
 }
 
+impl Txn {
+    /// Ends without a record: stops the store first, and the next opening completes the recovery.
+    fn abandon(&mut self) {
+        self.inner()
+            .log
+            .stop(format!("the opening failed before transaction {} was recovered; open the store again", self.id));
+        drop(self.heap.take());
+        self.leave(None);
+    }
+}
+
 impl Drop for Txn {
     fn drop(&mut self) {
-        // An error means that the store stopped; the next opening undoes what is left, and every later call says so.
-        let _ = self.roll_back();
+        if self.ended {
+            return;
+        }
+        if self.was_found && !planted!("dropped_loser_rolled_back") {
+            return in_destructor(self, Txn::abandon);
+        }
+        // An error means that the store stopped; the next opening undoes the rest, and every later call reports it.
+        in_destructor(self, |txn| drop(txn.roll_back()));
+        if !self.ended {
+            // It panicked. The threads that wait for its locks must learn that the store has stopped.
+            in_destructor(self, |txn| txn.leave(None));
+        }
+    }
+}
+
+/// Runs the last work of a destructor. A panic in it, of an operation's undo for example, stops the store. Unwinding
+/// continues only if the thread was not unwinding before: otherwise the process would abort, and with it programs that
+/// have nothing to do with this store.
+pub(crate) fn in_destructor(txn: &mut Txn, work: impl FnOnce(&mut Txn)) {
+    let unwinds_already = std::thread::panicking();
+    let done = catch_unwind(AssertUnwindSafe(|| work(txn)));
+    if let Err(panic) = done {
+        txn.inner().log.stop(format!("the end of transaction {} panicked; open the store again", txn.id));
+        if !unwinds_already {
+            resume_unwind(panic);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a change is taken back: the kinds of undo (Lemon §4.2).
+//! The kinds of undo (Lemon §4.2).
 
 use std::any::TypeId;
 
@@ -8,15 +8,15 @@ use crate::builtin::SetRange;
 use crate::operation::{Finish, LogicalUndo, Operation, Refused};
 use crate::small_bytes::SmallBytes;
 
-/// How to take one change back. [`Operation::prepare`] returns it; it is logged beside the change.
+/// The undo of one change. [`Operation::prepare`] returns it; it is logged with the change.
 #[derive(Clone, Debug)]
 pub struct Undo {
     pub(crate) kind: UndoKind,
-    /// What its execution may add to the log beyond one record of its own size.
+    /// Maximum log space of its execution beyond one record of its own size.
     pub(crate) log_bytes: u32,
 }
 
-/// What is called, and with which arguments.
+/// The function to call, and its arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) of: TypeId,
@@ -34,28 +34,28 @@ pub(crate) enum UndoKind {
     Operation { call: Call, slot: Option<Slot> },
     /// A nested top action of its own.
     Logical(Call),
-    /// Completes instead of taking back.
+    /// Completes a sequence instead of reverting it.
     Finish(Call),
-    /// The arguments could not be serialised; whoever logs this refuses.
+    /// The arguments could not be serialised; logging it is refused.
     Unspeakable(&'static str),
 }
 
 impl Undo {
-    /// Nothing takes the change back: redo-only. For changes that nobody sees if the transaction fails, and for
-    /// those behind a [`Finish`].
+    /// Returns an undo that does nothing: the change is redo-only. For changes that are invisible if the transaction
+    /// fails, and for those that follow a [`Finish`].
     pub const fn none() -> Undo {
         Undo { kind: UndoKind::None, log_bytes: 0 }
     }
 
-    /// The inverse operation on the same record: physiological undo.
+    /// Returns the inverse operation on the same record: physiological undo.
     ///
-    /// Its `prepare` is not asked again: it may not refuse (E6).
+    /// Its `prepare` is not called: it must not refuse (E6).
     #[inline]
     pub fn op<O: Operation>(inverse: O) -> Undo {
         Undo::operation(&inverse, None)
     }
 
-    /// The inverse operation on another slot of the same page.
+    /// Returns the inverse operation on another slot of the same page.
     #[inline]
     pub fn op_at<O: Operation>(slot: Slot, inverse: O) -> Undo {
         Undo::operation(&inverse, Some(slot))
@@ -68,15 +68,15 @@ impl Undo {
         }
     }
 
-    /// The bytes that lie in `len` bytes of the body from `offset` on: physical undo.
+    /// Captures `len` bytes of the body from `offset` on as the undo: physical undo.
     ///
     /// # Errors
-    /// If the range does not lie in the body.
+    /// The range does not lie in the body.
     pub fn before_image(page: &PageRef<'_>, offset: usize, len: usize) -> Result<Undo, Refused> {
         Ok(Undo::op(SetRange::now(page, offset, len)?))
     }
 
-    /// A call by meaning, run as a nested top action (E5).
+    /// Returns a logical call, run as a nested top action (E5).
     #[inline]
     pub fn logical<L: LogicalUndo>(undo: &L) -> Undo {
         match call::<L, _>(L::NAME, undo) {
@@ -85,15 +85,15 @@ impl Undo {
         }
     }
 
-    /// As [`logical`](Undo::logical), for a call that knows a smaller bound of its log than the one for its type: one that
-    /// carries a key, and knows how long that key is.
+    /// As [`logical`](Undo::logical), for a call with a smaller log bound than that of its type: one that contains a
+    /// key of known length.
     #[inline]
     pub fn logical_within<L: LogicalUndo>(undo: &L, log_bytes: u32) -> Undo {
         debug_assert!(log_bytes <= L::LOG_BYTES_MAX);
         Undo { log_bytes, ..Undo::logical(undo) }
     }
 
-    /// A call that completes what was begun instead of taking it back.
+    /// Returns a call that completes a sequence instead of reverting it.
     #[inline]
     pub fn finish<F: Finish>(finish: &F) -> Undo {
         match call::<F, _>(F::NAME, finish) {
@@ -102,20 +102,20 @@ impl Undo {
         }
     }
 
-    /// [`Operation::derive_undo`], asked when the undo is needed: no bytes of it are logged.
+    /// Returns an undo that [`Operation::derive_undo`] computes when it is needed: no bytes of it are logged.
     ///
-    /// `log_bytes` is what that undo may take of the log: 0 for an operation on the same page that takes no more
-    /// than the change itself, [`LogicalUndo::LOG_BYTES_MAX`] for a logical one (E16.1).
+    /// `log_bytes` is the maximum log space of that undo: 0 for an operation on the same page that takes no more than
+    /// the change itself, [`LogicalUndo::LOG_BYTES_MAX`] for a logical one (E16.1).
     pub const fn derived(log_bytes: u32) -> Undo {
         Undo { kind: UndoKind::Derived, log_bytes }
     }
 
-    /// Whether there is nothing to take back.
+    /// Whether there is nothing to undo.
     pub fn is_none(&self) -> bool {
         matches!(self.kind, UndoKind::None)
     }
 
-    /// How it would be logged, as words: for checks of a single operation.
+    /// Describes how it would be logged: for tests of a single operation.
     pub fn describe(&self) -> String {
         match &self.kind {
             UndoKind::None => "redo-only".into(),
@@ -128,7 +128,7 @@ impl Undo {
         }
     }
 
-    /// The arguments as they are logged.
+    /// Returns the arguments as they are logged.
     pub(crate) fn arguments(&self) -> &[u8] {
         match &self.kind {
             UndoKind::None | UndoKind::Derived | UndoKind::Unspeakable(_) => &[],

@@ -1,6 +1,6 @@
-//! The one road by which a page changes (Lemon §3.1: `Tupdate`).
+//! The update path, by which every change of a page is made (Lemon §3.1: `Tupdate`).
 //!
-//! | step | what | may say no |
+//! | step | action | may fail |
 //! |---|---|---|
 //! | 1 | the lock manager's callback ([`Txn::update`]) | yes |
 //! | 2 | the page's exclusive latch | yes |
@@ -11,7 +11,7 @@
 //! | 7 | `redo`, and the LSN is stamped | only as damage, which stops the store (E6.3) |
 //! | 8 | the latch is released | no |
 //!
-//! Rollback and recovery's undo walk the same road from step 5 on ([`Txn::compensate`]); recovery's redo has its own
+//! Rollback and recovery's undo use the same path from step 5 on ([`Txn::compensate`]); recovery's redo has its own
 //! steps 5 and 7, with the same `redo`.
 
 use std::any::TypeId;
@@ -19,7 +19,7 @@ use std::any::TypeId;
 use cedrat_pages::{Damaged, Exclusive, PoolError, Slot};
 use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending};
 
-use crate::body::{COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
+use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
 use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::Misfit;
@@ -27,18 +27,18 @@ use crate::store::Inner;
 use crate::transaction::{END_ROOM, How, Txn};
 use crate::undo::{Call, Undo, UndoKind};
 
-/// The checkpointer hears of a transaction's log in pieces of so many bytes.
+/// A transaction reports its log to the checkpointer in pieces of this many bytes.
 pub(crate) const REPORT_EVERY: u64 = 256 << 10;
 
-/// Which undo a change gets.
+/// The choice of the undo of a change.
 pub(crate) enum UndoOf {
-    /// What `prepare` says.
+    /// The undo that `prepare` returns.
     Own,
-    /// This one, whatever `prepare` says.
+    /// This undo, whatever `prepare` returns.
     Given(Undo),
 }
 
-/// Steps 5 and 6. `head` and `arguments` of the transaction are the record's first parts; room was reserved.
+/// Executes steps 5 and 6. `head` and `arguments` of the transaction are the record's first parts; room was reserved.
 ///
 /// A macro, because `page` borrows one field of the transaction while others change.
 macro_rules! announce_and_append {
@@ -55,7 +55,7 @@ macro_rules! announce_and_append {
 }
 
 impl Txn {
-    /// Steps 2 to 8.
+    /// Executes steps 2 to 8.
     pub(crate) fn road<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<Lsn> {
         self.may_change()?;
         self.enter()?;
@@ -77,32 +77,30 @@ impl Txn {
             let body_len_bound = room_for(self.arguments.len() + undo_len);
             let undo_room = undo_room(undo, self.arguments.len());
             if !self.has_room(body_len_bound, undo_room) {
-                // Making room may wait for the disk, which nobody does under a page's latch (E13.5).
+                // Making room may wait for the disk, which is never done under a page's latch (E13.5).
                 drop(page);
                 self.room_for_records(body_len_bound, undo_room)?;
                 continue;
             }
             Head(&mut self.head).update(number, at, shape, call, self.arguments.len());
-            // With room for the compensation: what is logged can be taken back.
+            // Including the compensation: a change that is logged can be undone.
             let body_len = self.head.len() + self.arguments.len() + undo_len;
             self.store.inner.check_len(body_len + COMPENSATION_LONGER_MAX)?;
 
-            // From here nothing can fail.
+            // Nothing can fail from here on.
             self.owed += undo_room;
             let appended = announce_and_append!(self, page, Kind::UPDATE, undo.arguments());
             let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
             drop(page);
             done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
-            self.unreported += body_len_bound;
-            if self.unreported >= REPORT_EVERY {
-                self.report_bytes();
-            }
+            self.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
+            self.note_logged(body_len_bound);
             return Ok(appended.lsn);
         }
     }
 
-    /// Takes one change of a page back by an operation on the same page: steps 2 and 5 to 8. The record is redo-only
-    /// and says what is next to undo (E5.4).
+    /// Undoes one change of a page by an operation on the same page: steps 2 and 5 to 8. The record is redo-only and
+    /// names the next record to undo (E5.4).
     pub(crate) fn compensate(
         &mut self,
         operation: u32,
@@ -133,9 +131,9 @@ impl Txn {
         Ok(())
     }
 
-    /// Writes a compensation record of the caller's own making (Lemon §1: "write a compensation record"): `operation` is
-    /// applied and never undone, and rolling back goes on at `next`, past everything since. Savepoints taken since are gone.
-    /// The page is locked as by [`Txn::update`].
+    /// Writes a compensation record for the caller (Lemon §1: "write a compensation record"): `operation` is applied
+    /// and never undone, and rollback continues at `next`, skipping everything since. Savepoints taken since become
+    /// invalid. The page is locked as by [`Txn::update`].
     ///
     /// # Errors
     /// As [`Txn::update`]; [`Error::Misuse`] for a savepoint that [`Txn::rollback_to`] would refuse.
@@ -146,10 +144,14 @@ impl Txn {
         next: crate::Savepoint,
     ) -> Result<()> {
         self.check_savepoint(&next)?;
+        self.lock_for_update(at.page)?;
+        self.as_last_step(|txn| txn.compensating_road(at, operation, next))
+    }
+
+    fn compensating_road<O: Operation>(&mut self, at: RecordId, operation: &O, next: crate::Savepoint) -> Result<()> {
         if self.deferred.since(next.last) {
             return Err(Error::Misuse("rolling back would pass by changes that were deferred since the savepoint"));
         }
-        self.lock_for_update(at.page)?;
         self.may_change()?;
         self.enter()?;
         let number = self.inner().number_of::<O>()?;
@@ -169,24 +171,24 @@ impl Txn {
         done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))
     }
 
-    /// Whether changes are logged without undo: in an ordered sequence, and where atomicity was given up.
+    /// Whether changes are logged without undo: in an ordered sequence, and without atomicity.
     #[inline]
     fn is_redo_only(&self) -> bool {
         self.how == How::Ordered || self.how == How::Plain && self.gave_up_atomicity()
     }
 
-    /// Whether what is done outermost stays if the transaction rolls back.
+    /// Whether changes outside of nested sequences stay if the transaction rolls back.
     #[inline]
     pub(crate) fn gave_up_atomicity(&self) -> bool {
         !self.options.atomicity && !self.undoing
     }
 
-    /// Whether a change may be made now.
+    /// Checks that a change may be made now.
     #[inline]
     pub(crate) fn may_change(&mut self) -> Result<()> {
         self.alive()?;
         if let Some(entry) = &self.entry
-            && entry.is_doomed()
+            && entry.claim.is_doomed()
             && !self.undoing
         {
             return Err(self.obey());
@@ -195,7 +197,7 @@ impl Txn {
     }
 }
 
-/// Log that undoing takes, at most: a compensation, or the steps of a logical undo and its end.
+/// Returns the maximum log space of an undo: a compensation, or the steps of a logical undo and its end.
 pub(crate) fn undo_room(undo: &Undo, redo_arguments_len: usize) -> u64 {
     let one_record = match &undo.kind {
         UndoKind::None => return 0,
@@ -211,7 +213,7 @@ pub(crate) fn unspeakable(name: &'static str) -> Error {
 }
 
 impl Inner {
-    /// The page's exclusive latch: step 2. A page that will be formatted anew need not be read.
+    /// Takes the page's exclusive latch: step 2. A page that will be formatted need not be read.
     #[inline]
     fn latched<O: Operation>(&self, at: RecordId) -> Result<Exclusive<'_>, PoolError> {
         if O::FORMATS { self.pool.exclusive_fresh(at.page) } else { self.pool.exclusive(at.page) }
@@ -224,7 +226,7 @@ impl Inner {
             .ok_or_else(|| Error::Unregistered { what: "the operation", name: O::NAME.into() })
     }
 
-    /// How an undo is logged.
+    /// Returns the shape in which an undo is logged, and its call.
     #[inline]
     #[allow(clippy::type_complexity, reason = "the call's number, and its slot if it is another one")]
     pub(crate) fn shape_of(&self, undo: &Undo) -> Result<(UndoShape, Option<(u32, Option<Slot>)>)> {
@@ -256,14 +258,15 @@ impl Inner {
         Ok(())
     }
 
-    /// A redo found its page damaged after its record was logged: memory and log have come apart (E6.3).
+    /// Stops the store because a redo found its page damaged after its record was logged: memory and log have diverged
+    /// (E6.3).
     #[cold]
     pub(crate) fn stop_for_damage(&self, damaged: &Damaged, operation: &str) -> Error {
         self.log.stop(format!("{operation}: {damaged}"));
         self.pool.damaged(*damaged).into()
     }
 
-    /// A deferred change does not fit its record: what was logged for it cannot be repeated.
+    /// Stops the store because a deferred change does not fit its record: the logged change cannot be redone.
     #[cold]
     pub(crate) fn stop_for_refusal(&self, refused: &Refused, delta: &str) -> Error {
         self.log.stop(format!("{delta}: {refused}"));

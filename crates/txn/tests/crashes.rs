@@ -1,4 +1,4 @@
-//! Every crash of small workloads: what was acknowledged is there, what was not is whole or absent.
+//! Every crash of small workloads: acknowledged transactions survive, others are whole or absent.
 
 mod common;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 const NUMBERS: u16 = 6;
 
-/// All that the workload of a test changes.
+/// All values that the workload of a test changes.
 type State = Vec<i64>;
 
 fn state(store: &Store, pages: &[PageId]) -> State {
@@ -24,10 +24,10 @@ fn state(store: &Store, pages: &[PageId]) -> State {
         .collect()
 }
 
-/// Runs `step` for each number up to `steps`, which commits what it likes; then opens the store after every crash, and after
-/// every crash of that opening, and compares with what was acknowledged.
+/// Runs `step`, which may commit, for each number up to `steps`; then opens the store after every crash, and after
+/// every crash of that opening, and compares with the acknowledged state.
 ///
-/// `look` says what the store holds; it is asked after each step, and after each opening.
+/// `look` reads the state of the store; it is called after each step, and after each opening.
 fn crash_everywhere<S: PartialEq + Debug>(
     options: impl Fn() -> Options,
     steps: u64,
@@ -63,10 +63,10 @@ fn crash_everywhere<S: PartialEq + Debug>(
             Ok(store) => judge(&store, marks, name),
             Err(error) => panic!("{name}: {error}"),
         }
-        // Now the same opening is itself cut short, everywhere (R5). Every fifth crash: they are many.
+        // Now the same opening is itself interrupted at every point (R5). Only every fifth crash, since there are many.
         if count.is_multiple_of(5) {
             count += every_crash(crashed, 1, |twice, _, second| {
-                // Without a checkpoint at its end, so that its own records are recovered next time.
+                // Without a checkpoint at its end, so that the next opening recovers its own records.
                 let options = Options { checkpoint_when_opened: false, ..options() };
                 let store = open_with(twice, options).unwrap_or_else(|error| panic!("{name}, then {second}: {error}"));
                 judge(&store, marks, &format!("{name}, then {second}"));
@@ -90,15 +90,15 @@ fn transfer(store: &Store, pages: &[PageId], number: u64) -> Result<()> {
         store.checkpoint()?;
     }
     txn.commit(Commit::Sync)?;
-    // Another transaction changes everything and thinks better of it.
+    // Another transaction changes everything, and rolls back.
     let mut other = store.begin();
     for &page in pages {
         other.update(at(page, 0), &Add { amount: 1000 })?;
     }
     if number.is_multiple_of(4) {
-        store.checkpoint()?; // uncommitted changes go home: steal
+        store.checkpoint()?; // uncommitted changes are written to the page file: steal
     }
-    // And thinks better of that, too, before it is cut short.
+    // It rolls back to a savepoint, too, before it is interrupted.
     let back = other.savepoint();
     for &page in pages {
         other.update(at(page, 1), &Add { amount: 2000 })?;
@@ -142,8 +142,8 @@ fn logical_undo_survives_being_cut_in_half() {
     assert!(states > 100, "{states}");
 }
 
-/// The directory in the first page says which pages are in use: slot *n* holds the number of the page of object *n*, whose
-/// first number must be *n*. And the space map must say the same: nothing lost, nothing in two hands.
+/// Reads the directory in the first page: slot *n* contains the number of the page of object *n*, whose first number
+/// must be *n*. The space map must agree: no page is lost, and none is used twice.
 fn objects(store: &Store, pages: &[PageId]) -> Vec<i64> {
     let directory: Vec<i64> = (0..8).map(|slot| read_number(store, at(pages[0], slot)).unwrap()).collect();
     for (object, &page) in directory.iter().enumerate().filter(|(_, page)| **page != 0) {
@@ -188,7 +188,7 @@ fn space_is_neither_lost_nor_given_twice() {
     assert!(states > 200, "{states}");
 }
 
-/// Slots 0 and 1 of the first page: what is moved leaves one and reaches the other in a step of its own.
+/// Slots 0 and 1 of the first page: a move subtracts from one and adds to the other in separate steps.
 #[derive(Debug, Serialize, Deserialize)]
 struct FinishMove {
     page: u64,
@@ -222,7 +222,7 @@ fn an_ordered_sequence_cut_short_is_finished() {
     for _ in 0..3 {
         txn.ordered((), &FinishMove { page: page.get() }, |txn| {
             txn.update(at(page, 0), &Add { amount: -10 })?;
-            store.checkpoint()?; // the half-done move goes home
+            store.checkpoint()?; // the half-done move reaches the page file
             txn.update(at(page, 1), &Add { amount: 10 })
         })
         .unwrap();
@@ -240,7 +240,7 @@ fn an_ordered_sequence_cut_short_is_finished() {
     });
 }
 
-/// Several threads, each with a counter of its own in two pages: what it was told is there, and both pages agree.
+/// Several threads, each with a counter of its own in two pages: acknowledged values survive, and both pages agree.
 #[test]
 fn threads_are_told_the_truth() {
     const THREADS: u16 = 3;
@@ -287,12 +287,12 @@ fn threads_are_told_the_truth() {
             );
         }
     });
-    // Each commit of one thread is acknowledged by a write that ended after its commit before was acknowledged: so the
-    // thread's marks alone lie in as many places. How many states there are beyond that is for the schedule to say.
+    // Each commit of one thread is acknowledged by a write that ended after its previous commit was acknowledged, so
+    // the thread's marks alone are at as many positions. The number of further states depends on the schedule.
     assert!(states as u64 > ROUNDS, "{states}");
 }
 
-/// The checks can see: with a compensation that names what it compensated as next, something is undone twice.
+/// The checks work: if a compensation names the record that it compensates as undo next, a record is undone twice.
 #[cfg(feature = "planted-faults")]
 #[test]
 fn a_wrong_compensation_chain_is_caught() {
@@ -300,4 +300,23 @@ fn a_wrong_compensation_chain_is_caught() {
     let run = std::panic::AssertUnwindSafe(|| crash_everywhere(faulty, 12, state, transfer));
     let caught = std::panic::catch_unwind(run);
     assert!(caught.is_err(), "the fault was not seen (E5.4)");
+}
+
+/// Wherever a crash occurs between the steps of a logical undo, the next opening undoes the whole change.
+#[test]
+fn logical_undo_survives_crash_between_its_steps() {
+    let disk = Arc::new(SimDisk::new());
+    let page = open(&disk).unwrap().transact(page_with_zeros).unwrap();
+    let disk = Arc::new(SimDisk::from_image(disk.image()));
+    let store = open(&disk).unwrap();
+    let mut txn = store.begin();
+    let undo = Undo::logical(&SubtractTen { page: page.get(), slot: 0 });
+    txn.update_logical(at(page, 0), &Add { amount: 10 }, undo).unwrap();
+    store.log().force(store.log().current_lsn()).unwrap();
+    txn.rollback().unwrap();
+    let states = every_crash(&disk, 2, |disk, _, name| {
+        let store = open(disk).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(numbers(&store, page), [0; 4], "E5.2: {name}");
+    });
+    assert!(states > 4, "{states}");
 }

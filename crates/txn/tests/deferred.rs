@@ -1,4 +1,4 @@
-//! Changes that are logged now and made in their pages later (Lemon §7). Every crash of them: `cedrat-check`,
+//! Changes that are logged now and applied to their pages later (Lemon §7). Every crash of them: `cedrat-check`,
 //! `tests/crash_deferred.rs`.
 
 mod common;
@@ -27,7 +27,7 @@ fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
     Store::open(media, options, registry())
 }
 
-/// A store with a page of records, and a shelf that flushes nothing by itself.
+/// A store with a page of records, and a record cache that flushes nothing on its own.
 struct Place {
     disk: Arc<SimDisk>,
     store: Store,
@@ -54,7 +54,7 @@ impl Place {
         at(self.page, slot)
     }
 
-    /// Changes a record in a transaction of its own.
+    /// Changes a record in a separate transaction.
     fn mix(&self, slot: u16, by: u64) -> Lsn {
         self.store.transact(|txn| self.shelf.change(txn, &self.keeper, self.at(slot), by, Back::NotCounting)).unwrap()
     }
@@ -63,7 +63,7 @@ impl Place {
         self.shelf.flush_one(self.at(slot), |kept| self.store.flush_record(kept)).unwrap();
     }
 
-    /// The store as the next opening finds it, if all that was not durable is lost.
+    /// Opens the store after a crash that loses everything not durable.
     fn crashed(&self) -> Store {
         let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
         open_with(&disk, Options { checkpoint_when_opened: false, ..options() }).unwrap()
@@ -99,7 +99,7 @@ fn a_deferred_change_neither_reads_nor_touches_its_page() {
     assert_eq!(value(&reopened, place.at(0)), mixed(&[]));
 }
 
-/// What its keeper does not want, or refuses, is not logged, and binds the transaction to nothing.
+/// A change that the keeper declines, or refuses, is not logged, and does not bind the transaction.
 #[test]
 fn what_the_keeper_does_not_want_is_not_logged() {
     let place = place();
@@ -123,7 +123,7 @@ fn what_the_keeper_does_not_want_is_not_logged() {
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[2]));
 }
 
-/// E19.15: one record has all of it, and after a crash all of it is there or nothing.
+/// E19.15: one record has all changes, and after a crash either all or none of them are there.
 #[test]
 fn changes_of_a_commit_record_happen_with_the_commit() {
     let place = place();
@@ -141,7 +141,7 @@ fn changes_of_a_commit_record_happen_with_the_commit() {
     for (&(at, _), mixed) in late.iter().zip(all) {
         assert_eq!(place.shelf.get(&place.store, at).unwrap(), mixed);
     }
-    // One is in its page, whose LSN says nothing of the others.
+    // One change is in its page, whose LSN says nothing about the others.
     place.flush(1);
     let none = [mixed(&[]), mixed(&[1]), mixed(&[2])];
     let mut seen = std::collections::BTreeSet::new();
@@ -157,7 +157,7 @@ fn changes_of_a_commit_record_happen_with_the_commit() {
     assert_eq!(seen.len(), 2);
 }
 
-/// E19.15, E19.5: what was deferred before counts with it, and what was taken back before does not.
+/// E19.15, E19.5: earlier deferred changes count with the commit, and those that were undone before do not.
 #[test]
 fn changes_of_a_commit_record_come_behind_those_that_were_deferred() {
     let place = place();
@@ -175,7 +175,7 @@ fn changes_of_a_commit_record_come_behind_those_that_were_deferred() {
     assert_eq!([0, 1].map(|slot| value(&found, place.at(slot))), [mixed(&[1]), mixed(&[3])]);
 }
 
-/// What is refused, or is not for a commit record, leaves the transaction as it was.
+/// Changes that are refused, or do not fit a commit record, leave the transaction unchanged.
 #[test]
 fn what_a_commit_record_cannot_have_is_refused() {
     let place = place();
@@ -203,7 +203,7 @@ fn what_a_commit_record_cannot_have_is_refused() {
     let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
     is_misuse(nested, "outside of what it nests");
     assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");
-    // And goes on.
+    // The transaction continues.
     assert!(commit(&mut txn, &[(place.at(0), 1)]).unwrap().is_some());
     is_misuse(commit(&mut txn, &[(place.at(0), 1)]), "begin another");
     let mut relaxed = place.store.begin_with(TxnOptions::default().without_atomicity());
@@ -215,7 +215,7 @@ fn what_a_commit_record_cannot_have_is_refused() {
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]), "the one that has committed, once");
 }
 
-/// L078, E19.2: and each record of a page by itself.
+/// L078, E19.2: each record of a page separately.
 #[test]
 fn what_was_flushed_is_not_redone_and_what_was_not_is() {
     let place = place();
@@ -234,7 +234,7 @@ fn what_was_flushed_is_not_redone_and_what_was_not_is() {
     assert_eq!(reopened.recovery().redone, 3);
 }
 
-/// E19.3: a page that is flushed to late is as new as it was, and newer where the commit is.
+/// E19.3: a late flush leaves the page's LSN, or raises it to that of a newer commit.
 #[test]
 fn a_page_has_the_lsn_of_the_newest_commit_that_it_needs() {
     let place = place();
@@ -259,7 +259,7 @@ fn inverses_are_logged_by_a_rollback_and_the_keeper_is_told() {
     let savepoint = txn.savepoint();
     let last = shelf.change(&mut txn, keeper, place.at(0), 2, Back::Inverse).unwrap();
     shelf.change(&mut txn, keeper, place.at(1), 3, Back::Inverse).unwrap();
-    // It may go to its page before it is committed, and away from there.
+    // The record may be flushed before the change is committed, and the change be undone in the page.
     place.flush(0);
     assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1, 2])), last));
     txn.rollback_to(savepoint).unwrap();
@@ -345,7 +345,7 @@ fn without_atomicity_a_prefix_survives() {
     assert!(prefixes > 0);
 }
 
-/// L079, E19.4: redo begins no later than at the oldest change that is not in its page, and the log is there from then
+/// L079, E19.4: redo begins no later than at the oldest change that is not in its page, and the log is kept from there
 /// on.
 #[test]
 fn the_log_is_kept_for_what_was_not_flushed() {
@@ -374,8 +374,8 @@ fn the_log_is_kept_for_what_was_not_flushed() {
     txn.commit(Commit::Sync).unwrap();
 }
 
-/// L079: what was changed before the last checkpoint is flushed by the next one, and all where the log is full. So a
-/// record that changes all the time does not fill the log.
+/// L079: a checkpoint flushes the changes made before the previous one, and all changes if the log is full. So a record
+/// that changes constantly does not fill the log.
 #[test]
 fn checkpoints_ask_for_what_is_old() {
     let small = || Options { log_limit_bytes: 8 * 64 * 1024, ..options() };
@@ -400,7 +400,7 @@ fn checkpoints_ask_for_what_is_old() {
     assert_eq!((store.recovery().redone, value(&store, at(page, 0))), (0, newest));
 }
 
-/// E19.4: who goes leaves what it has not flushed to the next opening.
+/// E19.4: a dropped keeper leaves its unflushed changes to the next opening.
 #[test]
 fn a_keeper_that_is_dropped_leaves_its_changes_to_recovery() {
     let mut place = place();
@@ -418,12 +418,12 @@ fn a_keeper_that_is_dropped_leaves_its_changes_to_recovery() {
     assert_eq!(value(&reopened, place.at(1)), mixed(&[2]));
 }
 
-/// E19.1, E19.3: a slot whose insertion was taken back has no version. The page says that it is gone.
+/// E19.1, E19.3: a slot whose insertion was undone has no version. The page's LSN shows that the record is gone.
 #[test]
 fn changes_of_a_record_that_was_never_there_are_not_redone() {
     let place = place_with(Options { locks: Arc::new(NoLocks), ..options() }, 0);
     let (shelf, keeper) = (&place.shelf, &place.keeper);
-    // It keeps the log.
+    // This change keeps the log.
     place.mix(0, 1);
     let mut txn = place.store.begin();
     insert(&mut txn, place.at(RECORDS), Mixed::default()).unwrap();
@@ -433,7 +433,7 @@ fn changes_of_a_record_that_was_never_there_are_not_redone() {
     assert_eq!(in_page(&place.store, place.at(RECORDS)).unwrap(), (None, Lsn::ZERO));
     place.store.checkpoint().unwrap();
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]));
-    // A slot further on makes it vacant, and still without a version.
+    // An insertion into a later slot makes this one vacant, and still without a version.
     place.store.transact(|txn| insert(txn, place.at(RECORDS + 1), mixed(&[9]))).unwrap();
     place.store.checkpoint().unwrap();
     let reopened = place.crashed();
@@ -441,8 +441,8 @@ fn changes_of_a_record_that_was_never_there_are_not_redone() {
     assert_eq!(in_page(&reopened, place.at(RECORDS)).unwrap(), (None, Lsn::ZERO));
 }
 
-/// E19.1: and those of a record that has gone are not redone on the one that has its slot now; nor on a page of another
-/// kind.
+/// E19.1: deferred changes of a removed record are redone neither on the record that reuses its slot, nor on a page of
+/// another layout.
 #[test]
 fn changes_of_a_record_that_has_gone_are_not_redone() {
     let place = place();
@@ -460,7 +460,7 @@ fn changes_of_a_record_that_has_gone_are_not_redone() {
     place.store.checkpoint().unwrap();
     let reopened = place.crashed();
     assert_eq!(value(&reopened, place.at(1)), mixed(&[7]));
-    // The whole page goes.
+    // The whole page is freed.
     place.flush(0);
     let first = place.mix(0, 3);
     place.flush(0);
@@ -480,7 +480,7 @@ fn changes_of_a_record_that_has_gone_are_not_redone() {
 
 type Event = Box<dyn FnOnce() + Send>;
 
-/// A shelf behind a door, at which something else happens at a moment that a test chooses: as another thread would do it.
+/// A wrapper of a record cache that runs an event at a moment chosen by the test, as another thread would.
 struct Door {
     shelf: Arc<Shelf>,
     before_it_answers: Mutex<Option<Event>>,
@@ -490,7 +490,7 @@ struct Door {
 }
 
 impl Door {
-    /// The shelf is asked at the door from now on, and there alone.
+    /// Registers a wrapper as the only keeper of the record cache.
     fn before(place: &mut Place) -> (Arc<Door>, Keeper) {
         let door = Arc::new(Door {
             shelf: place.shelf.clone(),
@@ -538,7 +538,7 @@ impl Unflushed for Door {
     }
 }
 
-/// E19.4: the clock is read before keepers are asked. What is deferred just after one has answered is newer.
+/// E19.4: the clock is read before the keepers. A change that is deferred just after a keeper has answered is newer.
 #[test]
 fn what_is_deferred_just_after_its_keeper_has_answered_is_not_lost() {
     let mut place = place();
@@ -551,8 +551,8 @@ fn what_is_deferred_just_after_its_keeper_has_answered_is_not_lost() {
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 
-/// E19.4: pages are looked at after keepers were asked. What has just been flushed when one answers is in its page, which is
-/// not home.
+/// E19.4: pages are examined after the keepers. A change that was flushed just before its keeper answers is in its
+/// page, which is not yet written.
 #[test]
 fn what_is_flushed_just_before_its_keeper_answers_is_not_lost() {
     let mut place = place();
@@ -566,7 +566,7 @@ fn what_is_flushed_just_before_its_keeper_answers_is_not_lost() {
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 
-/// E19.4: a transaction lets go of the log when its keepers have taken over.
+/// E19.4: a transaction releases the log after its keepers have taken over.
 #[test]
 fn a_checkpoint_just_before_the_keeper_is_told_of_a_commit_loses_nothing() {
     let mut place = place();
@@ -577,7 +577,7 @@ fn a_checkpoint_just_before_the_keeper_is_told_of_a_commit_loses_nothing() {
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 
-/// E19.7: before the page changes, once, and only where it does.
+/// E19.7: the keeper is notified before the page changes, once, and only if it does.
 #[test]
 fn what_is_kept_behind_an_insertion_goes_with_it() {
     let mut place = place();
@@ -615,7 +615,7 @@ fn what_is_kept_behind_an_insertion_goes_with_it() {
     watch();
     txn.commit(Commit::Sync).unwrap();
     assert_eq!((seen.lock().len(), shelf.places()), (2, vec![born]));
-    // What was done without atomicity stays.
+    // Changes without atomicity stay.
     let other = place.at(RECORDS + 1);
     let mut txn = store.begin_with(TxnOptions::default().without_atomicity());
     insert(&mut txn, other, mixed(&[3])).unwrap();
@@ -681,17 +681,17 @@ fn what_cannot_be_flushed_is_refused() {
     }
     assert_eq!(value(&place.store, place.at(0)), mixed(&[]));
     flush(right).unwrap();
-    flush(right).unwrap(); // which it is already
+    flush(right).unwrap(); // the page already has this version
     let older = Lsn::new(change.get() - 1);
     is_misuse(flush(KeptRecord { since: older, version: older, ..right }), "newer");
     assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1])), change));
 }
 
-/// Keeps something that it cannot write, while it is stuck; and counts how often it is asked.
+/// A keeper with a record that it cannot write while it is stuck; counts how often it is asked.
 struct Stuck {
     since: Lsn,
     is_stuck: AtomicBool,
-    /// What it finds no room in, when it is stuck, is the log.
+    /// Whether the stuck flush fails because the log is full.
     wants_log: bool,
     asked: AtomicU64,
 }
@@ -726,7 +726,7 @@ impl Unflushed for Stuck {
     fn ended(&self, _: TxnId, _: Option<Lsn>) {}
 }
 
-/// And who keeps others is asked for them nevertheless.
+/// Other keepers are flushed nevertheless.
 #[test]
 fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
@@ -747,8 +747,8 @@ fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
     drop(keepers);
 }
 
-/// Neither who finds the log full, be it the oldest, nor an idle transaction that is older: they have the right to go on, once
-/// checkpoints succeed again.
+/// Neither the transaction that finds the log full, even if it is the oldest, nor an older idle transaction is rolled
+/// back: both may continue once checkpoints succeed again.
 #[test]
 fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
@@ -763,7 +763,7 @@ fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
     let why = "the record cannot be written";
     assert!(matches!(&error, Error::LogFull { checkpoint: Some(told), .. } if told.contains(why)), "E16.3: {error}");
     busy.rollback().unwrap();
-    // The same of the oldest itself.
+    // The same for the oldest transaction itself.
     let error = (0..100_000).find_map(|_| change(&mut idle).err()).expect("the log has a limit");
     assert!(matches!(&error, Error::LogFull { checkpoint: Some(told), .. } if told.contains(why)), "E16.3: {error}");
     stuck.is_stuck.store(false, Ordering::Release);
@@ -772,7 +772,8 @@ fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
     drop(keeper);
 }
 
-/// A checkpoint that finds no room in the log either is no reason to spare who keeps it.
+/// If the checkpoint fails because it finds no room in the log either, the transaction that holds the log is rolled
+/// back.
 #[test]
 fn who_pins_the_log_is_rolled_back_though_checkpoints_find_no_room_in_it() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);

@@ -1,4 +1,4 @@
-//! Blocks that fill several spans, in commits that are found alone after a crash (E8.5, E17).
+//! Blocks that span several spans, in commits that survive a crash without others (E8.5, E17).
 
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Session};
 use cedrat_media::{Loss, Media, SimDisk};
@@ -8,12 +8,12 @@ use cedrat_txn::{Options, Registry, Store};
 fn open(disk: &Arc<SimDisk>) -> Store {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     let mut options = Options { partitions: 2, ..Options::simulated() };
-    // A stripe for each word: what was written beside a word says nothing about it.
+    // One stripe per word: a write to a neighbouring word does not affect its version.
     (options.memory.stripe_words_log2, options.memory.stripes_log2) = (0, 18);
     Store::open(media, options, Registry::new()).unwrap()
 }
 
-/// What a block of three of the smallest spans holds, and one of seven.
+/// The capacity of a block of three of the smallest spans, and of one of seven.
 const THREE: u64 = 3 * 2048 - 16;
 const SEVEN: u64 = 7 * 2048 - 16;
 
@@ -21,7 +21,7 @@ struct Scene {
     disk: Arc<SimDisk>,
     store: Store,
     heap: Heap,
-    /// In different partitions.
+    /// Sessions in different partitions.
     one: Session,
     other: Session,
 }
@@ -46,7 +46,7 @@ fn scene() -> Scene {
 }
 
 impl Scene {
-    /// Blocks of this length until there is no room for another.
+    /// Allocates blocks of this length until the heap is full.
     fn fill(&mut self, len: u64) -> Vec<u64> {
         let mut blocks = Vec::new();
         loop {
@@ -58,8 +58,8 @@ impl Scene {
         }
     }
 
-    /// A long block that is allocated by a commit alone, over spans of which one was freed by a commit of the other
-    /// partition that is not durable. After a crash it is not there where that free is lost.
+    /// Allocates a long block by a commit of one partition, over spans of which one was freed by a commit of the other
+    /// partition that is not durable. After a crash that loses the free, the block is not there.
     fn a_long_block(mut self, freed: u64) {
         let long = self.one.run(Commit::Partition, |tx| tx.allocate(&self.heap, SEVEN)).unwrap();
         assert!((long.value..long.value + SEVEN).contains(&freed), "it lies over what was freed");
@@ -96,7 +96,7 @@ fn a_long_block_over_spans_that_may_not_be_cleared_does_not_go_alone() {
     let mut scene = scene();
     let heap = scene.heap.clone();
     let first = scene.one.run(Commit::Sync, |tx| tx.allocate(&heap, THREE)).unwrap().value;
-    // Four spans of blocks with contents that would be no headers.
+    // Four spans of blocks whose contents are not valid headers.
     let small = scene.fill(250);
     for some in small.chunks(50) {
         let write = scene.one.run(Commit::Sync, |tx| some.iter().try_for_each(|&at| tx.free(&heap, at)));

@@ -1,4 +1,4 @@
-//! Heaps of a store: what comes and goes with it, and what must not be left behind.
+//! Heaps of a store: their creation and removal, and leftovers that must not remain.
 
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Session};
 use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
@@ -22,7 +22,7 @@ fn word(heap: &Heap, offset: u64) -> u64 {
     heap.memory().run(Commit::Async, |tx| tx.read(heap, offset)).unwrap().value
 }
 
-/// E1: numbers that a crash takes back may be given again; no heap may be younger than the log.
+/// E1: numbers lost in a crash may be reused; no heap may be younger than the log.
 #[test]
 fn a_heap_made_behind_commits_that_are_lost_is_there() {
     let disk = Arc::new(SimDisk::new());
@@ -41,7 +41,7 @@ fn a_heap_made_behind_commits_that_are_lost_is_there() {
     assert_eq!(word(&store.memory().heap("second").unwrap(), 0), 7);
 }
 
-/// Whoever comes is put where the fewest are, also in the place of one who has left.
+/// A new session gets the partition with the fewest sessions, also after others have closed.
 #[test]
 fn sessions_spread_over_the_partitions_of_the_log() {
     let disk = Arc::new(SimDisk::new());
@@ -68,8 +68,8 @@ fn sessions_spread_over_the_partitions_of_the_log() {
     assert_eq!(live(&mut few), [2, 2, 1, 1]);
 }
 
-/// A crash between the two slots of the root, and then one that tears the next write of it: the slot that was torn is not the
-/// one that counts. The root is longer than a sector.
+/// A crash between the two slots of the root, followed by one that tears the next write of it: the torn slot is never
+/// the valid one. The root is longer than a sector.
 #[test]
 fn two_crashes_in_the_root_leave_one_whole_slot() {
     for loss in [Loss::Everything, Loss::TornLast(0x5555_5555_5555_5555)] {
@@ -98,7 +98,7 @@ fn two_crashes_in_the_root_leave_one_whole_slot() {
     }
 }
 
-/// E8.5: what somebody else has locked says no version, and so may be anything.
+/// E8.5: a stripe locked by another transaction has no version, so its words may be of any.
 #[test]
 fn a_commit_does_not_go_alone_over_a_stripe_that_is_locked() {
     let options = || {
@@ -125,7 +125,7 @@ fn a_commit_does_not_go_alone_over_a_stripe_that_is_locked() {
     assert!(!alone && (word(&heap, 1024) == 0 || word(&heap, 0) == 77), "E8.5");
 }
 
-/// H4: an error within a nested transaction, or one that is handled, takes its words along.
+/// H4: a failed nested transaction, or a handled error, reverts its heap writes.
 #[test]
 fn words_of_work_that_failed_are_taken_back() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
@@ -148,7 +148,7 @@ fn words_of_work_that_failed_are_taken_back() {
     assert_eq!([0, 8, 64].map(|offset| word(&heap, offset)), [0, 0, 1], "H4");
 }
 
-/// E16.1: room that a large commit did not use is others' again.
+/// E16.1: room that a large commit did not use is available to others again.
 #[test]
 fn sessions_do_not_keep_the_room_of_large_commits() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
@@ -164,7 +164,7 @@ fn sessions_do_not_keep_the_room_of_large_commits() {
     assert!(store.log().space().reserved.0 < 1 << 20);
 }
 
-/// The root is full before it is too long to be written again.
+/// The root reports that it is full before it is too long to be written again.
 #[test]
 fn a_root_that_is_full_can_still_be_written() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
@@ -183,7 +183,7 @@ fn a_root_that_is_full_can_still_be_written() {
     }
 }
 
-/// What a creation has reserved that failed, and what one has left that a crash cut off, is given back.
+/// Space reserved by a failed creation, or by one that a crash interrupted, is released.
 #[test]
 fn a_heap_that_could_not_be_made_takes_no_room() {
     let disk = Arc::new(SimDisk::new());
@@ -199,7 +199,7 @@ fn a_heap_that_could_not_be_made_takes_no_room() {
     drop(store);
 }
 
-/// Memory, address and number of a heap that was dropped are free.
+/// Memory, address and number of a dropped heap are free.
 #[test]
 fn a_dropped_heap_is_gone() {
     let memory = Memory::volatile(MemoryOptions::small()).unwrap();
@@ -214,7 +214,7 @@ fn a_dropped_heap_is_gone() {
     }
 }
 
-/// Going back further than where one already is would restore what is not there any more.
+/// Returning to a later point than the current one would restore a state that no longer exists.
 #[test]
 fn a_savepoint_of_a_heap_that_is_gone_is_refused() {
     let memory = Memory::volatile(MemoryOptions::small()).unwrap();
@@ -229,7 +229,7 @@ fn a_savepoint_of_a_heap_that_is_gone_is_refused() {
     assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }
 
-/// What was never drawn is not stable.
+/// An LSN that was never drawn is not stable.
 #[test]
 fn a_number_that_was_never_drawn_is_not_stable() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
@@ -239,7 +239,7 @@ fn a_number_that_was_never_drawn_is_not_stable() {
     assert!(!store.memory().is_stable(done.lsn.next().next(), true).unwrap());
 }
 
-/// H4: an interrupt that the work keeps to itself does not let half of it through.
+/// H4: even if the work swallows an interrupt, no partial write is committed.
 #[test]
 fn an_interrupt_that_is_swallowed_still_counts() {
     let memory = Memory::volatile(MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() }).unwrap();
@@ -260,7 +260,7 @@ fn an_interrupt_that_is_swallowed_still_counts() {
     assert_eq!(word(&heap, 1024), 0);
 }
 
-/// What the heaps of a store hold, by their names.
+/// Returns the contents of a store's heaps, by their names.
 fn contents(store: &Store) -> Vec<(String, Vec<u64>)> {
     let read = |name: &str| {
         let heap = store.memory().heap(name).unwrap();
@@ -270,7 +270,8 @@ fn contents(store: &Store) -> Vec<(String, Vec<u64>)> {
     store.memory().heaps().iter().map(|heap| (heap.name().to_owned(), read(heap.name()))).collect()
 }
 
-/// R4 for words, E10.5: heaps come, grow and go while the log is written; runs cross chunks, some commits have several parts.
+/// R4 for words, E10.5: heaps are created, grow and are dropped while the log is written; runs cross chunks, some
+/// commits have several parts.
 #[test]
 fn however_many_threads_replay_a_log_heaps_are_the_same() {
     const HEAPS: u64 = 4;

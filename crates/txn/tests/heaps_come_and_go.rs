@@ -1,4 +1,4 @@
-//! Heaps that come, grow and go in several threads at once.
+//! Concurrent creation, growth and removal of heaps.
 
 use cedrat_heap::{Error, HeapOptions};
 use cedrat_media::{Loss, Media, SimDisk};
@@ -10,13 +10,13 @@ fn open(disk: &Arc<SimDisk>) -> Store {
     Store::open(media, Options::simulated(), Registry::new()).expect("the store opens")
 }
 
-/// Whoever comes second finds the heap larger, or gone.
+/// Grows and drops a heap concurrently: the second call finds it larger, or gone.
 fn meet() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk);
     let memory = store.memory();
     let options = HeapOptions { chunk_len: 4096, size_max: 64 << 10, ..HeapOptions::raw(4096) };
-    // Under the seeded scheduler each schedule is another meeting.
+    // Under the seeded scheduler each schedule is another interleaving.
     for _ in 0..if cfg!(cedrat_shuttle) { 1 } else { 100 } {
         memory.create_heap("heap", &options).expect("no heap has the name");
         let other = memory.clone();

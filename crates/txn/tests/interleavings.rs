@@ -1,5 +1,4 @@
-//! Transactions at every step of each other. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the
-//! interleavings.
+//! Interleavings of transactions. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the schedules.
 
 mod common;
 mod kept;
@@ -7,14 +6,14 @@ mod kept;
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
-use cedrat_txn::{Commit, NoLocks, Options, Registry, Store, Undo, Vote};
+use cedrat_txn::{Commit, Error, NoLocks, Options, PageLocks, Registry, Store, Undo, Vote};
 use common::*;
 use kept::{Back, Mixed, Shelf, in_page, page_of_records};
 
 const SCHEDULES: usize = 40;
 
-/// Two pages, two threads, opposite orders, and a checkpoint meanwhile: whoever loses the deadlock runs again, so that
-/// in the end everything was done once.
+/// Two pages, two threads, opposite orders, and a concurrent checkpoint: the victim of the deadlock runs again, so in
+/// the end each change was made once.
 #[test]
 fn deadlocks_are_resolved_whatever_the_order() {
     explore(11, SCHEDULES, || {
@@ -44,8 +43,8 @@ fn deadlocks_are_resolved_whatever_the_order() {
     });
 }
 
-/// Changes that commute, on one page, by winners and losers at once; then the power fails. What was acknowledged is there, what
-/// was rolled back is not, and what the checkpoint took home in between does not matter (E3, E5, E11).
+/// Commuting changes of one page by concurrent winners and losers; then the power fails. Acknowledged changes survive,
+/// rolled-back ones do not, and the pages that the checkpoint wrote in between make no difference (E3, E5, E11).
 #[test]
 fn a_crash_after_any_interleaving_finds_what_was_acknowledged() {
     explore(12, SCHEDULES, || {
@@ -82,9 +81,8 @@ fn a_crash_after_any_interleaving_finds_what_was_acknowledged() {
     });
 }
 
-/// Two threads defer changes of their own records of one page, commit and flush; a checkpoint is taken beside them.
-/// Wherever a change is at the moment, in its transaction, with its keeper or in its page, redo begins no later
-/// (E19.4).
+/// Two threads defer changes of their own records of one page, commit and flush, beside a checkpoint. Wherever a change
+/// currently is, in its transaction, with its keeper or in its page, redo begins no later (E19.4).
 #[test]
 fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
     explore(13, 20 * SCHEDULES, || {
@@ -127,8 +125,8 @@ fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
     });
 }
 
-/// E9.3: whoever wants what it has written waits, in this opening and in the next, and finds what became of it. A page that
-/// it has only read is free after a restart.
+/// E9.3: a transaction that needs the written pages waits, in this opening and in the next, and finds the outcome. A
+/// page that the branch has only read is free after a restart.
 #[test]
 fn locks_are_held_until_the_outcome_and_again_after_a_restart() {
     explore(17, SCHEDULES, || {
@@ -164,8 +162,8 @@ fn locks_are_held_until_the_outcome_and_again_after_a_restart() {
     });
 }
 
-/// E9.9, H2: words move between two places in two phases, beside readers: each sees all of a transfer or nothing, or is told
-/// that it is in doubt.
+/// E9.9, H2: words move between two places by two-phase commits, beside readers: each reader sees a whole transfer or
+/// none, or gets an error that it is in doubt.
 #[test]
 fn readers_beside_two_phases_see_whole_transfers() {
     explore(18, SCHEDULES, || {
@@ -201,5 +199,52 @@ fn readers_beside_two_phases_see_whole_transfers() {
         }
         reader.join().unwrap();
         assert_eq!(words.atomically(|tx| tx.read(&words, 4096)).unwrap(), 20);
+    });
+}
+
+/// E16.8: an owner's calls beside the store's rollback. A commit survives as a whole; nothing remains of a rolled-back
+/// transaction, and its locks are free.
+#[test]
+fn owner_and_store_never_touch_a_transaction_together() {
+    explore(19, 5 * SCHEDULES, || {
+        let locks = Arc::new(PageLocks::default());
+        let disk = Arc::new(SimDisk::new());
+        let options = Options { txn_log_limit_bytes: Some(1), locks: Arc::<PageLocks>::clone(&locks), ..options() };
+        let store = open_with(&disk, options).unwrap();
+        let pages: Vec<_> = (0..2).map(|_| store.transact(page_with_zeros).unwrap()).collect();
+        let owner = {
+            let (store, pages) = (store.clone(), pages.clone());
+            thread::spawn(move || {
+                let mut txn = store.begin();
+                txn.update(at(pages[0], 0), &Add { amount: 1 })?;
+                let undo = Undo::logical(&Subtract { page: pages[1].get(), slot: 0, amount: 1 });
+                txn.nested((), |txn| {
+                    txn.update(at(pages[1], 0), &Add { amount: 1 })?;
+                    Ok(((), undo))
+                })?;
+                txn.nested_transaction(|txn| txn.update(at(pages[0], 1), &Add { amount: 1 }))?;
+                let savepoint = txn.savepoint();
+                txn.update(at(pages[1], 1), &Add { amount: 1 })?;
+                txn.rollback_to(savepoint)?;
+                txn.commit(Commit::Sync)
+            })
+        };
+        let rolled_back: usize = (0..3).map(|_| store.enforce_limits().unwrap()).sum();
+        let done = owner.join().unwrap();
+        let committed = i64::from(done.is_ok());
+        if let Err(error) = done {
+            assert!(matches!(error, Error::PinsLog { .. }), "{error}");
+        } else {
+            assert_eq!(rolled_back, 0);
+        }
+        let found =
+            [0, 1].map(|slot| pages.iter().map(|&page| read_number(&store, at(page, slot)).unwrap()).sum::<i64>());
+        assert_eq!(found, [2 * committed, committed]);
+        assert_eq!((store.running(), locks.locked()), (0, 0));
+        let crashed = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Nothing));
+        let recovered = open(&crashed).unwrap();
+        let found =
+            [0, 1].map(|slot| pages.iter().map(|&page| read_number(&recovered, at(page, slot)).unwrap()).sum::<i64>());
+        assert_eq!(found, [2 * committed, committed]);
     });
 }

@@ -1,4 +1,4 @@
-//! What went home on the strength of a log is not taken for the truth when that log is gone.
+//! Pages that were written under the protection of a log are not trusted when that log is gone.
 
 use cedrat_media::{Damage, Loss, SimDisk};
 use cedrat_pages::WriteBack;
@@ -10,8 +10,8 @@ fn open(disk: &Arc<SimDisk>) -> Result<Store, Error> {
     Store::open(Arc::clone(disk) as _, Options { pool_bytes: 1 << 20, ..Options::simulated() }, Registry::new())
 }
 
-/// The newest block of the log is promised by no later block. Pages that were stolen home after it was forced promise
-/// it instead: damaged, it is no torn tail (E20.5).
+/// No later block promises the newest block of the log. Pages that were stolen after it was forced promise it instead:
+/// if the block is damaged, it is no torn tail (E20.5).
 #[test]
 fn a_stolen_page_promises_the_log_it_was_made_from() {
     let disk = Arc::new(SimDisk::new());

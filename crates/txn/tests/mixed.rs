@@ -1,4 +1,4 @@
-//! Transactions over heaps and pages: one moment for all that is read, one record for all that is written (E10).
+//! Transactions over heaps and pages: all reads are of one moment, all writes are in one record (E10).
 
 mod common;
 
@@ -32,7 +32,8 @@ fn page_number(txn: &Txn, page: PageId) -> cedrat_txn::Result<i64> {
     Ok(number(&*txn.read(page)?, cedrat_pages::Slot(0))?)
 }
 
-/// E10.2: a word read before, and a page read after another transaction has changed both, would be two moments.
+/// E10.2: a word that was read before, and a page that is read after another transaction has changed both, would belong
+/// to two moments.
 #[test]
 fn a_page_read_later_than_a_word_is_of_the_same_moment() {
     let (store, page, heap) = store();
@@ -42,7 +43,7 @@ fn a_page_read_later_than_a_word_is_of_the_same_moment() {
     assert!(is_conflict(page_number(&txn, page)), "E10.2");
     txn.rollback().unwrap();
 
-    // Nothing has changed in between: the snapshot moves, and what is read then is new.
+    // The read words have not changed: the snapshot advances, and later reads are of the new state.
     let mut txn = store.begin();
     txn.heap(|tx| tx.read(&heap, 256)).unwrap();
     add_to_both(&store, &heap, page, 5);
@@ -51,7 +52,7 @@ fn a_page_read_later_than_a_word_is_of_the_same_moment() {
     txn.rollback().unwrap();
 }
 
-/// E10.1: both or neither, whatever the crash.
+/// E10.1: both or neither, after any crash.
 #[test]
 fn both_faces_are_there_or_neither() {
     let disk = Arc::new(SimDisk::new());
@@ -75,13 +76,13 @@ fn both_faces_are_there_or_neither() {
     assert!(states > 50, "{states}");
 }
 
-/// E10.3, and the same for one that has written pages.
+/// E10.3, also for a transaction that has written pages.
 #[test]
 fn a_word_that_was_changed_after_it_was_read_is_noticed_at_the_end() {
     let (store, page, heap) = store();
     let change = || heap.atomically(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
 
-    // What it has read is a state that was, and of one moment with the page: it may end.
+    // Its reads are a consistent state of one moment; a read-only transaction nevertheless validates them at its end.
     let mut reader = store.begin();
     assert_eq!(page_number(&reader, page).unwrap(), 0);
     reader.heap(|tx| tx.read(&heap, 0)).unwrap();
@@ -113,7 +114,7 @@ fn a_savepoint_takes_words_back_and_remembers_what_was_read() {
     txn.rollback_to(nothing_yet).unwrap();
     assert_eq!(txn.heap(|tx| tx.read(&heap, 0)).unwrap(), 0);
     txn.heap(|tx| tx.write(&heap, 8, 9)).unwrap();
-    // What was read, and taken back, is still read.
+    // Reads that were undone are still validated.
     heap.atomically(|tx| tx.write(&heap, 64, 5)).unwrap();
     assert!(is_conflict(txn.commit(Commit::Sync)), "E10.6");
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).unwrap(), 0);
@@ -137,7 +138,7 @@ fn nested_actions_do_not_write_words() {
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).unwrap(), 1);
 }
 
-/// H4, and no lock is left behind that would hold up the next.
+/// H4, and no lock remains that would block the next transaction.
 #[test]
 fn of_what_is_given_up_nothing_remains() {
     let (store, page, heap) = store();
@@ -168,7 +169,7 @@ fn a_transaction_with_pages_does_not_go_alone() {
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).unwrap(), 0);
 }
 
-/// A store that stopped answers nobody, heaps neither (E16.5).
+/// A stopped store, including its heaps, refuses all calls (E16.5).
 #[test]
 fn heaps_of_a_stopped_store_refuse() {
     let (store, _, heap) = store();

@@ -9,8 +9,8 @@ use cedrat_wal::ByteLen;
 use common::*;
 use serde::{Deserialize, Serialize};
 
-/// Without atomicity what was done stays, and what belongs together stays together: no part of it is taken back by
-/// meaning while its neighbours remain (E14.1).
+/// Without atomicity all changes stay, and related changes stay together: no part is undone by meaning while its
+/// neighbours remain (E14.1).
 #[test]
 fn without_atomicity_nested_and_isolated_changes_stay_too() {
     let (store, page) = store_with(options(), registry());
@@ -36,7 +36,7 @@ fn without_atomicity_nested_and_isolated_changes_stay_too() {
     assert_eq!(numbers(&store, page), [1, 1, 1, 0]);
 }
 
-/// Asks for the latch that the structure's other operations take, as every undo by meaning does.
+/// Takes the latch that the structure's other operations take, as every logical undo does.
 #[derive(Debug, Serialize, Deserialize)]
 struct SubtractUnderLatch {
     page: u64,
@@ -57,7 +57,7 @@ impl LogicalUndo for SubtractUnderLatch {
     }
 }
 
-/// Finishes nothing, at length: its record takes so much log that the log is full when it is announced.
+/// Finishes nothing, with a long record: announcing it fills the log.
 #[derive(Debug, Serialize, Deserialize)]
 struct FinishNothing {
     padding: Vec<u8>,
@@ -71,7 +71,7 @@ impl Finish for FinishNothing {
     }
 }
 
-/// The victim of a full log rolls back once its latches are gone: its undo would ask for them (E13.3, E16.3).
+/// The victim of a full log rolls back after its latches were released: its undo would take them (E13.3, E16.3).
 #[test]
 fn an_ordered_sequence_that_finds_the_log_full_rolls_back_without_its_latches() {
     let registry = registry().logical::<SubtractUnderLatch>().finish::<FinishNothing>();
@@ -91,15 +91,15 @@ fn an_ordered_sequence_that_finds_the_log_full_rolls_back_without_its_latches() 
     assert_eq!(numbers(&store, page), [0; 4]);
 }
 
-/// Once its steps are made, a nested top action that only shapes ends, however little room the log has left: what others read
-/// meanwhile is never taken back (S3).
+/// Once its steps are made, a purely structural nested top action ends, however little room the log has left: changes
+/// that others read meanwhile are never undone (S3).
 #[test]
 fn the_end_of_a_nested_action_finds_its_room() {
     let (store, page) = store_with(options(), registry());
     let reserve = |bytes| store.log().reserve(ByteLen(bytes), ByteLen(0)).ok();
     let mut others: Vec<_> = std::iter::from_fn(|| reserve(4096)).collect();
     others.pop();
-    others.extend(reserve(3072)); // what is left is too little for more than is asked for
+    others.extend(reserve(3072)); // the rest is too small for a larger request
     let mut txn = store.begin();
     txn.nested((), |txn| {
         txn.nested((), |txn| {

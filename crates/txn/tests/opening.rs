@@ -1,13 +1,14 @@
-//! What an opening leaves alone.
+//! Side effects that an opening must not have.
 
 mod common;
 
 use cedrat_media::{Media, RealDisk, SimDisk};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, LOCK_FILE, Options, Store};
+use cedrat_txn::{Commit, Error, FormatFresh, LOCK_FILE, Options, RecordId, SetRange, Store};
+use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
 use common::*;
 
-/// Where no store is, and none is to be made, nothing is changed (R2).
+/// If no store exists, and none is to be created, nothing is changed (R2).
 #[test]
 fn looking_for_a_store_that_is_not_there_leaves_nothing_behind() {
     let looking = || Options { create: false, ..options() };
@@ -23,7 +24,7 @@ fn looking_for_a_store_that_is_not_there_leaves_nothing_behind() {
     assert!(!directory.exists());
 }
 
-/// A store that was copied without its lock file opens all the same, and is locked.
+/// A store that was copied without its lock file can still be opened, and is locked.
 #[test]
 fn a_store_without_a_lock_file_gets_one() {
     let disk = Arc::new(SimDisk::new());
@@ -32,4 +33,56 @@ fn a_store_without_a_lock_file_gets_one() {
     let store = open_with(&disk, Options { create: false, ..options() }).unwrap();
     assert!(matches!(open(&disk), Err(Error::InUse { .. })));
     drop(store);
+}
+
+/// Handles of a store's log outlive the store; none of them writes to the files of the next opening (E1.8).
+#[test]
+fn stale_log_handle_of_a_store_writes_nothing() {
+    for is_closed_by_call in [true, false] {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        let stale = store.log().clone();
+        let mut room = stale.reserve(ByteLen(4000), ByteLen(0)).unwrap();
+        let ticket = store.begin().commit(Commit::Async).unwrap();
+        if is_closed_by_call {
+            store.close().unwrap()
+        } else {
+            drop(store)
+        }
+
+        let store = open(&disk).unwrap();
+        let page = store
+            .transact(|txn| {
+                let page = txn.allocate()?;
+                txn.update(RecordId::page(page), &FormatFresh { kind: 1, layout_word: 7 })?;
+                txn.update(RecordId::page(page), &SetRange { offset: 0, bytes: (&[9u8][..]).into() })?;
+                Ok(page)
+            })
+            .unwrap();
+        let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+        let dropped = stale.append(PartitionId(0), head, &[b"of the first opening"], &mut room).lsn;
+        let stopped = stale.force(dropped).unwrap_err();
+        assert!(matches!(*stopped.reason, StopReason::Closed), "E1.8: {stopped}");
+        assert!(stale.checkpoint_control(&stale.control().checkpoint).is_err(), "E1.8");
+        assert!(ticket.wait().is_ok(), "it was durable when the store was closed");
+        drop(store);
+        let store = open(&disk).unwrap();
+        assert_eq!(store.read(page).unwrap().slice(0..1).unwrap(), [9], "W3: what was acknowledged is there");
+        drop(stale);
+    }
+}
+
+/// If the lock file is deleted while the store is open, it no longer locks anything; the control file does.
+#[test]
+fn deleted_lock_file_allows_no_second_opening() {
+    let directory = tempfile::tempdir().unwrap();
+    let media: [Arc<dyn Media>; 2] = [Arc::new(SimDisk::new()), Arc::new(RealDisk::new(directory.path()))];
+    for media in media {
+        drop(Store::open(Arc::clone(&media), options(), registry()).unwrap());
+        let store = Store::open(Arc::clone(&media), options(), registry()).unwrap();
+        media.remove(LOCK_FILE).unwrap();
+        assert!(matches!(Store::open(Arc::clone(&media), options(), registry()), Err(Error::InUse { .. })));
+        drop(store);
+        Store::open(media, options(), registry()).unwrap();
+    }
 }

@@ -1,9 +1,9 @@
-//! An opening that refuses has written nothing (R2), and files that do not fit together are refused.
+//! A refused opening has written nothing (R2), and inconsistent files are refused.
 
 mod common;
 mod kept;
 
-use cedrat_media::{Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Delta, Error, Operation, Options, Refused, Registry, Store, Undo};
@@ -12,7 +12,7 @@ use common::*;
 use kept::{Back, Mix, Shelf, page_of_records};
 use serde::{Deserialize, Serialize};
 
-/// A store with a few pages, some of them only in the log; not closed.
+/// Creates a store with a few pages, some of them only in the log; it is not closed.
 fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
@@ -32,7 +32,7 @@ fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
     (Arc::new(SimDisk::from_image(image)), last)
 }
 
-/// Opens, and shows that refusing changed nothing.
+/// Opens the store, and checks that the refusal changed nothing.
 fn refused(disk: &Arc<SimDisk>, options: Options) -> Error {
     let before = disk.image().hash();
     let error = open_with(disk, options).map(|_| ()).expect_err("it refuses");
@@ -59,8 +59,8 @@ fn options_that_do_not_fit_the_store_are_refused_before_anything_is_written() {
     open(&disk).unwrap();
 }
 
-/// Room for a page is durable before the record that allocates it, so the file is as long as the log and the space maps
-/// say, at any crash. Grown again it would read as zeros there.
+/// Space for a page is durable before the record that allocates it, so after any crash the file is as long as the log
+/// and the space maps require. If it were extended again, the missing pages would read as zeros.
 #[test]
 fn a_page_file_that_was_cut_short_is_refused_with_file_and_offset() {
     for checkpoint in [false, true] {
@@ -88,7 +88,8 @@ fn a_page_file_that_is_gone_is_refused() {
     assert!(matches!(&error, Error::Pages(PoolError::Foreign { .. })), "{error}");
 }
 
-/// Creating the store makes the log first: a crash between leaves a log without records and no page file, or an empty one.
+/// Creating the store creates the log first: a crash in between leaves a log without records and no page file, or an
+/// empty one.
 #[test]
 fn a_crash_at_any_moment_leaves_files_that_fit_together() {
     let disk = Arc::new(SimDisk::new());
@@ -103,7 +104,7 @@ fn a_crash_at_any_moment_leaves_files_that_fit_together() {
     });
 }
 
-/// Has the name of a delta, and is an operation.
+/// An operation with the name of a delta.
 #[derive(Debug, Serialize, Deserialize)]
 struct NoDelta {
     by: u64,
@@ -121,8 +122,8 @@ impl Operation for NoDelta {
     }
 }
 
-/// E19.15, E19.5: what counts only if its transaction commits is redone by the version of its record. The place of the record is
-/// named, and nothing was written (R2).
+/// E19.15, E19.5: changes that count only if their transaction commits are redone by the version of the record. The
+/// error names the position of the log record, and nothing was written (R2).
 #[test]
 fn what_counts_only_if_committed_is_a_delta() {
     for in_commit_record in [true, false] {
@@ -157,4 +158,35 @@ fn what_counts_only_if_committed_is_a_delta() {
         assert_eq!(crashed.image().hash(), before, "R2");
         open(&crashed, registry().with(kept::register)).unwrap();
     }
+}
+
+/// Returns the same disk with one page of the store replaced by zeros.
+fn lost(disk: &SimDisk, page: u64) -> Arc<SimDisk> {
+    let lost = SimDisk::from_image(disk.image());
+    let file = lost.open(PAGE_FILE, OpenMode::ReadWrite).unwrap();
+    write_all_at(&lost, file, page * PAGE_LEN as u64, &[0; PAGE_LEN], Durability::Durable).unwrap();
+    Arc::new(lost)
+}
+
+/// E22.3.
+#[test]
+fn lost_page_and_space_map_are_named() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let (page, other) = store.transact(|txn| Ok((page_with_zeros(txn)?, page_with_zeros(txn)?))).unwrap();
+    store.checkpoint().unwrap();
+    // Another batch overwrites their images in the double-write area.
+    store.transact(|txn| txn.update(at(other, 1), &Add { amount: 1 })).unwrap();
+    store.close().unwrap();
+
+    let is_named = |error: &Error, page: u64| {
+        matches!(error, Error::Pages(PoolError::Damaged { offset, damage, .. })
+            if *offset == page * PAGE_LEN as u64 && damage.what.contains("zeros"))
+    };
+    let store = open(&lost(&disk, page.get())).unwrap();
+    let error = store.check().unwrap_err();
+    assert!(is_named(&error, page.get()), "{error}");
+    let error = open(&lost(&disk, 0)).map(drop).expect_err("the space map is lost");
+    assert!(is_named(&error, 0), "{error}");
+    open(&disk).unwrap().check().unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a rollback needs, and what it leaves to be said by others.
+//! The log space of a rollback, and the errors after a failed one.
 
 mod common;
 
@@ -7,7 +7,7 @@ use cedrat_txn::{Deadlock, Error, Operation, Refused, Resource, Result, SmallByt
 use common::*;
 use serde::{Deserialize, Serialize};
 
-/// Changes nothing, at any length; its undo is as long.
+/// Changes nothing, with arguments of any length; its undo is as long.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pad {
     bytes: SmallBytes,
@@ -29,7 +29,7 @@ impl Operation for Pad {
     }
 }
 
-/// The record of an undo is a little longer than that of the change: what is accepted can be taken back (E6.2).
+/// The record of an undo is slightly longer than that of the change: every accepted change can be undone (E6.2).
 #[test]
 fn the_longest_change_that_is_accepted_can_be_taken_back() {
     let (store, page) = store_with(options(), registry().operation::<Pad>());
@@ -68,13 +68,13 @@ fn transact_returns_the_error_of_the_work_not_that_of_the_rollback() {
     let error = store.transact(|txn| txn.update(at(page, 0), &FindDamage)).unwrap_err();
     assert!(matches!(error, Error::Pages(_)), "it names page and file: {error}");
 
-    // Nor does a stop that has nothing to do with it hide the application's reason; who calls next hears of it (E16.5).
+    // An unrelated stop does not hide the application's error either; the next caller gets the stop (E16.5).
     let (store, _) = store_with(options(), registry());
     let error = store.transact(|txn| refuse_on_a_stopped_store(txn, Error::user("not enough"))).unwrap_err();
     assert_eq!(error.to_string(), "not enough");
     assert!(matches!(store.checkpoint(), Err(Error::Stopped(_))), "E16.5");
 
-    // "Run it again" would be no answer.
+    // A retry would be pointless.
     let (store, page) = store_with(options(), registry());
     let mut runs = 0;
     let error = store.transact(|txn| {

@@ -1,4 +1,4 @@
-//! Ways back within a transaction: savepoints, and compensations of one's own.
+//! Partial rollback within a transaction: savepoints, and compensations by the caller.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn a_savepoint_that_was_rolled_back_over_is_refused() {
     txn.rollback_to(third).unwrap();
     assert_eq!(numbers(&store, page)[0], 1001);
 
-    // A compensation leads past what lies between: to go back there would go further.
+    // A compensation skips the records in between: returning to a savepoint there would undo more.
     let fourth = txn.savepoint();
     txn.update_compensating(at(page, 1), &Add { amount: 1 }, third).unwrap();
     assert!(matches!(txn.rollback_to(fourth), Err(Error::Misuse(_))));
@@ -36,7 +36,7 @@ fn a_savepoint_that_was_rolled_back_over_is_refused() {
     assert_eq!(numbers(&store, page), [1, 1, 0, 0]);
 }
 
-/// Counts the pages that it is asked for.
+/// Counts the requests for page locks.
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
@@ -68,4 +68,32 @@ fn a_compensation_of_ones_own_locks_its_page() {
     })
     .unwrap();
     assert_eq!(asked(), before + 1, "E15.3");
+}
+
+/// Transactions of two stores have the same numbers.
+#[test]
+fn savepoint_of_another_store_is_refused() {
+    let [(one, page), (other, _)] = [store_with(options(), registry()), store_with(options(), registry())];
+    let [mut txn, mut foreign] = [one.begin(), other.begin()];
+    assert_eq!(txn.id(), foreign.id());
+    foreign.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    let savepoint = foreign.savepoint();
+    txn.update(at(page, 0), &Add { amount: 10 }).unwrap();
+    txn.update(at(page, 1), &Add { amount: 10 }).unwrap();
+    assert!(matches!(txn.rollback_to(savepoint), Err(Error::Misuse(_))));
+    txn.commit(cedrat_txn::Commit::Sync).unwrap();
+    assert_eq!(numbers(&one, page), [10, 10, 0, 0]);
+}
+
+/// Their locks would be confused with each other's.
+#[test]
+fn clones_of_options_share_no_locks() {
+    let chosen = Options { locks: Arc::new(cedrat_txn::PageLocks::default()), ..options() };
+    let [(one, page), (other, _)] = [store_with(chosen.clone(), registry()), store_with(chosen, registry())];
+    let [mut txn, mut foreign] = [one.begin(), other.begin()];
+    txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    foreign.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    foreign.commit(cedrat_txn::Commit::Sync).unwrap();
+    assert_eq!(one.locks().held(txn.id()).len(), 1, "the end of another store's transaction releases nothing here");
+    txn.commit(cedrat_txn::Commit::Sync).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Space when something fails: a disk that is full, that gives nothing back, or that failed once.
+//! Space after failures: a disk that is full, that releases nothing, or that failed once.
 
 mod common;
 
@@ -13,7 +13,7 @@ use cedrat_txn::{
 use common::*;
 use serde::{Deserialize, Serialize};
 
-/// A group that was passed over has no space map of its own yet; what is free before and behind its place is (E7).
+/// A skipped group has no space map of its own yet; the free pages before and after it can be allocated (E7).
 #[test]
 fn a_group_that_nothing_was_allocated_of_does_not_keep_others_from_allocating() {
     let disk = Arc::new(SimDisk::new());
@@ -23,7 +23,7 @@ fn a_group_that_nothing_was_allocated_of_does_not_keep_others_from_allocating() 
     txn.allocate_region(100).unwrap();
     let last = store.transact(|txn| txn.allocate_region(REGION_PAGES_MAX)).unwrap();
     assert_eq!(last.get(), 2 * GROUP_PAGES + 1);
-    txn.rollback().unwrap(); // the group between is empty
+    txn.rollback().unwrap(); // the group in between is empty
     drop(store);
     let store = open(&disk).unwrap();
     let first = store.transact(|txn| txn.allocate()).unwrap();
@@ -32,7 +32,7 @@ fn a_group_that_nothing_was_allocated_of_does_not_keep_others_from_allocating() 
     store.check().unwrap();
 }
 
-/// A disk that gives no space back costs space, not checkpoints; and it is asked again.
+/// A disk that releases no space costs space, not checkpoints; the store retries later.
 #[test]
 fn space_that_was_not_given_back_is_given_back_later() {
     let disk = Arc::new(SimDisk::new());
@@ -57,7 +57,7 @@ fn space_that_was_not_given_back_is_given_back_later() {
     assert_eq!(store.transact(|txn| txn.allocate_region(64)).unwrap(), region);
 }
 
-/// Needs a page to take a change back, as a structure does whose old place is others' by now.
+/// Needs a page for its undo, like a structure whose old place is occupied again.
 #[derive(Debug, Serialize, Deserialize)]
 struct SubtractElsewhere {
     page: u64,
@@ -79,7 +79,7 @@ fn open_elsewhere(disk: &Arc<SimDisk>) -> Result<Store> {
     Store::open(media, options(), registry().logical::<SubtractElsewhere>())
 }
 
-/// Takes all pages that forward work can have.
+/// Allocates all pages available to forward work.
 fn fill(store: &Store) -> u64 {
     let mut taken = 0;
     loop {
@@ -91,7 +91,7 @@ fn fill(store: &Store) -> u64 {
     }
 }
 
-/// Changes that take `pages` pages to undo, durable but not committed.
+/// Makes changes that need `pages` pages for their undo, durable but not committed.
 fn begin_what_takes_pages_to_undo(store: &Store, page: PageId, pages: u64) -> Txn {
     let mut txn = store.begin();
     for n in 0..pages {
@@ -103,7 +103,7 @@ fn begin_what_takes_pages_to_undo(store: &Store, page: PageId, pages: u64) -> Tx
     txn
 }
 
-/// Undo finds pages where forward work finds none: on a full disk, while the store runs and at recovery (E16.6).
+/// Undo finds pages when forward work finds none: on a full disk, while the store runs and at recovery (E16.6).
 #[test]
 fn undo_finds_pages_on_a_full_disk() {
     let disk = Arc::new(SimDisk::new());
@@ -125,14 +125,14 @@ fn undo_finds_pages_on_a_full_disk() {
     let report = store.check().unwrap();
     assert_eq!(fill(&store), 0, "E16.2");
 
-    // With room again the reserve is made whole before anything else.
+    // Once there is space again, the reserve is restored before anything else.
     crashed.clear_faults();
     store.transact(|txn| txn.allocate()).unwrap();
     assert!(store.pool().len_pages() >= report.pages_allocated + 1 + UNDO_PAGES);
     store.check().unwrap();
 }
 
-/// What was freed near the end of a full disk's page file is used again, and what lies before it first.
+/// Freed pages near the end of a full disk's page file are reused, and those before them first.
 #[test]
 fn a_full_disk_s_free_pages_are_used_again() {
     let disk = Arc::new(SimDisk::new());
@@ -144,8 +144,8 @@ fn a_full_disk_s_free_pages_are_used_again() {
     assert!(fill(&store) >= taken);
 }
 
-/// A page that a loser has freed is its own again when recovery has ended: no undo may take it meanwhile, though the
-/// space map calls it free and nothing behind it is in use (E7.3).
+/// A page that a loser has freed belongs to it again when recovery has ended: no undo may take it meanwhile, though the
+/// space map marks it as free and no page after it is in use (E7.3).
 #[test]
 fn undo_in_recovery_takes_no_page_that_a_loser_has_freed() {
     let disk = Arc::new(SimDisk::new());
@@ -164,4 +164,53 @@ fn undo_in_recovery_takes_no_page_that_a_loser_has_freed() {
     let store = open_elsewhere(&crashed).unwrap();
     assert_eq!(read_number(&store, at(last, 0)).unwrap(), 5);
     assert_eq!(store.check().unwrap().pages_allocated, 2 + 3);
+}
+
+/// A full disk's page file has more free pages than undo's reserve: recovery takes them, as a rollback would (E7.3,
+/// E16.6).
+#[test]
+fn recovery_on_full_disk_uses_free_pages() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_elsewhere(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    disk.set_capacity(Some(disk.space() + (2 << 20)));
+    let taken = fill(&store);
+    // From here on the log may grow, but not the page file.
+    disk.set_capacity(None);
+    disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    let freed: Vec<PageId> = (0..taken).step_by(2).map(|n| PageId::new(page.get() + 1 + n)).collect();
+    store.transact(|txn| freed.iter().try_for_each(|&page| txn.free(page))).unwrap();
+    // The frees of other transactions are still to be undone: these pages are not available.
+    let kept = store.transact(page_with_zeros).unwrap();
+    store.transact(|txn| txn.update(at(kept, 0), &Add { amount: 5 })).unwrap();
+    let mut other = store.begin();
+    other.free(kept).unwrap();
+    let loser = begin_what_takes_pages_to_undo(&store, page, UNDO_PAGES + 10);
+    assert!(freed.len() as u64 > UNDO_PAGES + 10, "{} pages are free", freed.len());
+    let crashed = Arc::new(disk.cut_power(Loss::Everything));
+    drop((loser, other));
+    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    // Interrupted after each call, recovery takes them nevertheless.
+    let calls = {
+        let whole = Arc::new(SimDisk::from_image(crashed.image()));
+        drop(open_elsewhere(&whole).unwrap());
+        whole.calls()
+    };
+    for cut in (1..calls).step_by(7) {
+        let cut_short = Arc::new(SimDisk::from_image(crashed.image()));
+        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        cut_short.inject(Fault::error(Call::Any, ErrorKind::Other).nth(cut));
+        let opened = open_elsewhere(&cut_short);
+        drop(opened);
+        cut_short.clear_faults();
+        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        let store = open_elsewhere(&cut_short).unwrap();
+        assert_eq!(numbers(&store, page), [0; 4]);
+        assert_eq!(read_number(&store, at(kept, 0)).unwrap(), 5);
+        store.check().unwrap();
+    }
+    let store = open_elsewhere(&crashed).unwrap();
+    assert_eq!(numbers(&store, page), [0; 4]);
+    assert_eq!(read_number(&store, at(kept, 0)).unwrap(), 5);
+    store.check().unwrap();
 }

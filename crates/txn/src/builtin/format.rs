@@ -1,4 +1,4 @@
-//! Giving a page a layout.
+//! Operations that give a page a layout.
 
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use crate::operation::{Operation, Refused};
 use crate::small_bytes::SmallBytes;
 use crate::undo::Undo;
 
-/// Formats a page that was just allocated by the same transaction: body zero, this layout. Redo-only: if the transaction
-/// rolls back, the page is free and nobody cares what lies in it.
+/// Formats a page that the same transaction has just allocated: zero body, this layout. Redo-only: if the transaction
+/// rolls back, the page is free and its content is irrelevant.
 ///
-/// The page is not read, at home there may be anything.
+/// The page is not read: its bytes in the page file may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatFresh {
     /// The number of the layout ([`LayoutKind`]).
@@ -20,7 +20,7 @@ pub struct FormatFresh {
 }
 
 impl FormatFresh {
-    /// This layout, with a layout word of zero.
+    /// Returns a format with this layout and a layout word of zero.
     pub const fn new(kind: LayoutKind) -> FormatFresh {
         FormatFresh { kind: kind.0, layout_word: 0 }
     }
@@ -41,7 +41,7 @@ impl Operation for FormatFresh {
     }
 }
 
-/// Formats a page that is in use. Undone by the whole page as it was.
+/// Formats a page that is in use. Its undo restores the whole page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatPage {
     /// The number of the layout ([`LayoutKind`]).
@@ -76,7 +76,7 @@ pub struct RestorePage {
 }
 
 impl RestorePage {
-    /// The page as it is now.
+    /// Captures the page as it is now.
     pub fn now(page: &PageRef<'_>) -> RestorePage {
         let body = page.body();
         let len = body.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);

@@ -15,7 +15,7 @@ pub use space::SetSpace;
 
 use crate::registry::Registry;
 
-/// Registers them.
+/// Registers the built-in operations.
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
         .operation::<SetRange>()

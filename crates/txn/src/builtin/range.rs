@@ -1,4 +1,4 @@
-//! Physical logging: bytes at a place (Lemon §4.2; LLADD `set_range`, which logs only a part of a record).
+//! Physical logging: bytes at an offset (Lemon §4.2; LLADD `set_range`, which logs only a part of a record).
 
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
@@ -7,23 +7,24 @@ use crate::operation::{Operation, Refused};
 use crate::small_bytes::SmallBytes;
 use crate::undo::Undo;
 
-/// Sets bytes of a page's body. Undone by what was there before.
+/// Sets bytes of a page's body. Its undo restores the bytes that were there before.
 ///
-/// For pages whose layout allows bytes to be set from outside, such as raw ones. The undo restores bytes, not meaning: others
-/// must not have moved what lies there, so the page is to be locked, or the change part of a nested top action.
+/// For pages whose layout permits writes from outside, such as raw pages. The undo restores bytes, not meaning: no
+/// other transaction may have moved them, so the page must stay locked, or the change must be part of a nested top
+/// action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetRange {
-    /// Where in the body, in bytes.
+    /// The offset in the body, in bytes.
     pub offset: u16,
-    /// What is to stand there.
+    /// The new bytes.
     pub bytes: SmallBytes,
 }
 
 impl SetRange {
-    /// The bytes that stand there now: a before-image.
+    /// Captures the bytes that the page has there now: a before-image.
     ///
     /// # Errors
-    /// They do not lie in the body.
+    /// The range does not lie in the body.
     pub fn now(page: &PageRef<'_>, offset: usize, len: usize) -> Result<SetRange, Refused> {
         let bytes = page.slice(offset..offset.saturating_add(len))?;
         Ok(SetRange { offset: offset as u16, bytes: bytes.into() })

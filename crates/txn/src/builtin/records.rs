@@ -1,8 +1,9 @@
-//! Records of the page layouts (Lemon §4.2): put in, changed, taken out.
+//! Operations that insert, update and delete records of the page layouts (Lemon §4.2).
 //!
-//! Where a record goes is decided before it is logged ([`cedrat_pages::layout::Slotted::vacant`] tells a good place) and is part of
-//! the address: redo finds the same place again. Undo puts back what was there: the page is to be locked to the end of
-//! the transaction, as [`crate::Txn::update`] does by default, or the change to be part of a nested top action.
+//! The slot of a record is chosen before the change is logged ([`cedrat_pages::layout::Slotted::vacant`] returns a good
+//! one) and is part of the address, so redo uses the same slot. Undo restores the old content: the page must stay
+//! locked to the end of the transaction, as [`crate::Txn::update`] does by default, or the change must be part of a
+//! nested top action.
 
 use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut, Versioned, VersionedMut};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
@@ -30,12 +31,12 @@ pub(super) fn register(registry: Registry) -> Registry {
 
 // ---- fixed ----------------------------------------------------------------------------------------------------
 
-/// Formats a page that was just allocated for records of one length. Redo-only, as [`crate::FormatFresh`].
+/// Formats a page that was just allocated for records of one length. Redo-only, like [`crate::FormatFresh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatFixed {
     /// The length of each record, in bytes.
     pub record_len: u16,
-    /// How many records there are from the beginning; all zero.
+    /// The initial number of records; all are zero.
     pub count: u16,
 }
 
@@ -55,10 +56,10 @@ impl Operation for FormatFixed {
     }
 }
 
-/// Makes a page of fixed-length records hold so many. New ones are zero; those that go are remembered by the undo.
+/// Changes the number of fixed-length records in a page. New records are zero; the undo saves those that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixedSetCount {
-    /// How many.
+    /// The new number of records.
     pub count: u16,
 }
 
@@ -86,12 +87,12 @@ impl Operation for FixedSetCount {
     }
 }
 
-/// Makes a page of fixed-length records hold `count` again, the last of which are `records`.
+/// Restores the number of fixed-length records in a page to `count`, the last of which are `records`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixedRestore {
-    /// How many records.
+    /// The number of records.
     pub count: u16,
-    /// The last ones, one behind the other.
+    /// The last records, concatenated.
     pub records: SmallBytes,
 }
 
@@ -119,10 +120,10 @@ impl Operation for FixedRestore {
     }
 }
 
-/// Overwrites a fixed-length record from its first byte on. Undone by the bytes that were there.
+/// Overwrites the front of a fixed-length record. Its undo restores the bytes that were there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixedSet {
-    /// What is to stand there; at most a record's length.
+    /// The new bytes; at most the length of a record.
     pub record: SmallBytes,
 }
 
@@ -147,7 +148,7 @@ impl Operation for FixedSet {
 
 // ---- slotted --------------------------------------------------------------------------------------------------
 
-/// Puts a record into a vacant slot.
+/// Inserts a record into a vacant slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlottedInsert {
     /// The record.
@@ -174,7 +175,7 @@ impl Operation for SlottedInsert {
 /// Replaces a record by one of any length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlottedUpdate {
-    /// The record as it is to be.
+    /// The new record.
     pub record: SmallBytes,
 }
 
@@ -195,7 +196,7 @@ impl Operation for SlottedUpdate {
     }
 }
 
-/// Takes a record out.
+/// Deletes a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlottedDelete {}
 
@@ -216,7 +217,7 @@ impl Operation for SlottedDelete {
 
 // ---- versioned ------------------------------------------------------------------------------------------------
 
-/// Puts a record into a vacant slot; its version becomes the LSN of the change (E19).
+/// Inserts a record into a vacant slot; its version becomes the LSN of the change (E19).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedInsert {
     /// The record.
@@ -242,10 +243,10 @@ impl Operation for VersionedInsert {
     }
 }
 
-/// Replaces a record; its version becomes the LSN of the change, of the undo too: a version never goes back (E19.1).
+/// Replaces a record. Its version becomes the LSN of the change, or of the undo: a version never decreases (E19.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedUpdate {
-    /// The record as it is to be.
+    /// The new record.
     pub record: SmallBytes,
 }
 
@@ -267,7 +268,7 @@ impl Operation for VersionedUpdate {
     }
 }
 
-/// Takes a record out; the slot remembers the version (E19.1).
+/// Deletes a record; the slot keeps the version (E19.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedDelete {}
 
@@ -287,13 +288,13 @@ impl Operation for VersionedDelete {
     }
 }
 
-/// Takes back the insertion of a record into a slot that was not there before: the slot goes too.
+/// Undoes the insertion of a record into a new slot: the slot is removed too.
 ///
-/// A slot that stayed would keep its bytes of the directory, and the undo of an older change, back to a longer record, might
-/// not find the room that it left.
+/// A slot that stayed would keep its bytes of the directory, and the undo of an older change, back to a longer record,
+/// might find too little space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedWithdraw {
-    /// How many slots there were before the insertion.
+    /// The number of slots before the insertion.
     pub slots: u16,
 }
 

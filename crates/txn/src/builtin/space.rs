@@ -1,4 +1,4 @@
-//! The space map's one operation.
+//! The operation of the space map.
 
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use crate::operation::{Operation, RecordId, Refused};
 use crate::space::{SPACE_MAP, is_always_used};
 use crate::undo::Undo;
 
-/// Says of contiguous pages of a group that they are in use, or that they are free. Its inverse is itself with the
-/// other word, so its undo is derived and takes no log.
+/// Marks contiguous pages of a group as used or free. Its inverse is the same operation with the other state, so its
+/// undo is derived and takes no log.
 ///
-/// Transactions do not apply it themselves: they call [`crate::Txn::allocate`] and [`crate::Txn::free`], which know what
-/// may be taken.
+/// Transactions do not apply it directly: they call [`crate::Txn::allocate`] and [`crate::Txn::free`], which track the
+/// pages that may be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSpace {
-    /// The first page, counted from the beginning of the group.
+    /// The first page, relative to the beginning of the group.
     pub first: u16,
-    /// How many.
+    /// The number of pages.
     pub pages: u16,
-    /// In use, or free.
+    /// Whether the pages become used; otherwise they become free.
     pub used: bool,
 }
 
@@ -58,7 +58,7 @@ impl Operation for SetSpace {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         if page.kind() == LayoutKind::NONE {
             page.format(SPACE_MAP);
-            // Its own bit, and the catalogue's.
+            // The bit of the map itself, and that of the catalogue.
             page.put_u8(0, if page.id().get() == 0 { 0b11 } else { 0b1 })?;
         }
         let bits = self.range();

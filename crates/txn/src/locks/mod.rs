@@ -1,16 +1,25 @@
-//! Locks isolate transactions from each other; latches, elsewhere, keep bytes in one piece (Lemon §3.2, §4.1).
+//! Locks, which isolate transactions from each other; latches, elsewhere, protect the bytes of one page access (Lemon
+//! §3.2, §4.1).
 //!
-//! Which locks there are is left to a [`LockManager`]. The store calls it at fixed moments, in normal operation and
-//! in recovery; structures call it through [`crate::Txn::lock`]. Undo never does (E15.1).
+//! The choice of locks is left to a [`LockManager`]. The store calls it at fixed moments, in normal operation and in
+//! recovery; structures call it through [`crate::Txn::lock`]. Undo never does (E15.1).
 
+#[cfg(test)]
+mod contention;
+mod deadlock;
+mod lock;
+#[cfg(test)]
+mod model;
 mod modes;
 mod none;
 mod page_locks;
 mod table;
+mod waiter;
 
 use std::fmt;
 
 use cedrat_pages::PageId;
+use cedrat_sync::Arc;
 use cedrat_wal::TxnId;
 
 use crate::operation::RecordId;
@@ -20,21 +29,22 @@ pub use none::NoLocks;
 pub use page_locks::PageLocks;
 pub(crate) use table::Words;
 
-/// What can be locked.
+/// A lockable resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// A page.
     Page(PageId),
-    /// A key of a structure, by its hash: two keys of one hash share a lock.
+    /// A key of a structure, by its hash: two keys with the same hash share a lock.
     Key {
         /// The structure's root page.
         structure: PageId,
         /// The key's hash.
         hash: u64,
     },
-    /// A record, by its place: one lock for each, so that strangers never meet at it, also where who holds it is in doubt for days.
+    /// A record, by its address: each has a lock of its own, so that unrelated transactions never conflict, even if a
+    /// holder is in doubt for days.
     Record(RecordId),
-    /// A whole structure, by its root page: the big lock of Lemon §4.3, and what intention modes are for.
+    /// A whole structure, by its root page: the big lock of Lemon §4.3, and the target of intention modes.
     Structure(PageId),
 }
 
@@ -49,48 +59,69 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A lock was refused, because granting it would have closed a circle of transactions that wait for each other.
+/// A lock was refused because waiting for it would have closed a waits-for cycle.
 ///
-/// The transaction that asked is the victim: roll it back, and run it again.
+/// The requesting transaction is the victim: roll it back, and run it again. If several transactions close a cycle at
+/// the same time, those that search the waits-for graph first are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("transaction {txn} would wait for itself at {resource}; roll it back and run it again")]
 pub struct Deadlock {
-    /// The transaction that asked.
+    /// The requesting transaction.
     pub txn: TxnId,
-    /// What it asked for.
+    /// The requested resource.
     pub resource: Resource,
 }
 
-/// Why a lock was not given to a transaction that does not wait for prepared ones.
+/// The reason why a lock was refused to a transaction that does not wait for prepared ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGiven {
     /// Waiting would never end.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// This one is prepared, and holds it.
+    /// A prepared transaction holds the lock.
     #[error("transaction {0} is prepared, and holds it")]
     Prepared(TxnId),
 }
 
-/// Decides which transactions may see and change what (Lemon §4.1; LLADD "modular lock managers").
+/// Counters of lock waits and their cost since the lock manager was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockCounts {
+    /// Requests that had to wait.
+    pub blocked: u64,
+    /// Requests that were granted after a wait, by the transaction that released.
+    pub granted: u64,
+    /// Threads woken up: once for each request that was decided after a wait.
+    pub wake_ups: u64,
+    /// Requests that were refused because their wait would not have ended.
+    pub deadlocks: u64,
+    /// Searches for a cycle in the waits-for graph: at most one for each request that had to wait.
+    pub searches: u64,
+    /// Holders and waiters that the searches examined.
+    pub search_steps: u64,
+}
+
+/// The policy that decides which transactions may read and change which resources (Lemon §4.1; LLADD "modular lock
+/// managers").
 ///
-/// The store calls it on the transaction's thread, never while that thread holds a page latch. A transaction that
-/// was refused may go on, though most will roll back.
+/// The store calls it on the transaction's thread, never while that thread holds a page latch. A transaction whose
+/// request was refused may continue, though most will roll back.
 pub trait LockManager: Send + Sync + fmt::Debug {
-    /// Gives `txn` the resource in `mode`, in addition to what it holds; waits as long as others hold it in a mode
-    /// that does not agree.
+    /// Grants `txn` the resource in `mode`, in addition to the modes that it holds; waits as long as others hold it in
+    /// a conflicting mode.
     ///
     /// # Errors
     /// [`Deadlock`] if waiting would never end.
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock>;
 
-    /// As [`lock`](LockManager::lock), but for who does not wait for prepared transactions, which `is_prepared` knows: the outcome
-    /// of one may take days. It is asked with latches held, and may be asked of any transaction.
+    /// As [`lock`](LockManager::lock), without waiting for prepared transactions, whose outcome may take days.
+    /// `is_prepared` identifies them; it is called with latches held, for any transaction.
     ///
     /// The default waits for them.
     ///
     /// # Errors
-    /// [`NotGiven`]; also once it waits, when who holds the resource [prepares](LockManager::prepared).
+    /// [`NotGiven`]; also during the wait, when a transaction in its way [prepares](LockManager::prepared). A prepared
+    /// transaction is in the way also if only an earlier queued request waits for it.
     fn lock_unless_prepared(
         &self,
         txn: TxnId,
@@ -102,20 +133,20 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         Ok(self.lock(txn, resource, mode)?)
     }
 
-    /// As [`lock`](LockManager::lock), but where it would have to wait for anybody, nothing is given, and the answer is `false`.
+    /// As [`lock`](LockManager::lock), but returns `false` and grants nothing if it would have to wait.
     ///
-    /// The default gives nothing.
+    /// The default grants nothing.
     fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
         let _ = (txn, resource, mode);
         false
     }
 
-    /// Called when `txn` has prepared: those who do not wait for such a one are to be told.
+    /// Called when `txn` has prepared: refuses the requests that wait for it and do not wait for prepared transactions.
     fn prepared(&self, txn: TxnId) {
         let _ = txn;
     }
 
-    /// Called before `txn` reads a page under its own name ([`crate::Txn::read`]).
+    /// Called before `txn` reads a page on its own behalf ([`crate::Txn::read`]).
     ///
     /// # Errors
     /// As [`lock`](LockManager::lock).
@@ -131,42 +162,53 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         self.lock(txn, Resource::Page(page), LockMode::Exclusive)
     }
 
-    /// Called when `txn` has ended: with the append of its commit record, before that is durable; or after the last
-    /// step of its rollback. Everything it holds is free.
+    /// Called when `txn` has ended: after the append of its commit record, before that is durable; or after the last
+    /// step of its rollback. Releases all its locks. Other threads than the transaction's own may call it.
     fn ended(&self, txn: TxnId);
 
-    /// Whether [`recovered`](LockManager::recovered) is to be called: recovery then reads the chain of each such
+    /// Whether [`recovered`](LockManager::recovered) must be called: recovery then reads the chain of each such
     /// transaction once more.
     fn restores_locks(&self) -> bool {
         false
     }
 
-    /// Called in recovery, before anyone else begins, for each change of a page by a transaction that is neither
-    /// committed nor rolled back, so that its locks can be taken again without asking (E15.2).
+    /// Called in recovery, before any transaction begins, for each change of a page by a transaction that is neither
+    /// committed nor rolled back, so that its locks can be reacquired unconditionally (E15.2).
     ///
-    /// Losers are undone before any transaction begins; only prepared transactions keep what they get here.
+    /// Losers are undone before any transaction begins; only prepared transactions keep the locks that they get here.
     fn recovered(&self, txn: TxnId, page: PageId) {
         let _ = (txn, page);
     }
 
-    /// What `txn` holds. Called when it prepares: the locks under which it has written are kept in the log (E9.3).
+    /// Returns the locks of `txn`. Called when it prepares: the locks under which it has written are kept in the log
+    /// (E9.3).
     ///
-    /// The default says nothing: then nothing is [restored](LockManager::restore).
+    /// The default returns none: then nothing is [restored](LockManager::restore).
     fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
         let _ = txn;
         Vec::new()
     }
 
-    /// How many different hashes the keys of one structure have in what [`held`](LockManager::held) says; 0: all.
+    /// Returns the number of distinct hashes of the keys of one structure in the result of [`held`](LockManager::held);
+    /// 0 for unlimited.
     ///
-    /// Where another number, which does not divide it, stands in the log, the structure is locked instead of its keys.
+    /// If the log has another number, which this one does not divide, the structure is locked instead of its keys.
     fn key_stripes(&self) -> u64 {
         0
     }
 
-    /// Gives a prepared transaction what it held when it prepared, in an earlier opening of the store. Called before anyone
-    /// begins. Granted whatever else was given so: the transactions have agreed before (E9.3).
+    /// Grants a prepared transaction a lock that it held when it prepared, in an earlier opening of the store. Called
+    /// before any transaction begins. It is granted unconditionally: the prepared transactions were compatible before
+    /// (E9.3).
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let _ = (txn, resource, mode);
+    }
+
+    /// Returns a lock manager of the same kind without any locks, for another store: transactions of two stores have
+    /// the same numbers. Called when [`Options`](crate::Options) are cloned.
+    ///
+    /// The default is `None`: then the clones share this one, and at most one of them may be used at a time.
+    fn for_another_store(&self) -> Option<Arc<dyn LockManager>> {
+        None
     }
 }

@@ -1,17 +1,17 @@
-//! Lock modes: what agrees with what (Gray's table, cited by Lemon §4.1 for hierarchical locking).
+//! Lock modes and their compatibility (Gray's table, cited by Lemon §4.1 for hierarchical locking).
 
-/// How a resource is held.
+/// The mode in which a resource is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
     /// Some part of the resource is held shared.
     IntentionShared,
     /// Some part of the resource is held exclusively.
     IntentionExclusive,
-    /// Read by many.
+    /// The resource is read.
     Shared,
-    /// Read as a whole, and some part is held exclusively.
+    /// The resource is read as a whole, and some part is held exclusively.
     SharedIntentionExclusive,
-    /// Changed by one.
+    /// The resource is changed by one transaction.
     Exclusive,
 }
 
@@ -21,7 +21,7 @@ use LockMode::{
 
 const ALL: [LockMode; 5] = [IS, IX, S, SIX, X];
 
-/// Whether two transactions may hold a resource in these modes at once. Rows and columns in the order of `ALL`.
+/// Whether two transactions may hold a resource in these modes at once. Rows and columns are in the order of `ALL`.
 const AGREES: [[bool; 5]; 5] = [
     //          IS     IX     S      SIX    X
     /* IS  */ [true, true, true, true, false],
@@ -31,7 +31,7 @@ const AGREES: [[bool; 5]; 5] = [
     /* X   */ [false, false, false, false, false],
 ];
 
-/// The weakest mode that is as strong as both.
+/// The weakest mode that covers both.
 const JOINED: [[LockMode; 5]; 5] = [
     //          IS   IX   S    SIX  X
     /* IS  */ [IS, IX, S, SIX, X],
@@ -55,27 +55,102 @@ impl LockMode {
         AGREES[self.row()][other.row()]
     }
 
-    /// Whether who holds it may have written.
+    /// Whether a holder of this mode may have written.
     pub fn is_to_write(self) -> bool {
         !matches!(self, IS | S)
     }
 
-    /// The weakest mode that is as strong as both: what a transaction holds after it asked for both.
+    /// Returns the weakest mode that covers both: the mode of a transaction that has requested both.
     #[inline]
     pub fn join(self, other: LockMode) -> LockMode {
         JOINED[self.row()][other.row()]
     }
 
-    /// Whether holding this mode means holding `other` too.
+    /// Whether holding this mode implies holding `other`.
     #[inline]
     pub fn covers(self, other: LockMode) -> bool {
         self.join(other) == self
     }
 }
 
+/// Number of modes.
+pub(super) const MODES: usize = ALL.len();
+
+/// A set of modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Modes(u8);
+
+/// The modes that each mode conflicts with, in the order of `ALL`.
+const CONFLICTS: [u8; MODES] = {
+    let mut sets = [0; MODES];
+    let mut row = 0;
+    while row < MODES {
+        let mut column = 0;
+        while column < MODES {
+            if !AGREES[row][column] {
+                sets[row] |= 1 << column;
+            }
+            column += 1;
+        }
+        row += 1;
+    }
+    sets
+};
+
+impl Modes {
+    pub(super) const NONE: Modes = Modes(0);
+
+    pub(super) fn of(mode: LockMode) -> Modes {
+        Modes(1 << mode as u8)
+    }
+
+    /// Returns the modes whose count is not 0.
+    pub(super) fn counted(counts: &[u32; MODES]) -> Modes {
+        ALL.into_iter().filter(|mode| counts[mode.row()] != 0).fold(Modes::NONE, Modes::with)
+    }
+
+    pub(super) fn has(self, mode: LockMode) -> bool {
+        self.0 & Modes::of(mode).0 != 0
+    }
+
+    pub(super) fn and(self, others: Modes) -> Modes {
+        Modes(self.0 | others.0)
+    }
+
+    pub(super) fn with(self, mode: LockMode) -> Modes {
+        self.and(Modes::of(mode))
+    }
+
+    pub(super) fn but(self, others: Modes) -> Modes {
+        Modes(self.0 & !others.0)
+    }
+
+    /// Returns all modes that conflict with at least one of these.
+    pub(super) fn conflicts(self) -> Modes {
+        Modes((0..MODES).filter(|row| self.0 & 1 << row != 0).fold(0, |set, row| set | CONFLICTS[row]))
+    }
+
+    /// Whether one of these conflicts with `mode`.
+    pub(super) fn conflict_with(self, mode: LockMode) -> bool {
+        CONFLICTS[mode.row()] & self.0 != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_modes_conflict_like_their_members() {
+        for set in 0..1_u8 << MODES {
+            let set = Modes(set);
+            for mode in ALL {
+                let one_conflicts = ALL.into_iter().any(|other| set.has(other) && !other.agrees_with(mode));
+                assert_eq!(set.conflict_with(mode), one_conflicts, "{set:?} {mode:?}");
+                assert_eq!(set.conflicts().has(mode), one_conflicts, "{set:?} {mode:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_order_of_the_enum_is_that_of_the_tables() {

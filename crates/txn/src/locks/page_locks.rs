@@ -1,24 +1,29 @@
-//! The default: pages are locked, readers shared and writers exclusive, with deadlock detection (Lemon §4.1).
+//! The default lock manager: page locks, shared for readers and exclusive for writers, with deadlock detection (Lemon
+//! §4.1).
 
+use cedrat_sync::Arc;
 use cedrat_wal::TxnId;
 
 use super::table::LockTable;
-use super::{Deadlock, LockManager, LockMode, NotGiven, Resource};
+use super::{Deadlock, LockCounts, LockManager, LockMode, NotGiven, Resource};
 
-/// Two-phase locking of pages, and of whatever else is asked for by name: keys, structures in intention modes.
+/// Two-phase locking of pages and of explicitly requested resources: keys, records, and structures in intention modes.
 ///
-/// All locks are kept to the end of the transaction. Whoever would close a circle of waiting is refused; nobody else
-/// is touched. Memory grows with the number of locks held, and for keys with the number of different hashes: names
-/// of keys are folded to [`PageLocks::with_key_stripes`] many per structure. Pages and records have each their own.
+/// All locks are held to the end of the transaction. Requests for one resource are granted in order of arrival, except
+/// that holders which request a stronger mode come first. So a stream of readers never overtakes a waiting writer. Only
+/// the request whose wait would close a cycle is refused.
+///
+/// Memory grows with the number of locks held. For keys it is bounded by the number of stripes: hashes are folded to
+/// [`PageLocks::with_key_stripes`] values per structure. Each page and each record has a lock of its own.
 #[derive(Debug)]
 pub struct PageLocks {
     table: LockTable,
     key_stripes: u64,
 }
 
-/// How many different locks the keys of one structure have, unless chosen otherwise.
+/// The default number of distinct locks for the keys of one structure.
 ///
-/// A lock held takes some 150 bytes, so a transaction that locks all keys of a table takes some 10 MB at most.
+/// A held lock takes about 150 bytes, so a transaction that locks all keys of a table takes at most about 10 MB.
 const KEY_STRIPES: u64 = 1 << 16;
 
 impl Default for PageLocks {
@@ -28,15 +33,20 @@ impl Default for PageLocks {
 }
 
 impl PageLocks {
-    /// As the default, with so many different locks for the keys of one structure: fewer take less memory in
-    /// transactions with millions of keys, and make more strangers wait for each other. 0 counts as 1.
+    /// As the default, with `stripes` distinct locks for the keys of one structure: fewer take less memory in
+    /// transactions with millions of keys, but make more unrelated transactions wait for each other. 0 counts as 1.
     pub fn with_key_stripes(stripes: u64) -> PageLocks {
         PageLocks { table: LockTable::new(), key_stripes: stripes.max(1) }
     }
 
-    /// How many resources are locked or waited for at the moment.
+    /// Returns the number of resources that are currently locked or waited for.
     pub fn locked(&self) -> usize {
         self.table.len()
+    }
+
+    /// Returns the counters of waits and their cost.
+    pub fn counts(&self) -> LockCounts {
+        self.table.counts()
     }
 
     fn folded(&self, resource: Resource) -> Resource {
@@ -51,7 +61,7 @@ impl LockManager for PageLocks {
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
         self.table.lock(txn, self.folded(resource), mode, None).map_err(|not_given| match not_given {
             NotGiven::Deadlock(deadlock) => deadlock,
-            NotGiven::Prepared(_) => unreachable!("nobody has asked for that"),
+            NotGiven::Prepared(_) => unreachable!("this request waits for prepared transactions"),
         })
     }
 
@@ -66,12 +76,11 @@ impl LockManager for PageLocks {
     }
 
     fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
-        // Whoever is in the way is not waited for.
-        self.table.lock(txn, self.folded(resource), mode, Some(&|_| true)).is_ok()
+        self.table.try_lock(txn, self.folded(resource), mode)
     }
 
     fn prepared(&self, txn: TxnId) {
-        self.table.ring_for(txn);
+        self.table.prepared(txn);
     }
 
     fn ended(&self, txn: TxnId) {
@@ -89,12 +98,16 @@ impl LockManager for PageLocks {
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         self.table.grant(txn, self.folded(resource), mode);
     }
+
+    fn for_another_store(&self) -> Option<Arc<dyn LockManager>> {
+        Some(Arc::new(PageLocks::with_key_stripes(self.key_stripes)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use cedrat_pages::PageId;
-    use cedrat_sync::{Arc, thread};
+    use cedrat_sync::{explore, thread};
 
     use super::*;
 
@@ -103,7 +116,7 @@ mod tests {
 
     #[test]
     fn readers_share_and_a_writer_excludes() {
-        cedrat_sync::explore(1, 1, || {
+        explore(1, 1, || {
             let locks = PageLocks::default();
             locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
             locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
@@ -120,10 +133,10 @@ mod tests {
         });
     }
 
-    /// Each transaction takes two pages in the opposite order. Somebody always gets through, nobody waits for ever.
+    /// Each transaction takes two pages in opposite order: at least one always succeeds, and none waits without end.
     #[test]
     fn a_deadlock_has_one_victim_and_one_survivor() {
-        cedrat_sync::explore(4, 200, || {
+        explore(4, 200, || {
             let locks = Arc::new(PageLocks::default());
             let walk = |txn: u64, first: Resource, second: Resource| {
                 let locks = Arc::clone(&locks);
@@ -143,23 +156,25 @@ mod tests {
         });
     }
 
-    /// Transactions of very many locks come and go.
+    /// The memory of transactions with very many locks is freed.
     #[test]
     fn memory_of_locks_is_given_back() {
-        let locks = PageLocks::default();
-        let lock = |txn, number: u64| locks.lock(TxnId(txn), Resource::Page(PageId::new(number)), LockMode::Shared);
-        lock(1, 0).unwrap();
-        (1..200_000).for_each(|number| lock(2, number).unwrap());
-        let many = locks.table.capacity();
-        locks.ended(TxnId(2));
-        assert!(locks.table.capacity() < many / 2, "{} of {many}", locks.table.capacity());
-        assert_eq!(locks.locked(), 1);
+        explore(1, 1, || {
+            let locks = PageLocks::default();
+            let lock = |txn, number: u64| locks.lock(TxnId(txn), Resource::Page(PageId::new(number)), LockMode::Shared);
+            lock(1, 0).unwrap();
+            (1..200_000).for_each(|number| lock(2, number).unwrap());
+            let many = locks.table.capacity();
+            locks.ended(TxnId(2));
+            assert!(locks.table.capacity() < many / 2, "{} of {many}", locks.table.capacity());
+            assert_eq!(locks.locked(), 1);
+        });
     }
 
-    /// Two readers that both want to write wait for each other: one is refused.
+    /// Two readers that both upgrade to writing wait for each other: one is refused.
     #[test]
     fn two_upgrades_are_a_deadlock() {
-        cedrat_sync::explore(5, 200, || {
+        explore(5, 200, || {
             let locks = Arc::new(PageLocks::default());
             for txn in [1, 2] {
                 locks.lock(TxnId(txn), A, LockMode::Shared).unwrap();
@@ -178,11 +193,11 @@ mod tests {
         });
     }
 
-    /// E9.12: whoever waits when the holder prepares is told so; its lock is never given.
+    /// E9.12: a request that waits when the holder prepares is refused; its lock is never granted.
     #[test]
     fn who_does_not_wait_for_the_prepared_is_told() {
         use cedrat_sync::atomic::{AtomicBool, Ordering};
-        cedrat_sync::explore(6, 200, || {
+        explore(6, 200, || {
             let (locks, prepared) = (Arc::new(PageLocks::default()), Arc::new(AtomicBool::new(false)));
             locks.lock(TxnId(1), A, LockMode::Exclusive).unwrap();
             let asks = {
@@ -202,10 +217,10 @@ mod tests {
         });
     }
 
-    /// Nothing is given, or wanted any longer, where somebody is in the way: who has it, or who waits for it.
+    /// `try_lock` grants nothing, and leaves no request behind, if another transaction holds the lock or waits for it.
     #[test]
     fn who_tries_waits_for_nobody() {
-        cedrat_sync::explore(7, 200, || {
+        explore(7, 200, || {
             let locks = Arc::new(PageLocks::default());
             assert!(locks.try_lock(TxnId(1), A, LockMode::IntentionExclusive));
             assert!(locks.try_lock(TxnId(1), A, LockMode::Exclusive), "its own is not in the way");
@@ -222,7 +237,7 @@ mod tests {
                     locks.ended(TxnId(2));
                 })
             };
-            // Before or behind the one that waits: it goes on either way.
+            // Before or after the waiter: it continues either way.
             if locks.try_lock(TxnId(3), A, LockMode::Shared) {
                 locks.ended(TxnId(3));
             }
@@ -234,7 +249,7 @@ mod tests {
 
     #[test]
     fn keys_are_folded_to_a_bounded_number_of_locks() {
-        cedrat_sync::explore(1, 1, || {
+        explore(1, 1, || {
             let locks = PageLocks::with_key_stripes(8);
             for hash in 0..1000 {
                 let key = Resource::Key { structure: PageId::new(9), hash };

@@ -1,183 +1,154 @@
-//! A hashed lock table with deadlock detection.
+//! A sharded lock table with direct hand-over.
 //!
-//! Locks lie in shards by their resource's hash. Who must wait says whom it waits for in one common graph, and asks
-//! there whether its own wait would close a circle; if so it is refused. A wait begins with its edges in the graph
-//! and is woken whenever a lock of its shard changes, so that edges are never stale for long: each wakened waiter
-//! recomputes its own, and checks again.
+//! Each lock has a queue. The transaction that releases a lock grants the requests at the front, and wakes exactly
+//! their threads, each once (E15.5). A request that blocks searches the waits-for graph once; if its wait would close a
+//! cycle, it is refused ([`super::deadlock`]). Requests that do not block access only their own shard, and no state
+//! that all share.
+//!
+//! Mutexes are taken in this order: `detecting`, a shard of locks, a shard of transactions.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use cedrat_sync::{Arc, Condvar, Mutex};
+use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::TxnId;
 use hashbrown::HashTable;
 
-use super::{Deadlock, LockMode, NotGiven, Resource};
+use super::deadlock::Search;
+use super::lock::{Hashed, Lock, Take};
+use super::waiter::{Outcome, Waiter};
+use super::{Deadlock, LockCounts, LockMode, NotGiven, Resource};
 
 const SHARDS: usize = 64;
 
-/// For so many resources memory is asked at once, and kept for the next transaction: most lock no more.
+/// Capacity of a transaction's first list of locks: most transactions hold at most this many.
 const RESOURCES: usize = 8;
 
-/// A shard keeps memory for so many locks, however few it has: transactions of millions come and go.
+/// Capacity that a shard keeps, however few locks it has: transactions with millions of locks recur.
 const SHARD_KEPT: usize = 1024;
 
-/// Each shard keeps so many lists for later.
+/// Lists of locks that each shard of transactions keeps for reuse.
 const SPARE: usize = 4;
 
-/// Who holds what, and who waits.
-#[derive(Debug, Default)]
+/// Locks, their holders and their queues.
+#[derive(Debug)]
 pub(super) struct LockTable {
-    shards: Vec<Shard>,
-    /// What each transaction holds, so that it can all be given back.
-    held: Vec<Mutex<Held>>,
-    waits: Mutex<Waits>,
+    shards: Vec<Mutex<Locks>>,
+    txns: Vec<Mutex<Txns>>,
+    /// Held over each search for a cycle, its decision, and each withdrawal of a request.
+    detecting: Mutex<()>,
+    /// Number of transactions that are registered as waiting.
+    waiting: AtomicUsize,
+    counters: Counters,
 }
 
+/// A shard of locks.
 #[derive(Debug, Default)]
-struct Shard {
-    locks: Mutex<HashTable<Lock>>,
+pub(super) struct Locks {
+    table: HashTable<Lock>,
+    #[cfg(test)]
+    pub(super) operations: u64,
 }
 
-/// A resource and its hash: who gives it back does not hash it again.
-#[derive(Clone, Copy, Debug)]
-struct Hashed {
-    resource: Resource,
-    hash: u64,
-}
-
-impl Hashed {
-    fn new(resource: Resource) -> Hashed {
-        Hashed { resource, hash: Words::default().hash_one(resource) }
-    }
-
-    fn is_of(self) -> impl Fn(&Lock) -> bool {
-        move |lock| lock.of.resource == self.resource
-    }
-}
-
-/// What transactions hold, and the memory of lists that were given back.
+/// A shard of transactions.
 #[derive(Debug, Default)]
-struct Held {
-    by: HashMap<TxnId, Vec<Hashed>, Words>,
+struct Txns {
+    /// The locks of each transaction, for their release.
+    held: HashMap<TxnId, Vec<Hashed>, Words>,
+    /// The request on which each transaction is blocked.
+    waiting: HashMap<TxnId, Arc<Waiter>, Words>,
     spare: Vec<Vec<Hashed>>,
 }
 
+impl Txns {
+    fn note(&mut self, txn: TxnId, of: Hashed) {
+        let spare = &mut self.spare;
+        let list = self.held.entry(txn);
+        list.or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES))).push(of);
+    }
+}
+
+/// Counters of events on the path of requests that block; other requests count nothing.
+#[derive(Debug, Default)]
+struct Counters {
+    blocked: AtomicU64,
+    granted: AtomicU64,
+    wake_ups: AtomicU64,
+    deadlocks: AtomicU64,
+    searches: AtomicU64,
+    search_steps: AtomicU64,
+}
+
+fn count(counter: &AtomicU64, events: u64) {
+    counter.fetch_add(events, Ordering::Relaxed);
+}
+
+/// The result of a request that was not refused at once.
 #[derive(Debug)]
-struct Lock {
-    of: Hashed,
-    holders: Holders,
-    /// In order of arrival; those who hold the resource and want more stand in front.
-    queue: VecDeque<Waiter>,
+pub(super) enum Request {
+    Granted,
+    Blocked(Arc<Waiter>),
 }
 
-/// Who holds a lock: one as a rule, for whom no memory is asked.
-#[derive(Debug, Default)]
-struct Holders {
-    first: Option<(TxnId, LockMode)>,
-    others: Vec<(TxnId, LockMode)>,
-}
-
-impl Holders {
-    fn iter(&self) -> impl Iterator<Item = &(TxnId, LockMode)> {
-        self.first.iter().chain(&self.others)
+impl Locks {
+    pub(super) fn find(&self, of: Hashed) -> Option<&Lock> {
+        self.table.find(of.hash, of.is_of())
     }
 
-    fn set(&mut self, txn: TxnId, mode: LockMode) {
-        if let Some((_, held)) = self.first.iter_mut().chain(&mut self.others).find(|(holder, _)| *holder == txn) {
-            *held = mode;
-        } else if self.first.is_none() {
-            self.first = Some((txn, mode));
-        } else {
-            self.others.push((txn, mode));
+    fn find_mut(&mut self, of: Hashed) -> Option<&mut Lock> {
+        self.table.find_mut(of.hash, of.is_of())
+    }
+
+    fn lock_of(&mut self, of: Hashed) -> &mut Lock {
+        #[cfg(test)]
+        {
+            self.operations += 1;
         }
+        self.table.entry(of.hash, of.is_of(), |lock| lock.of.hash).or_insert_with(|| Lock::new(of)).into_mut()
     }
 
-    fn remove(&mut self, txn: TxnId) {
-        match self.first {
-            Some((holder, _)) if holder == txn => self.first = self.others.pop(),
-            _ => self.others.retain(|(holder, _)| *holder != txn),
+    /// Changes a lock, and removes it if it is idle afterwards.
+    fn change<T>(&mut self, of: Hashed, change: impl FnOnce(&mut Lock) -> T) -> Option<T> {
+        #[cfg(test)]
+        {
+            self.operations += 1;
         }
-    }
-
-    /// The first is there if any is.
-    fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Waiter {
-    txn: TxnId,
-    bell: Arc<Bell>,
-}
-
-/// Rung when a waiter's turn may have come.
-#[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    condition: Condvar,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock() = true;
-        self.condition.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut rung = self.rung.lock();
-        while !*rung {
-            self.condition.wait(&mut rung);
-        }
-        *rung = false;
-    }
-}
-
-/// Who waits for whom.
-#[derive(Debug, Default)]
-struct Waits {
-    edges: HashMap<TxnId, Vec<TxnId>>,
-}
-
-impl Waits {
-    /// Whether `from` is reached from any of `others`.
-    fn closes_a_circle(&self, from: TxnId, others: &[TxnId]) -> bool {
-        let mut seen: HashSet<TxnId> = HashSet::new();
-        let mut open: Vec<TxnId> = others.to_vec();
-        while let Some(txn) = open.pop() {
-            if txn == from {
-                return true;
-            }
-            if seen.insert(txn)
-                && let Some(next) = self.edges.get(&txn)
-            {
-                open.extend_from_slice(next);
+        let mut entry = self.table.find_entry(of.hash, of.is_of()).ok()?;
+        let changed = change(entry.get_mut());
+        if entry.get().is_idle() {
+            entry.remove();
+            let (len, capacity) = (self.table.len(), self.table.capacity());
+            if capacity > SHARD_KEPT && len < capacity / 8 {
+                self.table.shrink_to(2 * len, |lock| lock.of.hash);
             }
         }
-        false
+        Some(changed)
     }
 }
 
 impl LockTable {
     pub(super) fn new() -> LockTable {
         LockTable {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            held: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            waits: Mutex::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            txns: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            detecting: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            counters: Counters::default(),
         }
     }
 
-    fn shard(&self, of: Hashed) -> &Shard {
-        // The table inside uses the low and the highest bits; the shard those between.
+    pub(super) fn shard(&self, of: Hashed) -> &Mutex<Locks> {
+        // The hash table inside uses the low and the highest bits; the shard uses those between.
         &self.shards[(of.hash >> 32) as usize % SHARDS]
     }
 
-    fn held(&self, txn: TxnId) -> &Mutex<Held> {
-        &self.held[txn.0 as usize % SHARDS]
+    fn txns(&self, txn: TxnId) -> &Mutex<Txns> {
+        &self.txns[txn.0 as usize % SHARDS]
     }
 
-    /// Locks, waiting if need be; not for one of whom `is_prepared` says so.
+    /// Acquires a lock, and waits if necessary. With `is_prepared`, it does not wait for transactions for which that
+    /// returns `true`.
     pub(super) fn lock(
         &self,
         txn: TxnId,
@@ -185,202 +156,219 @@ impl LockTable {
         mode: LockMode,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
+        match self.request(txn, resource, mode, is_prepared)? {
+            Request::Granted => Ok(()),
+            Request::Blocked(waiter) => {
+                waiter.park();
+                self.end_wait(&waiter)
+            }
+        }
+    }
+
+    /// Requests a lock. A blocked request is in the queue, and closes no cycle: its thread [waits](Waiter::park), and
+    /// then [ends the wait](LockTable::end_wait).
+    pub(super) fn request(
+        &self,
+        txn: TxnId,
+        resource: Resource,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<Request, NotGiven> {
         let of = Hashed::new(resource);
-        let shard = self.shard(of);
-        let mut locks = shard.locks.lock();
-        let lock = lock_of(&mut locks, of);
-        let held = lock.mode_of(txn);
-        let wanted = held.map_or(mode, |held| held.join(mode));
-        if held == Some(wanted) {
-            return Ok(());
-        }
-        if lock.may_have(txn, wanted, held.is_some()) {
-            lock.give(txn, wanted);
-            // An upgrade may pass those who wait; they have a new reason to.
-            lock.ring_all();
-            drop(locks);
-            self.note(txn, of, held.is_none());
-            return Ok(());
-        }
-        let bell = Arc::new(Bell::default());
-        let waiter = Waiter { txn, bell: Arc::clone(&bell) };
-        if held.is_some() {
-            let upgrades = lock.queue.iter().take_while(|waiter| lock.mode_of(waiter.txn).is_some()).count();
-            lock.queue.insert(upgrades, waiter);
-        } else {
-            lock.queue.push_back(waiter);
-        }
-        lock.ring_all();
-        loop {
-            let lock = lock_of(&mut locks, of);
-            if lock.is_next(txn) && lock.agrees(txn, wanted) {
-                lock.queue.retain(|waiter| waiter.txn != txn);
-                lock.give(txn, wanted);
-                // Those behind may share it, or have new reasons to wait.
-                lock.ring_all();
-                self.waits.lock().edges.remove(&txn);
+        let mut locks = self.shard(of).lock();
+        let lock = locks.lock_of(of);
+        match lock.take(txn, mode) {
+            Take::Held => return Ok(Request::Granted),
+            Take::Granted { first } => {
                 drop(locks);
-                self.note(txn, of, held.is_none());
-                return Ok(());
-            }
-            let others = lock.in_the_way(txn, wanted);
-            let prepared = is_prepared.and_then(|is| others.iter().copied().find(|&other| is(other)));
-            {
-                let mut waits = self.waits.lock();
-                if prepared.is_some() || waits.closes_a_circle(txn, &others) {
-                    waits.edges.remove(&txn);
-                    drop(waits);
-                    lock.queue.retain(|waiter| waiter.txn != txn);
-                    lock.ring_all();
-                    remove_if_idle(&mut locks, of);
-                    return Err(prepared.map_or_else(|| Deadlock { txn, resource }.into(), NotGiven::Prepared));
+                if first {
+                    self.txns(txn).lock().note(txn, of);
                 }
-                waits.edges.insert(txn, others);
+                return Ok(Request::Granted);
             }
-            drop(locks);
-            bell.wait();
-            locks = shard.locks.lock();
+            Take::Blocked => {}
+        }
+        if let Some(prepared) = is_prepared.and_then(|is| lock.prepared_before(txn, mode, is)) {
+            return Err(NotGiven::Prepared(prepared));
+        }
+        let waiter = lock.enqueue(txn, mode, is_prepared.is_some());
+        drop(locks);
+        count(&self.counters.blocked, 1);
+        // Only waiters behind it in its queue wait for a transaction that holds nothing, and each of them searches
+        // itself.
+        if self.register(&waiter) && self.refuse_deadlock(&waiter) {
+            self.txns(txn).lock().waiting.remove(&txn);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Deadlock { txn, resource }.into());
+        }
+        Ok(Request::Blocked(waiter))
+    }
+
+    /// Acquires a lock if that needs no wait.
+    pub(super) fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
+        let of = Hashed::new(resource);
+        let taken = self.shard(of).lock().lock_of(of).take(txn, mode);
+        if taken == (Take::Granted { first: true }) {
+            self.txns(txn).lock().note(txn, of);
+        }
+        taken != Take::Blocked
+    }
+
+    /// Makes a wait visible to searches. Returns whether the transaction holds any lock.
+    fn register(&self, waiter: &Arc<Waiter>) -> bool {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut txns = self.txns(waiter.txn).lock();
+        txns.waiting.insert(waiter.txn, Arc::clone(waiter));
+        txns.held.contains_key(&waiter.txn)
+    }
+
+    /// Withdraws a request if its wait would never end. Returns whether it did.
+    fn refuse_deadlock(&self, waiter: &Arc<Waiter>) -> bool {
+        let mut decided = Vec::new();
+        let refused = {
+            let _detecting = self.detecting.lock();
+            let mut search = Search::new(self, waiter);
+            let found = search.finds_cycle();
+            count(&self.counters.searches, 1);
+            count(&self.counters.search_steps, search.steps);
+            found && {
+                let mut locks = self.shard(waiter.of).lock();
+                locks.change(waiter.of, |lock| lock.cancel(waiter, &mut decided)) == Some(true)
+            }
+        };
+        count(&self.counters.deadlocks, u64::from(refused));
+        self.wake(decided);
+        refused
+    }
+
+    /// Completes a wait that was decided; called by the thread that has waited.
+    pub(super) fn end_wait(&self, waiter: &Waiter) -> Result<(), NotGiven> {
+        let outcome = waiter.outcome();
+        let mut txns = self.txns(waiter.txn).lock();
+        txns.waiting.remove(&waiter.txn);
+        // The store may have rolled the transaction back, and released the lock that this request strengthens.
+        let is_new = !waiter.upgrades || !txns.held.contains_key(&waiter.txn);
+        if outcome == Outcome::Granted && is_new {
+            txns.note(waiter.txn, waiter.of);
+        }
+        drop(txns);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        match outcome {
+            Outcome::Prepared(txn) => Err(NotGiven::Prepared(txn)),
+            Outcome::Granted => Ok(()),
+            Outcome::Waiting | Outcome::Withdrawn => unreachable!("a thread that waits goes on when another decides"),
         }
     }
 
-    fn note(&self, txn: TxnId, of: Hashed, new: bool) {
-        if new {
-            let Held { by, spare } = &mut *self.held(txn).lock();
-            by.entry(txn).or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES))).push(of);
+    fn wake(&self, decided: Vec<Arc<Waiter>>) {
+        if decided.is_empty() {
+            return;
         }
+        let granted = decided.iter().filter(|waiter| waiter.outcome() == Outcome::Granted).count();
+        count(&self.counters.granted, granted as u64);
+        count(&self.counters.wake_ups, decided.len() as u64);
+        decided.iter().for_each(Waiter::wake);
     }
 
-    /// Gives a lock without asking whether others agree.
+    /// Grants a lock unconditionally.
     pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let of = Hashed::new(resource);
-        let mut locks = self.shard(of).locks.lock();
-        let lock = lock_of(&mut locks, of);
-        let held = lock.mode_of(txn);
-        lock.give(txn, held.map_or(mode, |held| held.join(mode)));
-        // Those who wait have a new reason to.
-        lock.ring_all();
-        drop(locks);
-        self.note(txn, of, held.is_none());
+        let first = self.shard(of).lock().lock_of(of).force(txn, mode);
+        if first {
+            self.txns(txn).lock().note(txn, of);
+        }
     }
 
-    /// Wakes those who wait for what a transaction holds: they have a new reason not to.
-    pub(super) fn ring_for(&self, txn: TxnId) {
+    /// Refuses the requests that wait for `txn`, which has prepared, and do not wait for prepared transactions.
+    pub(super) fn prepared(&self, txn: TxnId) {
         for of in self.list(txn) {
-            if let Some(lock) = self.shard(of).locks.lock().find(of.hash, of.is_of()) {
-                lock.ring_all();
+            if planted!("prepared_not_announced")
+                || !self.shard(of).lock().find(of).is_some_and(Lock::has_waiters_unless_prepared)
+            {
+                continue;
             }
+            let mut decided = Vec::new();
+            {
+                let _detecting = self.detecting.lock();
+                let mut locks = self.shard(of).lock();
+                if let Some(lock) = locks.find_mut(of) {
+                    lock.refuse_unless_prepared(txn, &mut decided);
+                }
+            }
+            self.wake(decided);
         }
     }
 
     fn list(&self, txn: TxnId) -> Vec<Hashed> {
-        self.held(txn).lock().by.get(&txn).cloned().unwrap_or_default()
+        self.txns(txn).lock().held.get(&txn).cloned().unwrap_or_default()
     }
 
-    /// What a transaction holds.
+    /// Returns the locks of a transaction.
     pub(super) fn held_by(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
-        let mode = |of: Hashed| self.shard(of).locks.lock().find(of.hash, of.is_of())?.mode_of(txn);
+        let mode = |of: Hashed| self.shard(of).lock().find(of)?.mode_of(txn);
         self.list(txn).into_iter().filter_map(|of| Some((of.resource, mode(of)?))).collect()
     }
 
-    /// Gives back all that a transaction holds.
+    /// Releases all locks of a transaction, and hands them over. It may be called from any thread while the transaction
+    /// is in no call of its own.
     pub(super) fn release_all(&self, txn: TxnId) {
-        let Some(mut list) = self.held(txn).lock().by.remove(&txn) else { return };
+        let Some(mut list) = self.txns(txn).lock().held.remove(&txn) else { return };
         for of in list.drain(..) {
-            let mut locks = self.shard(of).locks.lock();
-            let Ok(mut entry) = locks.find_entry(of.hash, of.is_of()) else { continue };
-            let lock = entry.get_mut();
-            lock.holders.remove(txn);
-            lock.ring_all();
-            if lock.is_idle() {
-                entry.remove();
-                if locks.capacity() > SHARD_KEPT && locks.len() < locks.capacity() / 8 {
-                    let len = locks.len();
-                    locks.shrink_to(2 * len, |lock| lock.of.hash);
-                }
-            }
+            let mut decided = Vec::new();
+            self.shard(of).lock().change(of, |lock| lock.release(txn, &mut decided));
+            self.wake(decided);
         }
         if list.capacity() == RESOURCES {
-            let spare = &mut self.held(txn).lock().spare;
+            let spare = &mut self.txns(txn).lock().spare;
             if spare.len() < SPARE {
                 spare.push(list);
             }
         }
     }
 
-    /// For how many resources there is memory.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.shards.iter().map(|shard| shard.locks.lock().capacity()).sum()
+    /// Returns the request on which a transaction is blocked.
+    pub(super) fn waiting(&self, txn: TxnId) -> Option<Arc<Waiter>> {
+        self.txns(txn).lock().waiting.get(&txn).cloned()
     }
 
-    /// How many resources are locked or waited for.
-    pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.locks.lock().len()).sum()
-    }
-}
-
-/// The lock of a resource, made where there is none.
-fn lock_of(locks: &mut HashTable<Lock>, of: Hashed) -> &mut Lock {
-    let none = || Lock { of, holders: Holders::default(), queue: VecDeque::new() };
-    locks.entry(of.hash, of.is_of(), |lock| lock.of.hash).or_insert_with(none).into_mut()
-}
-
-fn remove_if_idle(locks: &mut HashTable<Lock>, of: Hashed) {
-    if let Ok(entry) = locks.find_entry(of.hash, of.is_of())
-        && entry.get().is_idle()
-    {
-        entry.remove();
-    }
-}
-
-impl Lock {
-    fn mode_of(&self, txn: TxnId) -> Option<LockMode> {
-        self.holders.iter().find(|(holder, _)| *holder == txn).map(|(_, mode)| *mode)
+    /// Returns all blocked requests.
+    pub(super) fn all_waiting(&self) -> Vec<Arc<Waiter>> {
+        let mut all = Vec::new();
+        self.txns.iter().for_each(|txns| all.extend(txns.lock().waiting.values().cloned()));
+        all
     }
 
-    /// Whether every other holder agrees.
-    fn agrees(&self, txn: TxnId, mode: LockMode) -> bool {
-        self.holders.iter().all(|(holder, held)| *holder == txn || held.agrees_with(mode))
+    /// Returns the number of blocked requests; other threads may see changes slightly late.
+    pub(super) fn waiting_now(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether it can be granted without waiting: nobody is passed by, unless he who asks holds it already.
-    fn may_have(&self, txn: TxnId, mode: LockMode, upgrade: bool) -> bool {
-        (upgrade || self.queue.is_empty()) && self.agrees(txn, mode)
-    }
-
-    /// Whether nobody waits before `txn`.
-    fn is_next(&self, txn: TxnId) -> bool {
-        self.queue.front().is_some_and(|waiter| waiter.txn == txn)
-    }
-
-    fn give(&mut self, txn: TxnId, mode: LockMode) {
-        self.holders.set(txn, mode);
-    }
-
-    /// The holders that disagree, and everyone who stands before in the queue.
-    fn in_the_way(&self, txn: TxnId, mode: LockMode) -> Vec<TxnId> {
-        let holders = self
-            .holders
-            .iter()
-            .filter(|(holder, held)| *holder != txn && !held.agrees_with(mode))
-            .map(|(holder, _)| *holder);
-        let before = self.queue.iter().map(|waiter| waiter.txn).take_while(|waiter| *waiter != txn);
-        holders.chain(before).collect()
-    }
-
-    #[inline]
-    fn ring_all(&self) {
-        for waiter in &self.queue {
-            waiter.bell.ring();
+    pub(super) fn counts(&self) -> LockCounts {
+        let Counters { blocked, granted, wake_ups, deadlocks, searches, search_steps } = &self.counters;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LockCounts {
+            blocked: load(blocked),
+            granted: load(granted),
+            wake_ups: load(wake_ups),
+            deadlocks: load(deadlocks),
+            searches: load(searches),
+            search_steps: load(search_steps),
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.holders.is_empty() && self.queue.is_empty()
+    /// Returns the number of locks for which the table has memory.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().table.capacity()).sum()
+    }
+
+    /// Returns the number of locked resources.
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 }
 
-/// Hashes a few words: numbers of pages and transactions, and the hashes of keys; no strings and nobody's attack.
+/// Hasher for a few words: page and transaction numbers, and hashes of keys; no strings, and no hostile input.
 pub(crate) type Words = BuildHasherDefault<WordHasher>;
 
 #[derive(Default)]

@@ -1,31 +1,35 @@
-//! The first pass: reads, verifies, judges, and changes nothing.
+//! The first pass: reads and verifies the log, determines winners and losers, and changes nothing.
 
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
 
 use cedrat_heap::FoundHeaps;
+use cedrat_sync::planted;
 use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
-use crate::body::{Body, LoggedUndo, Redo};
+use super::parts::Parts;
+use super::uncounted::Uncounted;
+use crate::body::{Body, LoggedUndo, take_space};
 use crate::branch::Branch;
 use crate::builtin::SetSpace;
 use crate::error::{Error, Result};
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
+use crate::space::{Extent, GROUP_PAGES, SetSpaceAt};
 
-/// A transaction without an end.
+/// A transaction without an end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loser {
     pub(crate) id: TxnId,
     pub(crate) partition: PartitionId,
-    /// Its first and its newest record.
+    /// The LSNs of its first and its newest record.
     pub(crate) first: Lsn,
     pub(crate) last_lsn: Lsn,
     pub(crate) last: LogOffset,
 }
 
-/// What the log says.
+/// The result of analysis.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     pub(crate) losers: Vec<Loser>,
@@ -35,52 +39,19 @@ pub(crate) struct Analysis {
     pub(crate) rolled_back: u64,
     pub(crate) records: u64,
     pub(crate) log_bytes: u64,
-    /// The first record from the redo point on that changes a page; `None` where heaps are all that was written.
+    /// The first record from the redo point on that changes a page; `None` if only heaps were written.
     pub(crate) redo_from: Option<Lsn>,
-    /// The first page behind every page that a record changes, allocates or frees.
+    /// The end of the pages that records change, allocate or free.
     pub(crate) pages_end: u64,
-    /// The first transaction number that no record has.
+    /// The smallest transaction number above those of all records.
     pub(crate) next_txn: u64,
-    /// Deferred changes that are not to be redone.
+    /// Deferred changes that must not be redone.
     pub(crate) uncounted: Uncounted,
+    /// Pages freed by transactions without an end.
+    pub(crate) freed: Vec<Extent>,
 }
 
-/// Which changes do not count of those that count only if their transaction commits (E19.5). What is kept in memory are
-/// transactions that have made some and have not committed, and returns to savepoints.
-#[derive(Debug, Default)]
-pub(crate) struct Uncounted {
-    without_commit: HashSet<TxnId>,
-    /// From behind one place of their partition to before another: what lies there was taken back.
-    returns: HashMap<TxnId, Vec<(Option<LogOffset>, LogOffset)>>,
-}
-
-impl Uncounted {
-    fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
-        let id = record.head.txn;
-        match *body {
-            Body::Update { committed_only: true, .. } => {
-                self.without_commit.insert(id);
-            }
-            Body::NestedEnd { goes_back: true, undo_next, .. } => {
-                self.returns.entry(id).or_default().push((undo_next, record.position.offset));
-            }
-            Body::Commit { .. } if !self.without_commit.is_empty() => {
-                self.without_commit.remove(&id);
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether the change at `offset` of its transaction's partition counts.
-    pub(crate) fn counts(&self, id: TxnId, offset: LogOffset) -> bool {
-        let was_taken_back = |returns: &Vec<(Option<LogOffset>, LogOffset)>| {
-            returns.iter().any(|&(back_to, from)| back_to < Some(offset) && offset < from)
-        };
-        !self.without_commit.contains(&id) && !self.returns.get(&id).is_some_and(was_taken_back)
-    }
-}
-
-/// Progress is told once in so many records.
+/// Number of records between two progress reports.
 pub(super) const TELL_EVERY: u64 = 1 << 16;
 
 pub(crate) fn analyse(
@@ -93,6 +64,7 @@ pub(crate) fn analyse(
     let mut parts = Parts::default();
     let mut running = Running::default();
     let mut preparing = Preparing::default();
+    let mut freed: HashMap<TxnId, Vec<Extent>> = HashMap::new();
     let set_space = known.of_type(TypeId::of::<SetSpace>());
     let checkpoint = &found.control().checkpoint;
     let mut scan = found.scan(checkpoint.scan_lsn)?;
@@ -101,8 +73,9 @@ pub(crate) fn analyse(
         analysis.records += 1;
         let senseless = |what: &str| senseless(found, &record, what);
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
-        is_registered(&body, known)?;
-        are_deltas(&body, known).map_err(|what| senseless(&what))?;
+        may_stand_here(&record, &body).map_err(senseless)?;
+        is_registered(&body.unwrapped(), known)?;
+        are_deltas(&body.unwrapped(), known).map_err(|what| senseless(&what))?;
         analysis.uncounted.note(&record, &body);
         preparing.note(&record, &body).map_err(senseless)?;
         for redo in body.redos() {
@@ -111,20 +84,29 @@ pub(crate) fn analyse(
             }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
             if Some(redo.operation) == set_space {
-                let behind = space_end(&redo).ok_or_else(|| senseless("it makes no sense of space"))?;
-                analysis.pages_end = analysis.pages_end.max(behind);
+                let change =
+                    SetSpaceAt::of(&redo).ok_or_else(|| senseless("it changes the space map beyond its end"))?;
+                analysis.pages_end = analysis.pages_end.max(change.extent.end());
+                if !change.used {
+                    freed.entry(record.head.txn).or_default().push(change.extent);
+                }
             }
+        }
+        for extent in carried_space(&body).map_err(senseless)? {
+            analysis.pages_end = analysis.pages_end.max(extent.end());
+            freed.entry(record.head.txn).or_default().push(extent);
         }
         let id = record.head.txn;
         match body {
-            Body::Commit { heap, .. } if !heap.is_empty() => parts.commit(heaps, id, record.lsn, heap)?,
-            Body::HeapPart { heap } => parts.keep(id, heap),
+            Body::Commit { heap, .. } if !heap.is_empty() => parts.commit(found, heaps, &record, heap)?,
+            Body::HeapPart { .. } => parts.keep(id, record.position),
             Body::RollbackEnd => parts.forget(id),
             _ => {}
         }
-        analysis.next_txn = analysis.next_txn.max(id.0.saturating_add(1));
-        analysis.winners += u64::from(record.head.kind == Kind::COMMIT);
-        analysis.rolled_back += u64::from(record.head.kind == Kind::ROLLBACK_END);
+        analysis.count(&record);
+        if matches!(record.head.kind, Kind::COMMIT | Kind::ROLLBACK_END) && !freed.is_empty() {
+            freed.remove(&id);
+        }
         if id != TxnId::NONE {
             running.record(&record).map_err(senseless)?;
         }
@@ -134,17 +116,24 @@ pub(crate) fn analyse(
         }
     }
     heaps.finish_replay();
-    let (_, of) = scan.progress();
-    analysis.log_bytes = of.0;
-    tell(Progress::Analysis { done: of.0, of: of.0 });
+    analysis.log_bytes = scan.progress().1.0;
+    tell(Progress::Analysis { done: analysis.log_bytes, of: analysis.log_bytes });
     analysis.losers = running.others.into_values().chain(running.current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
+    analysis.freed = freed.into_values().flatten().collect();
     analysis.in_doubt = preparing.in_doubt(&mut analysis.losers, heaps)?;
     Ok(analysis)
 }
 
 impl Analysis {
-    /// Makes a planted mistake.
+    /// Counts transactions by their ends, and tracks the next free transaction number.
+    fn count(&mut self, record: &RecordRef<'_>) {
+        self.next_txn = self.next_txn.max(record.head.txn.0.saturating_add(1));
+        self.winners += u64::from(record.head.kind == Kind::COMMIT);
+        self.rolled_back += u64::from(record.head.kind == Kind::ROLLBACK_END);
+    }
+
+    /// Applies a planted fault.
     pub(super) fn plant(&mut self, options: &crate::Options) {
         let _ = options;
         #[cfg(feature = "planted-faults")]
@@ -154,7 +143,7 @@ impl Analysis {
     }
 }
 
-/// Who is in doubt, without anything else that analysis finds out.
+/// Finds the prepared transactions without an outcome, and skips the rest of analysis.
 pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
     let mut preparing = Preparing::default();
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
@@ -162,12 +151,14 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
         let record = scanned.record;
         let senseless = |what: &str| senseless(found, &record, what);
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
+        may_stand_here(&record, &body).map_err(senseless)?;
         preparing.note(&record, &body).map_err(senseless)?;
     }
     let mut in_doubt = Vec::new();
-    for (txn, (bytes, since)) in preparing.0 {
-        if let Some(since) = since {
-            let id = Branch::id_of(&bytes).map_err(|bad| Error::bad_record(since, bad.0))?.to_vec();
+    for (txn, found) in preparing.0 {
+        if let Some(whole) = found.whole {
+            let (since, branch) = whole.read()?;
+            let id = Branch::id_of(branch).map_err(|bad| Error::bad_record(since, bad.0))?.to_vec();
             in_doubt.push(prepared::InDoubt { id, txn, since });
         }
     }
@@ -175,67 +166,131 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
     Ok(in_doubt)
 }
 
-/// Transactions with prepare records: what stands in these, and whether all of it does.
+/// The transactions with prepare records, the content of these, and whether it is complete.
 #[derive(Debug, Default)]
-pub(crate) struct Preparing(HashMap<TxnId, (Vec<u8>, Option<Lsn>)>);
+pub(crate) struct Preparing(HashMap<TxnId, OfPrepared>);
+
+/// The prepare records of a transaction, and of each copy that was carried forward (E9.13): the newest complete set
+/// counts.
+#[derive(Debug, Default)]
+struct OfPrepared {
+    whole: Option<Whole>,
+    /// The parts of an incomplete set, and whether it is a copy.
+    next: Option<(Vec<u8>, bool)>,
+    /// The LSN of a part whose beginning lies before the scan: a later copy is needed.
+    is_cut: Option<Lsn>,
+}
+
+/// A complete set of the parts of a prepared transaction.
+#[derive(Debug)]
+struct Whole {
+    bytes: Vec<u8>,
+    is_copy: bool,
+    /// The last record of the set.
+    lsn: Lsn,
+    offset: LogOffset,
+}
+
+impl Whole {
+    /// Returns the LSN of the original prepare record, and the prepared branch.
+    fn read(&self) -> Result<(Lsn, &[u8])> {
+        if !self.is_copy {
+            return Ok((self.lsn, &self.bytes));
+        }
+        let (since, branch) = Branch::of_copy(&self.bytes).map_err(|bad| Error::bad_record(self.lsn, bad.0))?;
+        is_older(since, self.lsn).map_err(|what| Error::bad_record(self.lsn, what))?;
+        Ok((since, branch))
+    }
+}
 
 impl Preparing {
-    /// The error says what is wrong with the record.
+    /// Notes a record. The error is the defect of the record.
     fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) -> Result<(), &'static str> {
         let id = record.head.txn;
         match *body {
-            Body::Prepare { begins, goes_on, part } => {
-                let (bytes, since) = self.0.entry(id).or_default();
-                if begins != bytes.is_empty() || since.is_some() {
-                    return Err("it is not the next part of what its transaction prepares");
+            Body::Prepare { begins, goes_on, is_copy, part } => {
+                let found = self.0.entry(id).or_default();
+                if begins {
+                    // A crash may have cut a copy short, and a later one replaced it.
+                    if !is_copy && (found.next.is_some() || found.whole.is_some()) {
+                        return Err(NOT_NEXT);
+                    }
+                    found.next = Some((Vec::new(), is_copy));
+                }
+                let Some((bytes, of_copy)) = &mut found.next else {
+                    // The earlier parts were truncated, because a copy follows.
+                    found.is_cut = Some(record.lsn);
+                    return if found.whole.is_some() { Err(NOT_NEXT) } else { Ok(()) };
+                };
+                if *of_copy != is_copy {
+                    return Err(NOT_NEXT);
                 }
                 bytes.extend_from_slice(part);
-                *since = (!goes_on).then_some(record.lsn);
+                if !goes_on {
+                    let bytes = std::mem::take(bytes);
+                    let (lsn, offset) = (record.lsn, record.position.offset);
+                    *found = OfPrepared { whole: Some(Whole { bytes, is_copy, lsn, offset }), ..OfPrepared::default() };
+                }
             }
-            Body::HeapPart { .. } => {}
-            // Its outcome, or a rollback that has begun (E9.4).
+            Body::HeapPart { .. } | Body::Carried(_) => {}
+            // Its outcome, or the beginning of a rollback (E9.4).
             _ if !self.0.is_empty() => drop(self.0.remove(&id)),
             _ => {}
         }
         Ok(())
     }
 
-    /// Those without an outcome, who are no losers.
+    /// Returns the prepared transactions without an outcome, and removes them from `losers`, which are in the order of
+    /// their numbers.
     fn in_doubt(self, losers: &mut Vec<Loser>, heaps: &mut FoundHeaps) -> Result<Vec<prepared::Found>> {
         let mut found = Vec::new();
-        let mut ids = HashSet::new();
-        for (id, (bytes, since)) in self.0 {
-            let Some(since) = since else { continue };
-            let branch = Branch::take(&bytes).map_err(|bad| Error::bad_record(since, bad.0))?;
+        let (mut ids, mut prepared) = (HashSet::new(), HashSet::new());
+        for (id, of) in self.0 {
+            let Some(whole) = of.whole else {
+                match of.is_cut {
+                    Some(lsn) => return Err(Error::bad_record(lsn, NOT_NEXT)),
+                    None => continue,
+                }
+            };
+            let (since, bytes) = whole.read()?;
+            let branch = Branch::take(bytes).map_err(|bad| Error::bad_record(since, bad.0))?;
             if !ids.insert(branch.id.clone()) {
                 return Err(Error::bad_record(since, "another transaction is prepared under its identifier (E9.8)"));
             }
-            let at = losers.iter().position(|loser| loser.id == id);
-            let chain = losers.remove(at.expect("it has records and no end"));
+            let at = losers.binary_search_by_key(&id, |loser| loser.id);
+            let at = at.map_err(|_| Error::bad_record(since, "its transaction has ended before it is prepared"))?;
+            let mut chain = losers[at];
+            prepared.insert(id);
+            // The beginning of an incomplete copy may follow, which has no effect.
+            (chain.last, chain.last_lsn) = (whole.offset, whole.lsn);
             let has_words = !branch.heap.is_empty();
             let words = has_words.then(|| heaps.prepared(id, since, &branch.heap)).transpose()?;
             found.push(prepared::Found { chain, branch, words, since });
         }
+        losers.retain(|loser| !prepared.contains(&loser.id));
         found.sort_unstable_by_key(|found| found.since);
         Ok(found)
     }
 }
 
-/// Transactions whose end was not met yet.
+const NOT_NEXT: &str = "it is not the next part of what its transaction prepares";
+
+/// Transactions whose end was not yet read.
 #[derive(Debug, Default)]
 struct Running {
-    /// Most records follow one of their own transaction; the map is asked only where it changes.
+    /// The transaction of the last record. Most records follow one of their own transaction; the map is accessed only
+    /// when the transaction changes.
     current: Option<Loser>,
     others: HashMap<TxnId, Loser>,
 }
 
 impl Running {
-    /// The error says what is wrong with the record.
+    /// Notes a record. The error is the defect of the record.
     #[inline]
     fn record(&mut self, record: &RecordRef<'_>) -> Result<(), &'static str> {
         let id = record.head.txn;
         if self.current.is_none_or(|loser| loser.id != id) {
-            // Asking costs a hash even where nobody else runs, and after single commits nobody does.
+            // A lookup hashes even if no other transaction runs, which is the usual case after single commits.
             let next = if self.others.is_empty() { None } else { self.others.remove(&id) };
             if let Some(loser) = self.current.take() {
                 self.others.insert(loser.id, loser);
@@ -258,38 +313,72 @@ impl Running {
     }
 }
 
-/// Heap words of transactions whose commit record was not met yet (E10.5).
-#[derive(Debug, Default)]
-struct Parts(HashMap<TxnId, Vec<Vec<u8>>>);
-
-impl Parts {
-    fn keep(&mut self, id: TxnId, heap: &[u8]) {
-        self.0.entry(id).or_default().push(heap.to_vec());
-    }
-
-    fn forget(&mut self, id: TxnId) {
-        self.0.remove(&id);
-    }
-
-    fn commit(&mut self, heaps: &mut FoundHeaps, id: TxnId, lsn: Lsn, last: &[u8]) -> Result<()> {
-        if !self.0.is_empty() {
-            for part in self.0.remove(&id).unwrap_or_default() {
-                heaps.replay(lsn, &part)?;
-            }
-        }
-        Ok(heaps.replay(lsn, last)?)
-    }
+/// Checks that `lsn`, which the copy at `copy` names, is older than the copy. The error is the defect of the copy.
+fn is_older(lsn: Lsn, copy: Lsn) -> Result<(), &'static str> {
+    if Lsn::ZERO < lsn && lsn < copy { Ok(()) } else { Err("it is a copy of a record that is not older") }
 }
 
-/// A record that makes no sense: in which file, and where.
+/// Checks that a record carried forward by record `lsn` may have been in the log before it (E9.13), and that pages
+/// which it frees can be allocated. The error is the defect of the record.
+fn is_copy_of_older(lsn: Lsn, body: &Body<'_>) -> Result<(), &'static str> {
+    let Body::Carried(carried) = body else { return Ok(()) };
+    if carried.kind != Kind::VOID {
+        return is_older(carried.lsn, lsn);
+    }
+    let mut fits = Ok(());
+    let seen = |first: u64, pages: u64, freed: Lsn| {
+        let is_in_group = !first.is_multiple_of(GROUP_PAGES) && pages > 0 && first % GROUP_PAGES + pages <= GROUP_PAGES;
+        let of_extent = if is_in_group { Ok(()) } else { Err("it frees pages that cannot be allocated") };
+        fits = fits.and(of_extent).and(is_older(freed, lsn));
+    };
+    take_space(carried.body, seen).map_err(|bad| bad.0)?;
+    fits
+}
+
+/// Returns the pages that a prepared transaction frees, from a record that was carried forward.
+fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
+    let mut extents = Vec::new();
+    if let Body::Carried(carried) = body
+        && carried.kind == Kind::VOID
+    {
+        let seen = |first, pages, _| extents.push(Extent { first, pages });
+        take_space(carried.body, seen).map_err(|bad| bad.0)?;
+    }
+    Ok(extents)
+}
+
+/// Returns the error for an invalid record, with its file and offset.
 #[cold]
 fn senseless(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
     let (file, offset) = found.place(record.position);
     LogError::Damaged { file, offset, what: format!("record {} makes no sense: {what}", record.lsn) }.into()
 }
 
-/// What counts only if its transaction commits is redone by the version of its record, so by a delta (E19.2, E19.15): anything else
-/// there would be redone by the LSN of the page. The error says what is wrong with the record.
+/// Exclusive upper bound of transaction numbers, so that there is always a next one.
+const NUMBER_LIMIT: u64 = 1 << 62;
+
+/// Checks the transaction number and the copied record of a record. The error is the defect of the record.
+fn may_stand_here(record: &RecordRef<'_>, body: &Body<'_>) -> Result<(), &'static str> {
+    belongs_to(record.head.txn, body).and_then(|()| is_copy_of_older(record.lsn, body))
+}
+
+/// Checks whether a record may belong to the transaction that it names. Commits of heaps alone, and void records, name
+/// none. The error is the defect of the record.
+fn belongs_to(id: TxnId, body: &Body<'_>) -> Result<(), &'static str> {
+    if id == TxnId::NONE && !planted!("record_of_no_transaction") && !matches!(body, Body::Commit { .. } | Body::Void) {
+        return Err("it belongs to no transaction");
+    }
+    // The next transaction must have a number, too.
+    if id.0 >= NUMBER_LIMIT && !planted!("last_number_taken") {
+        Err("the number of its transaction is larger than any store's")
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks that changes that count only if their transaction commits are deltas. Redo decides on them by the version of
+/// their record (E19.2, E19.15); any other operation would be redone by the LSN of the page. The error is the defect of
+/// the record.
 fn are_deltas(body: &Body<'_>, known: &Numbers) -> Result<(), String> {
     if !matches!(body, Body::Commit { .. } | Body::Update { committed_only: true, .. }) {
         return Ok(());
@@ -304,13 +393,7 @@ fn are_deltas(body: &Body<'_>, known: &Numbers) -> Result<(), String> {
     }
 }
 
-/// The first page behind those that a record allocates or frees.
-fn space_end(redo: &Redo<'_>) -> Option<u64> {
-    let change: SetSpace = postcard::from_bytes(redo.arguments).ok()?;
-    redo.at.page.get().checked_add(u64::from(change.first) + u64::from(change.pages))
-}
-
-/// R3: whatever stands in the log can be repeated and taken back by this program.
+/// R3: every record of the log can be redone and undone by this program.
 fn is_registered(body: &Body<'_>, known: &Numbers) -> Result<()> {
     let missing = |what, number| {
         let name = known.name(number).map_or_else(|| format!("number {number}"), str::to_owned);
@@ -333,4 +416,51 @@ fn is_registered(body: &Body<'_>, known: &Numbers) -> Result<()> {
         Some(Does::RecordKind) | None => false,
     };
     if fits { Ok(()) } else { missing("the undo", number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::{Carried, put_space};
+
+    #[test]
+    fn record_of_no_transaction_is_refused() {
+        let part = Body::Prepare { begins: true, goes_on: false, is_copy: false, part: b"" };
+        for body in [part, Body::RollbackEnd] {
+            assert!(belongs_to(TxnId::NONE, &body).is_err(), "R2");
+            assert!(belongs_to(TxnId(1), &body).is_ok());
+        }
+        assert!(belongs_to(TxnId::NONE, &Body::Void).is_ok());
+    }
+
+    #[test]
+    fn number_that_none_can_follow_is_refused() {
+        assert!(belongs_to(TxnId(NUMBER_LIMIT), &Body::RollbackEnd).is_err(), "R2");
+        assert!(belongs_to(TxnId(u64::MAX), &Body::Void).is_err(), "R2");
+        assert!(belongs_to(TxnId(NUMBER_LIMIT - 1), &Body::RollbackEnd).is_ok());
+    }
+
+    #[test]
+    fn copy_of_newer_record_is_refused() {
+        let copy = |lsn| is_copy_of_older(Lsn::new(9), &Body::Carried(Carried { lsn, kind: Kind::USER, body: &[1] }));
+        assert_eq!(copy(Lsn::new(8)), Ok(()));
+        for lsn in [Lsn::ZERO, Lsn::new(9), Lsn::new(10), Lsn::MAX] {
+            assert!(copy(lsn).is_err(), "E9.13: {lsn}");
+        }
+    }
+
+    #[test]
+    fn carried_space_lies_in_one_group() {
+        let space = |extents: &[(u64, u64, u64)]| {
+            let mut body = Vec::new();
+            extents.iter().for_each(|&(first, pages, lsn)| put_space(&mut body, first, pages, Lsn::new(lsn)));
+            is_copy_of_older(Lsn::new(9), &Body::Carried(Carried { lsn: Lsn::ZERO, kind: Kind::VOID, body: &body }))
+        };
+        let good = (GROUP_PAGES + 1, GROUP_PAGES - 1, 8);
+        assert_eq!(space(&[(2, 5, 1), good]), Ok(()));
+        let bad = [(0, 1, 1), (2, 0, 1), (5, GROUP_PAGES - 4, 1), (2, u64::MAX - 2, 1), (2, 1, 0), (2, 1, 9)];
+        for bad in bad {
+            assert!(space(&[good, bad]).is_err() && space(&[bad, good]).is_err(), "{bad:?}");
+        }
+    }
 }

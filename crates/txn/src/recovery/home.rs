@@ -1,4 +1,4 @@
-//! Whether log and pages fit together, asked before anything is written (R2).
+//! Consistency of log and page file, checked before anything is written (R2).
 
 use cedrat_pages::{Home, PageId};
 use cedrat_wal::{Found, LogError, Lsn, PartitionId, Position};
@@ -7,8 +7,8 @@ use super::analysis::Analysis;
 use crate::error::Result;
 use crate::space::{GROUP_PAGES, SPACE_MAP};
 
-/// The log reaches as far as pages that went home say it did: else its end was lost, and with it what undoing those
-/// pages takes (E20.5).
+/// Checks that the log reaches as far as the written pages promise. Otherwise its end was lost, and with it the records
+/// that undo needs for those pages (E20.5).
 pub(super) fn log_is_whole(home: &Home, found: &Found) -> Result<()> {
     let promised = home.promised();
     if promised < found.end_lsn() {
@@ -23,19 +23,20 @@ pub(super) fn log_is_whole(home: &Home, found: &Found) -> Result<()> {
     Err(LogError::Damaged { file, offset, what }.into())
 }
 
-/// The page file reaches as far as log and space maps say. Grown again it would read as zeros there, which look like pages
-/// never written.
+/// Checks that the page file reaches as far as log and space maps require. If it were extended instead, the missing
+/// pages would read as zeros, which look like pages never written.
 ///
-/// No crash leaves it shorter. Room for pages is durable before the record that allocates them is appended, and the file
-/// never shrinks; so each page that a record names, or that a space map at home has as used, once lay in it. That holds
-/// for maps as old as they lie at home: what was allocated since is named by the log. A map that the crash has torn is
-/// passed over, the log names its newest changes.
+/// No crash leaves it shorter. Space for pages is durable before the record that allocates them is appended, and the
+/// file never shrinks. So each page that a record names, or that a space map in the page file marks as used, once was
+/// in it. That holds for space maps of any age: later allocations are named by the log. A map that the crash has torn
+/// is skipped, since the log contains its newest changes.
 ///
-/// Where the file was cut exactly between two groups, no map is left to tell, nor where somebody has grown it again.
+/// The check cannot detect a file that was cut exactly between two groups, so that no map is left, or a file that was
+/// extended again from outside.
 pub(super) fn pages_are_there(home: &Home, found: &Found, analysis: &Analysis) -> Result<()> {
     let has_records = found.end_lsn() > Lsn::new(1);
     if has_records {
-        // Before the first record the file may not be there yet: the log is created first.
+        // Before the first record the file may be missing: the log is created first.
         home.has(crate::CATALOGUE)?;
     }
     if let Some(last) = analysis.pages_end.checked_sub(1) {

@@ -1,20 +1,23 @@
 //! Recovery: analysis, redo, undo (Lemon §3.4; docs/inside/recovery.md).
 //!
-//! 1. **Analysis** loads the checkpoints of heaps, reads the log from the scan point and changes nothing on the disk: who
-//!    won, who lost, is everything registered that stands in it (R3), do log, pages and heaps fit together. What winners
-//!    wrote to heaps is repeated in memory as it is met. Whatever is refused is refused here (R2).
-//! 2. A new epoch begins (E1.1). From here on there is writing.
-//! 3. **Redo** repeats history from the first change of a page behind the redo point on, page by page, in as many
-//!    threads as one likes (R4).
-//! 4. **Undo** takes losers back in one descending sweep (E5.3), by the same code as rollback. Prepared transactions without
+//! 1. **Analysis** loads the checkpoints of heaps, reads the log from the scan point and changes nothing on the disk.
+//!    It finds winners and losers, and checks that everything in the log is registered (R3) and that log, pages and
+//!    heaps fit together. It replays the heap writes of winners in memory as it reads them. Every refusal happens here
+//!    (R2).
+//! 2. A new epoch begins (E1.1). From here on recovery writes.
+//! 3. **Redo** repeats history from the first change of a page after the redo point on, page by page, in any number of
+//!    threads (R4).
+//! 4. **Undo** undoes losers in one descending sweep (E5.3), with the code of rollback. Prepared transactions without
 //!    an outcome are left as they are, and get their locks again (E9).
 //!
-//! A crash on the way changes nothing but the time it takes (R5): redo asks each page what it knows already, and undo
-//! has left compensation records.
+//! A crash during recovery costs only time (R5): redo skips the changes that each page already has, and undo has left
+//! compensation records.
 
 mod analysis;
 mod home;
+mod parts;
 mod redo;
+mod uncounted;
 mod undo;
 
 pub(crate) use analysis::{Loser, look_in_doubt};
@@ -24,17 +27,18 @@ use std::time::Instant;
 use cedrat_heap::FoundHeaps;
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::{Home, Pool};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::Found;
 
 use crate::error::Result;
 use crate::options::Options;
 use crate::prepared;
-use crate::registry::{Numbers, Registry};
+use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
+use crate::schema;
 use crate::store::{Inner, Rooms, Store, log_options, pool_options};
 
-/// Opens a store that exists.
+/// Opens an existing store.
 pub(crate) fn recover(
     media: Arc<dyn Media>,
     found: Found,
@@ -51,7 +55,7 @@ pub(crate) fn recover(
     let home = Home::look(&media, &pool_options(options))?;
     home::log_is_whole(&home, &found)?;
     let checkpoint = found.control().checkpoint;
-    let known = Numbers::bind(registry, &found.control().names);
+    let known = schema::bind(registry, found.control())?;
     let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, options.redo_threads)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
@@ -73,15 +77,16 @@ pub(crate) fn recover(
     };
 
     let names: Vec<&str> = registry.names().collect();
-    let log = found.begin(&names, &log_options(options))?;
+    let log = found.begin_locked(&lock, &names, &log_options(options))?;
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(Rooms { log, pool, heaps, lock }, options, registry, pages_end, next_txn)?);
+    let store = Store::around(Inner::new(Rooms { log, pool, heaps, lock }, options, registry, next_txn)?);
 
+    let opening = Opening { store: &store, succeeds: false };
     let redo_began = Instant::now();
-    if let Some(from) = analysis.redo_from {
+    if let Some(from) = analysis.redo_from.filter(|_| !planted!("opened_without_redo")) {
         let part = redo::Part { from, end: report.end, uncounted: &analysis.uncounted };
         let redone = redo::redo(&store, &part, options.redo_threads, &tell)?;
         report.redone = redone.records;
@@ -90,7 +95,7 @@ pub(crate) fn recover(
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();
-    store.inner.space.leave_alone_what_is_used(&store.inner.pool)?;
+    store.inner.space.load_for_undo(&store.inner.pool, analysis.freed)?;
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;
     prepared::restore(&store, analysis.in_doubt)?;
@@ -101,5 +106,27 @@ pub(crate) fn recover(
     }
     report.total = began.elapsed();
     store.set_report(report);
+    opening.succeeded();
     Ok(store)
+}
+
+/// The writing part of an opening. Drop after an error or a panic stops the store, so that later destructors write
+/// nothing, and the next opening repeats it all (R5).
+struct Opening<'a> {
+    store: &'a Store,
+    succeeds: bool,
+}
+
+impl Opening<'_> {
+    fn succeeded(mut self) {
+        self.succeeds = true;
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        if !self.succeeds {
+            self.store.log().stop("its opening failed; open the store again");
+        }
+    }
 }

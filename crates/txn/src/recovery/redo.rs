@@ -1,8 +1,8 @@
-//! The second pass: history is repeated, each record in its page and nowhere else, in LSN order for each page (R4).
+//! The second pass: repeats history, each record in its page and nowhere else, in LSN order for each page (R4).
 //!
-//! One thread reads the log and sorts the records into one lane per worker by their page: the demultiplexer of Lemon §8.
-//! A worker takes a batch, groups it by page, and brings each page up to date under one latch. So a page is looked up
-//! once per batch instead of once per record, and pages are read ahead in the order in which they lie on disk.
+//! One thread reads the log and sorts the records by page into one lane per worker: the demultiplexer of Lemon §8. A
+//! worker takes a batch, groups it by page, and brings each page up to date under one latch. So a page is looked up
+//! once per batch instead of once per record, and pages are read ahead in their order on disk.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,8 @@ use cedrat_pages::{PageId, PageMut};
 use cedrat_sync::{Closing, Lane, thread};
 use cedrat_wal::{Lsn, RecordRef};
 
-use super::analysis::{TELL_EVERY, Uncounted};
+use super::analysis::TELL_EVERY;
+use super::uncounted::Uncounted;
 use crate::body::{Body, Redo};
 use crate::deferred::has_change;
 use crate::error::{Error, Result};
@@ -19,8 +20,8 @@ use crate::registry::{Misfit, OperationTable};
 use crate::report::Progress;
 use crate::store::{Inner, Store};
 
-/// A batch is handed over when it has so many records, or so many bytes of arguments. Larger batches visit each page less
-/// often; with these, all batches of two workers together take some 40 MB.
+/// Number of records, or bytes of arguments, at which a batch is handed over. Larger batches visit each page less
+/// often; with these, all batches of two workers together take about 40 MB.
 const BATCH_RECORDS: usize = 64 << 10;
 const BATCH_BYTES: usize = 2 << 20;
 /// Batches that wait for one worker: enough to keep it busy, few enough to bound memory.
@@ -28,24 +29,24 @@ const LANE_LEN: usize = 2;
 /// Pages that are read ahead together.
 const READ_AHEAD_PAGES: usize = 256;
 
-/// What redo did.
+/// The result of redo.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Redone {
     pub(crate) records: u64,
     pub(crate) pages: u64,
 }
 
-/// Which part of the log is repeated.
+/// The part of the log that is redone.
 pub(crate) struct Part<'a> {
     /// The first record.
     pub(crate) from: Lsn,
-    /// The end: what is behind was written by this opening.
+    /// The end: later records were written by this opening.
     pub(crate) end: Lsn,
-    /// What of it does not count.
+    /// The changes in it that do not count.
     pub(crate) uncounted: &'a Uncounted,
 }
 
-/// Repeats history. With 0 threads, on this one.
+/// Repeats history; with 0 threads, on the calling thread.
 pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn(Progress)) -> Result<Redone> {
     let inner = &*store.inner;
     if threads == 0 {
@@ -61,7 +62,7 @@ pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn
             .iter()
             .map(|lane| {
                 scope.spawn(move || {
-                    // Closed on every way out, panic included: the reader must not wait for a worker that is gone.
+                    // Closed on every exit, including a panic: the reader must not wait for a worker that has ended.
                     let _closed_at_end = Closing(lane);
                     let mut worker = Worker::new(inner);
                     while let Some(batch) = lane.take() {
@@ -73,7 +74,7 @@ pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn
             .collect();
         {
             let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
-            // A lane that is closed early has a reason, which its worker returns.
+            // If a lane is closed early, its worker returns the cause.
             reading = read(inner, part, threads, tell, |lane, batch| {
                 lanes[lane].put(batch);
                 Ok(())
@@ -96,7 +97,7 @@ pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn
     Ok(redone)
 }
 
-/// Reads the log and hands batches over, each to the lane of its pages.
+/// Reads the log and hands over batches, each to the lane of its pages.
 fn read(
     inner: &Inner,
     part: &Part<'_>,
@@ -118,7 +119,9 @@ fn read(
             for redo in body.redos() {
                 let lane = lane_of(redo.at.page, lanes);
                 let batch = &mut batches[lane];
-                batch.push(record.lsn, &redo);
+                // The version of a record shows whether it has the change that was copied (E19.2).
+                let lsn = if let Body::Carried(carried) = body { carried.lsn } else { record.lsn };
+                batch.push(lsn, &redo);
                 if batch.is_full() {
                     hand_over(lane, std::mem::take(batch))?;
                 }
@@ -148,11 +151,20 @@ fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_>, body: &B
     }
     match body {
         Body::Update { committed_only: true, .. } => uncounted.counts(record.head.txn, record.position.offset),
+        // Of copies only deferred changes are redone, since they may be in no page (E9.13).
+        Body::Carried(_) => match body.unwrapped() {
+            Body::Update { redo, committed_only, .. } => {
+                let is_delta = inner.numbers.operation(redo.operation).is_some_and(|table| table.by_version);
+                is_delta && (!committed_only || uncounted.counts(record.head.txn, record.position.offset))
+            }
+            _ => false,
+        },
         _ => true,
     }
 }
 
-/// Neighbouring pages go to one lane, so that they can be read with one call; their neighbours to another.
+/// Returns the lane of a page. Runs of neighbouring pages share a lane, so that one call can read them; the next run is
+/// in another lane.
 fn lane_of(page: PageId, lanes: usize) -> usize {
     const RUN_PAGES: u64 = 32;
     let run = page.get() / RUN_PAGES;
@@ -196,12 +208,12 @@ impl Batch {
     }
 }
 
-/// Brings pages up to date.
+/// A redo worker, which brings pages up to date.
 struct Worker<'a> {
     inner: &'a Inner,
     redone: u64,
     pages: HashSet<PageId>,
-    /// The batch's pages and items; sorted, they are in the order of pages, and for each page in that of LSNs.
+    /// The batch's pages and items, sorted by page, and within a page by LSN.
     order: Vec<(PageId, u32)>,
 }
 
@@ -236,12 +248,12 @@ impl<'a> Worker<'a> {
         self.inner.numbers.operation(item.operation).is_some_and(|table| table.formats)
     }
 
-    /// One page's records of a batch.
+    /// Applies a batch's records of one page.
     fn redo_page(&mut self, batch: &Batch, items: &[(PageId, u32)]) -> Result<()> {
         let (id, first) = items[0];
         self.pages.insert(id);
         let pool = &self.inner.pool;
-        // A page formatted first need not be read: all its later records follow.
+        // A page that is formatted first need not be read: all its later records follow.
         let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
         let mut newest = page.page_ref().lsn();
         for &(_, number) in items {
@@ -252,13 +264,13 @@ impl<'a> Worker<'a> {
             let done = if self.is_by_version(table) {
                 let has = has_change(&page.page_ref(), item.at.slot, item.lsn);
                 if has.map_err(|damaged| self.misfit(item, Misfit::Page(damaged)))? {
-                    continue; // the record knows it already (E19.2)
+                    continue; // the record already has the change (E19.2)
                 }
                 page.will_change(item.lsn);
                 page.change_record(item.lsn, item.lsn, redo)
             } else {
                 if item.lsn <= newest {
-                    continue; // the page knows it already (E6.5)
+                    continue; // the page already has the change (E6.5)
                 }
                 page.will_change(item.lsn);
                 page.change(item.lsn, redo)
@@ -270,7 +282,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether the version of its record says if a change was redone.
+    /// Whether redo decides by the version of the record.
     fn is_by_version(&self, table: &OperationTable) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.inner.fault == Some(crate::Fault::RedoneByPageLsn) {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a few operations, and a walk through every crash of a workload.
+//! Shared helpers of this crate's tests: a few operations, and an enumeration of every crash of a workload.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ impl Operation for Add {
     }
 }
 
-/// Adds, and is undone by meaning: the number is looked up again, as an index would.
+/// Adds, with a logical undo: the number is looked up again, as an index would.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Subtract {
     pub(crate) page: u64,
@@ -49,7 +49,7 @@ impl LogicalUndo for Subtract {
     const LOG_BYTES_MAX: u32 = 1024;
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {
-        // In three steps, so that a crash can come between them.
+        // In three steps, so that a crash can occur between them.
         let at = RecordId::new(PageId::new(self.page), Slot(self.slot));
         txn.update(at, &Add { amount: 1 })?;
         txn.update(at, &Add { amount: -self.amount })?;
@@ -57,8 +57,28 @@ impl LogicalUndo for Subtract {
     }
 }
 
+/// Undoes ten in two halves, each durable before the next, so that a crash can occur between them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SubtractTen {
+    pub(crate) page: u64,
+    pub(crate) slot: u16,
+}
+
+impl LogicalUndo for SubtractTen {
+    const NAME: &'static str = "test.subtract-ten";
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        for _ in 0..2 {
+            txn.update(at(PageId::new(self.page), self.slot), &Add { amount: -5 })?;
+            let log = txn.store().log();
+            log.force(log.current_lsn())?;
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn registry() -> Registry {
-    Registry::new().operation::<Add>().logical::<Subtract>()
+    Registry::new().operation::<Add>().logical::<Subtract>().logical::<SubtractTen>()
 }
 
 pub(crate) fn page_with_zeros(txn: &mut Txn) -> Result<PageId> {
@@ -79,7 +99,7 @@ pub(crate) fn numbers(store: &Store, page: PageId) -> [i64; 4] {
     [0, 1, 2, 3].map(|slot| read_number(store, at(page, slot)).unwrap())
 }
 
-/// A store on a simulated disk of its own, with one page of numbers.
+/// Creates a store on its own simulated disk, with one page of numbers.
 pub(crate) fn store_with(options: Options, registry: Registry) -> (Store, PageId) {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let store = Store::open(media, options, registry).unwrap();
@@ -100,8 +120,9 @@ pub(crate) fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> 
     Store::open(media, options, registry())
 }
 
-/// Every crash of what happened on `disk`: the losses of everything, nothing, and some by seed, at every entry of the
-/// journal; each different image once. Calls `judge` with the disk as it is found, and the marks that had been made.
+/// Enumerates every crash of the history of `disk`: the losses of everything, nothing, and some by seed, at every entry
+/// of the journal; each distinct image once. Calls `judge` with the disk after the crash, and the marks made before it.
+/// Returns the number of images.
 pub(crate) fn every_crash(disk: &SimDisk, seeds: u64, mut judge: impl FnMut(&Arc<SimDisk>, &[u64], &str)) -> usize {
     let journal = disk.journal();
     let mut cursor = journal.cursor();
@@ -126,7 +147,7 @@ pub(crate) fn every_crash(disk: &SimDisk, seeds: u64, mut judge: impl FnMut(&Arc
     }
 }
 
-/// Whether a crash came before the store was ever there.
+/// Whether the crash happened before the store was created.
 pub(crate) fn is_before_creation(error: &Error) -> bool {
     matches!(error, Error::Log(cedrat_wal::LogError::Absent { .. }))
 }

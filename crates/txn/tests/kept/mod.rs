@@ -1,5 +1,5 @@
-//! A shelf: a small object cache, which keeps records of versioned pages and flushes them when it is told to. For tests
-//! here, and for the crash suite of `cedrat-check`.
+//! A small object cache, which keeps records of versioned pages and flushes them on request. For the tests here, and
+//! for the crash suite of `cedrat-check`.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use cedrat_txn::{
 use cedrat_wal::{Lsn, Ticket, TxnId};
 use serde::{Deserialize, Serialize};
 
-/// A number that says which changes it has met, and in which order; and how many they are.
+/// A number that depends on the applied changes and their order, and the number of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mixed {
     pub(crate) value: u64,
@@ -41,7 +41,7 @@ impl Mixed {
     }
 }
 
-/// Mixes a number in. Neither twice nor in another order is it the same.
+/// Mixes a number in. A repeated or reordered change yields another value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mix {
     pub(crate) by: u64,
@@ -58,7 +58,7 @@ impl Delta for Mix {
     }
 }
 
-/// Takes it out again.
+/// The inverse of [`Mix`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Unmix {
     pub(crate) by: u64,
@@ -77,7 +77,7 @@ impl Delta for Unmix {
     }
 }
 
-/// Modulo 2^64, of an odd number, by Newton's method.
+/// Returns the inverse of an odd number modulo 2^64, by Newton's method.
 const fn inverse(of: u64) -> u64 {
     let mut inverse = of;
     let mut turn = 0;
@@ -92,7 +92,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
     registry.delta::<Mix>().delta::<Unmix>()
 }
 
-/// A page with so many records, all zero.
+/// Allocates a page with this many records, all zero.
 pub(crate) fn page_of_records(txn: &mut Txn, records: u16) -> Result<PageId> {
     let page = txn.allocate()?;
     txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
@@ -106,7 +106,7 @@ pub(crate) fn insert(txn: &mut Txn, at: RecordId, mixed: Mixed) -> Result<()> {
     txn.update(at, &VersionedInsert { record: mixed.bytes()[..].into() })
 }
 
-/// What a page says of a record, and which version it has.
+/// Returns the record in a page, and its version.
 pub(crate) fn in_page(store: &Store, at: RecordId) -> Result<(Option<Mixed>, Lsn)> {
     let page = store.read(at.page)?;
     let versioned = Versioned::of(&page)?;
@@ -114,22 +114,22 @@ pub(crate) fn in_page(store: &Store, at: RecordId) -> Result<(Option<Mixed>, Lsn
     Ok((mixed, versioned.version(at.slot)?))
 }
 
-/// How a change is to be taken back.
+/// How a change is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Back {
-    /// It counts only if it is committed.
+    /// The change counts only if it is committed.
     NotCounting,
     Inverse,
-    /// The transaction has no atomicity.
+    /// The change is never undone: the transaction has no atomicity.
     Never,
 }
 
-/// A record at one moment.
+/// The state of a record at one moment.
 #[derive(Clone, Debug)]
 struct State {
     mixed: Mixed,
     version: Lsn,
-    /// Durable before it goes home.
+    /// The LSN that must be durable before the page is written.
     committed: Lsn,
 }
 
@@ -147,14 +147,14 @@ struct Kept {
     now: State,
     /// The oldest change that the page does not have.
     since: Option<Lsn>,
-    /// The newest last.
+    /// Newest last.
     pending: Vec<Pending>,
 }
 
-/// Records, kept.
+/// A cache of records.
 pub(crate) struct Shelf {
     kept: Mutex<BTreeMap<RecordId, Kept>>,
-    /// It flushes what checkpoints ask for once in so many times; 0: never.
+    /// The fraction of flush requests of checkpoints that it serves: one in this many; 0: none.
     flushes_one_in: u64,
     asked: AtomicU64,
 }
@@ -164,12 +164,12 @@ impl Shelf {
         Arc::new(Shelf { kept: Mutex::default(), flushes_one_in, asked: AtomicU64::new(0) })
     }
 
-    /// Changes a record, which is brought from its page if it is not kept.
+    /// Changes a record, which is read from its page if it is not cached.
     pub(crate) fn change(&self, txn: &mut Txn, keeper: &Keeper, at: RecordId, by: u64, back: Back) -> Result<Lsn> {
         let before = self.bring(txn.store(), at)?;
         let mut bytes = before.mixed.bytes();
         Mix { by }.apply(&mut bytes)?;
-        // No latch is held here: a checkpoint may be taken, which asks the shelf.
+        // No latch is held here: a checkpoint may run, which calls this cache.
         let change = match back {
             Back::Inverse => txn.defer_inverse(keeper, at, &Mix { by }, &Unmix { by })?,
             Back::NotCounting | Back::Never => txn.defer(keeper, at, &Mix { by })?,
@@ -183,8 +183,8 @@ impl Shelf {
         Ok(change)
     }
 
-    /// Commits, and changes records in the commit record: each once, in the order of their places, none of which has a change that
-    /// is pending.
+    /// Commits, and changes records in the commit record: each once, in the order of their addresses, and none with a
+    /// pending change.
     pub(crate) fn commit(&self, txn: &mut Txn, keeper: &Keeper, all: &[(RecordId, u64)]) -> Result<Option<Ticket>> {
         let before: Vec<State> = all.iter().map(|&(at, _)| self.bring(txn.store(), at)).collect::<Result<_>>()?;
         let len_max = CommitChanges::len_bound(all.len(), 10 * all.len());
@@ -225,12 +225,12 @@ impl Shelf {
         self.kept.lock().get(&at).is_some_and(|kept| !kept.pending.is_empty())
     }
 
-    /// Flushes a record as far as it may be.
+    /// Flushes a record as far as allowed.
     pub(crate) fn flush_one(&self, at: RecordId, flush: impl Fn(&KeptRecord<'_>) -> Result<()>) -> Result<()> {
         let mut shelf = self.kept.lock();
         let Some(kept) = shelf.get_mut(&at) else { return Ok(()) };
         let Some(since) = kept.since else { return Ok(()) };
-        // What counts only if committed is not flushed before (E19.5); nor is what came after it.
+        // Uncommitted changes without an inverse are not flushed (E19.5), nor are later ones.
         let first_to_stay = kept.pending.iter().position(|pending| pending.back == Back::NotCounting);
         let (state, still_since) = match first_to_stay.map(|index| &kept.pending[index]) {
             Some(stays) => (&stays.before, Some(stays.change)),
@@ -252,12 +252,12 @@ impl Shelf {
         Ok(())
     }
 
-    /// What is not in its page is kept; the rest is let go.
+    /// Evicts all records without unflushed changes.
     pub(crate) fn let_go(&self) {
         self.kept.lock().retain(|_, kept| kept.since.is_some() || !kept.pending.is_empty());
     }
 
-    /// Its page knows better.
+    /// Drops a record, whose page is newer.
     pub(crate) fn forget(&self, at: RecordId) {
         self.kept.lock().remove(&at);
     }
@@ -269,7 +269,7 @@ impl Shelf {
 
 impl Unflushed for Shelf {
     fn oldest(&self) -> Option<Lsn> {
-        // Not those of transactions that have not ended, which hold the log themselves.
+        // Changes of running transactions are excluded: those hold the log themselves.
         let of_ended = |kept: &Kept| {
             let pending = kept.pending.first().map_or(Lsn::MAX, |pending| pending.change);
             kept.since.filter(|&since| since < pending)
@@ -293,7 +293,7 @@ impl Unflushed for Shelf {
 
     fn taken_back(&self, change: TakenBack) {
         let mut shelf = self.kept.lock();
-        // Of a record that is not kept any more: it was changed in its page, and so it is taken back there.
+        // The record is no longer cached: it was changed in its page, and is undone there.
         let Some(kept) = shelf.get_mut(&change.at) else { return };
         let Some(pending) = kept.pending.pop_if(|pending| pending.change == change.change) else { return };
         kept.now = pending.before;
@@ -303,7 +303,7 @@ impl Unflushed for Shelf {
                 kept.now.committed = inverse;
                 kept.since = kept.since.or(Some(inverse));
             }
-            // If all before it is in the page, so is the record as it is now.
+            // If the page has all changes before this one, it has the record as it is now.
             None if kept.since >= Some(change.change) => kept.since = None,
             None => {}
         }

@@ -1,0 +1,306 @@
+//! Carrying prepared transactions forward, so that they do not hold the log (E9.13).
+//!
+//! A branch may be in doubt for months. If its records hold more than a little of the log, a checkpoint copies those
+//! that its commit or its rollback still needs to the head of the log. From then on the transaction consists of the
+//! copies:
+//!
+//! ```text
+//!   update │ update │ nested end │ prepare │ … others … │ copy │ copy │ copy │ prepare (copy)
+//!   └───────── truncated ────────────────┘              └─ a chain of its own, as before ─┘
+//! ```
+//!
+//! A copy contains the LSN of its record, by which pages identify deferred changes, and the record itself. Changes that
+//! were undone are omitted, so undo goes from each copy to the previous one. The copies take effect with the last
+//! copied prepare record. Until that record is durable the log keeps the originals: after a crash the newest complete
+//! set is used.
+
+use cedrat_sync::planted;
+use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, Reservation, record_len_bound};
+
+use crate::body::{
+    Body, CARRIED, CARRIED_LONGER_MAX, Head, LoggedUndo, SPACE_LEN_MAX, put_space, room_for, take_space,
+};
+use crate::branch::Branch;
+use crate::encode::varint;
+use crate::error::{Error, Result};
+use crate::prepared::Parked;
+use crate::space::{Extent, SetSpaceAt};
+use crate::store::{Inner, Store};
+use crate::transaction::{Freed, Txn};
+
+/// The data of a prepared transaction that is to be copied.
+struct Needed {
+    /// Positions of records, newest first.
+    records: Vec<LogOffset>,
+    /// The prepared branch, as its prepare records contain it.
+    branch: Vec<u8>,
+    /// Maximum log space of all copies.
+    len: u64,
+}
+
+/// A reservation in the log for the next copies of a prepared transaction.
+#[derive(Debug, Default)]
+pub(crate) struct CarryRoom {
+    /// Maximum log space of the copies; 0 while unknown.
+    pub(crate) len: u64,
+    room: Option<Reservation>,
+    /// The reservation was made in the previous run and has not been used since.
+    is_of_run_before: bool,
+}
+
+impl CarryRoom {
+    pub(crate) fn of(len: u64) -> CarryRoom {
+        CarryRoom { len, room: None, is_of_run_before: false }
+    }
+
+    /// Returns the reservation of a transaction that prepared in an earlier opening.
+    pub(crate) fn restored(txn: &Txn) -> Result<CarryRoom> {
+        let inner = txn.inner();
+        let mut carry = CarryRoom::of(txn.needed()?.len);
+        carry.reserve(inner);
+        if carry.room.is_none() {
+            (carry.room, carry.is_of_run_before) = (Some(inner.log.reservation_for_recovery()), true);
+        }
+        Ok(carry)
+    }
+}
+
+impl Inner {
+    /// Carries forward the branches that hold too much of the log. `is_full`: the log has no room.
+    ///
+    /// A branch that cannot be carried holds the log until the next checkpoint; the error is that of the log.
+    pub(crate) fn carry_branches_forward(&self, is_full: bool) -> Result<()> {
+        let Some(inner) = self.this() else { return Ok(()) };
+        let mut carried = Ok(());
+        for id in self.branches.ids() {
+            let Some((since, mut parked)) = self.branches.borrow_parked(&id) else { continue };
+            if self.is_worth_carrying(&parked, is_full) {
+                let store = Store::of_thread(&inner);
+                let mut txn = Box::new(std::mem::take(&mut parked).expect("it was just looked at").taken_up(&store));
+                let done = txn.carry_forward(since);
+                parked = Some(Box::new(Parked::of(txn)));
+                carried = carried.and(done);
+            }
+            self.branches.give_back(&id, parked);
+        }
+        carried
+    }
+
+    fn is_worth_carrying(&self, parked: &Option<Box<Parked>>, is_full: bool) -> bool {
+        if planted!("branch_not_carried") {
+            return false;
+        }
+        let Some((first, len)) = parked.as_ref().and_then(|parked| parked.kept()) else { return false };
+        let limit = if is_full { self.limits.carry_bytes() / 4 } else { self.limits.carry_bytes() };
+        self.log.bytes_since(first).0 > limit.max(2 * len)
+    }
+
+    /// Reserves room for the next copies of each branch that has none, after the log was truncated.
+    pub(crate) fn reserve_to_carry(&self) {
+        for id in self.branches.ids() {
+            let Some((_, mut parked)) = self.branches.borrow_parked(&id) else { continue };
+            if let Some(parked) = &mut parked {
+                parked.carry.reserve(self);
+            }
+            self.branches.give_back(&id, parked);
+        }
+    }
+}
+
+impl CarryRoom {
+    /// Reserves room if the log has some; otherwise the next checkpoint tries again.
+    pub(crate) fn reserve(&mut self, inner: &Inner) {
+        if self.room.is_none() && self.len > 0 {
+            self.room = inner.log.reserve(ByteLen(self.len), ByteLen(0)).ok();
+        }
+    }
+}
+
+impl Txn {
+    /// Copies all records that the transaction needs to the head of the log. After a failure the transaction is
+    /// unchanged, and the copies made so far have no effect.
+    fn carry_forward(&mut self, since: Lsn) -> Result<()> {
+        let needed = self.needed()?;
+        self.carry.len = needed.len;
+        let is_of_run_before = std::mem::take(&mut self.carry.is_of_run_before);
+        let log = &self.store.inner.log;
+        let room = match self.carry.room.take() {
+            Some(room) if is_of_run_before => room,
+            Some(mut room) => {
+                let missing = needed.len.saturating_sub(room.forward().0);
+                log.reserve_more(&mut room, ByteLen(missing), ByteLen(0))?;
+                room
+            }
+            None => log.reserve(ByteLen(needed.len), ByteLen(0))?,
+        };
+        let own_room = self.room.replace(room);
+        let (last, undoing) = (self.last, std::mem::replace(&mut self.undoing, false));
+        self.last = None;
+        let copied = self.copy(&needed, since);
+        self.room = own_room;
+        self.undoing = undoing;
+        match copied {
+            Ok((first, moved)) => {
+                // The log is forced before it is truncated.
+                self.entry.as_ref().expect("it has records").keep_from(first);
+                self.deferred
+                    .moves(|place| moved.binary_search_by_key(&place, |&(from, _)| from).ok().map(|at| moved[at].1));
+                Ok(())
+            }
+            Err(error) => {
+                self.last = last;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the data to copy.
+    fn needed(&self) -> Result<Needed> {
+        let mut needed = Needed { records: Vec::new(), branch: Vec::new(), len: 0 };
+        let mut parts: Vec<Vec<u8>> = Vec::new();
+        let mut chain = self.chain();
+        let mut more = chain.advance(self.last)?;
+        while more.is_some() {
+            let record = chain.record();
+            match record.parse()? {
+                Body::Prepare { begins, is_copy: true, part, .. } if begins => {
+                    let (_, part) = Branch::of_copy(part).map_err(|bad| Error::bad_record(record.lsn(), bad.0))?;
+                    parts.push(part.to_vec());
+                }
+                Body::Prepare { part, .. } => parts.push(part.to_vec()),
+                body if is_needed(&body) => {
+                    needed.records.push(record.offset());
+                    needed.len += record_len_bound(ByteLen((record.body().len() + CARRIED_LONGER_MAX) as u64)).0;
+                }
+                _ => {}
+            }
+            more = chain.step_back()?;
+        }
+        needed.branch = parts.into_iter().rev().flatten().collect();
+        let part_len_max = self.part_len_max() as u64;
+        let others = (self.freed.len() * SPACE_LEN_MAX + needed.branch.len() + 10) as u64;
+        needed.len += others + (2 + others / part_len_max) * room_for(CARRIED_LONGER_MAX);
+        Ok(needed)
+    }
+
+    fn part_len_max(&self) -> usize {
+        self.inner().body_len_max - CARRIED_LONGER_MAX
+    }
+
+    /// Appends the copies, oldest first. Returns the LSN of the first, and the old and new position of each record, in
+    /// order.
+    fn copy(&mut self, needed: &Needed, since: Lsn) -> Result<(Lsn, Vec<(LogOffset, LogOffset)>)> {
+        let first = self.inner().log.current_lsn().next();
+        let mut moved = Vec::with_capacity(needed.records.len());
+        let mut chain = self.chain();
+        for &place in needed.records.iter().rev() {
+            self.store.inner.log.throttle(self.partition)?;
+            chain.advance(Some(place))?;
+            let record = chain.record();
+            let body = match record.parse()? {
+                Body::NestedEnd { undo, .. } => {
+                    Head(&mut self.head).carried(record.lsn(), Kind::UNDO_ONLY);
+                    Head(&mut self.head).undo_of(&undo);
+                    undo_arguments(&undo)
+                }
+                _ => {
+                    Head(&mut self.head).carried(record.lsn(), record.kind());
+                    record.body()
+                }
+            };
+            let offset = self.append(CARRIED, body)?.offset;
+            moved.push((place, offset));
+        }
+        let mut space = Vec::new();
+        // Ranges are never split: each record is parsed by itself.
+        let of_record = self.part_len_max() / SPACE_LEN_MAX;
+        let freed = std::mem::take(&mut self.freed);
+        let put = freed.chunks(of_record.max(1)).try_for_each(|some| {
+            space.clear();
+            some.iter().for_each(|freed| put_space(&mut space, freed.extent.first, freed.extent.pages, freed.lsn));
+            Head(&mut self.head).carried(Lsn::ZERO, Kind::VOID);
+            self.append(CARRIED, &space).map(drop)
+        });
+        self.freed = freed;
+        put?;
+        let mut bytes = Vec::with_capacity(needed.branch.len() + 10);
+        varint::put(&mut bytes, since.get());
+        bytes.extend_from_slice(&needed.branch);
+        let parts = bytes.chunks(self.part_len_max());
+        let last = parts.len() - 1;
+        for (at, part) in parts.enumerate() {
+            Head(&mut self.head).prepare(at == 0, at < last, true);
+            self.append(Kind::PREPARE, part)?;
+        }
+        Ok((first, moved))
+    }
+}
+
+/// Whether commit, rollback or a reader may still need the record.
+fn is_needed(body: &Body<'_>) -> bool {
+    match body {
+        Body::Update { .. } | Body::UndoOnly { .. } | Body::User { .. } => true,
+        Body::NestedEnd { undo, .. } => !matches!(undo, LoggedUndo::None),
+        _ => false,
+    }
+}
+
+fn undo_arguments<'a>(undo: &LoggedUndo<'a>) -> &'a [u8] {
+    match *undo {
+        LoggedUndo::Logical { arguments, .. } | LoggedUndo::Finish { arguments, .. } => arguments,
+        _ => &[],
+    }
+}
+
+impl Txn {
+    /// Reconstructs the transaction's state from its records in the log.
+    pub(crate) fn what_it_keeps(&self) -> Result<Kept> {
+        let set_space = self.inner().set_space_number;
+        let mut kept = Kept::default();
+        let mut changes = Vec::new();
+        let mut chain = self.chain();
+        let mut more = chain.advance(self.last)?;
+        while let Some(lsn) = more {
+            let record = chain.record();
+            kept.first = record.logged_at();
+            if record.is_copy() && record.kind() == Kind::VOID {
+                let seen = |first, pages, lsn| kept.freed.push(Freed { extent: Extent { first, pages }, lsn });
+                take_space(record.body(), seen).map_err(|bad| Error::bad_record(lsn, bad.0))?;
+            }
+            let body = record.parse()?;
+            kept.is_copy |= matches!(body, Body::Prepare { is_copy: true, .. });
+            let redo = body.redo().filter(|redo| redo.operation == set_space);
+            if let Some(change) = redo.and_then(SetSpaceAt::of) {
+                changes.push((change, lsn, matches!(body, Body::Compensation { .. })));
+            }
+            if matches!(body, Body::Update { committed_only: true, .. }) {
+                kept.deferred_since = Some(record.logged_at());
+            }
+            more = chain.previous()?;
+        }
+        if kept.is_copy {
+            return Ok(kept); // a copy lists its freed space itself
+        }
+        for (SetSpaceAt { used, extent }, lsn, is_undo) in changes.into_iter().rev() {
+            if !used {
+                kept.freed.push(Freed { extent, lsn });
+            } else if is_undo && let Some(at) = kept.freed.iter().rposition(|freed| freed.extent == extent) {
+                kept.freed.swap_remove(at);
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// State of a prepared transaction, reconstructed from its records.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Space that becomes free when it commits, as it noted while it ran.
+    pub(crate) freed: Vec<Freed>,
+    /// The LSN of its oldest record.
+    pub(crate) first: Lsn,
+    /// The LSN of its oldest change that counts only if committed.
+    pub(crate) deferred_since: Option<Lsn>,
+    /// Whether its records are copies that were carried forward.
+    pub(crate) is_copy: bool,
+}

@@ -1,0 +1,382 @@
+//! Limits of running transactions, and the rollback of those that exceed them (E16.3).
+//!
+//! A transaction holds the log from its first record on, whether it is active or idle. One that holds more than its
+//! limit, or is older than its limit, is rolled back: by the store if no call of its owner runs, else by its owner.
+//! Each transaction is measured separately. Prepared transactions have no limit: their records are carried forward
+//! instead (E9.5).
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex, planted};
+use cedrat_wal::{LogFull, Lsn};
+
+use crate::claim::Excess;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::store::{Inner, Store};
+use crate::table::Entry;
+use crate::transaction::Txn;
+
+/// The source of time for [`Options::txn_time_limit`]. Tests supply one that they advance themselves.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the time since some fixed moment. Never decreases.
+    fn now(&self) -> Duration;
+}
+
+/// The machine's monotonic clock.
+#[derive(Debug)]
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// The limits of a store's transactions.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Bytes of log that one transaction may hold.
+    bytes: u64,
+    /// Bytes of log above which a prepared transaction is carried forward.
+    carry: u64,
+    time: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    /// The number of written log bytes at which transactions are measured next.
+    due_at: AtomicU64,
+    is_due: AtomicBool,
+    /// A thread that finds the log full waits here for the rollback by another thread. Held by no thread that has a latch.
+    rolling_back: Mutex<()>,
+}
+
+impl Limits {
+    pub(crate) fn of(options: &Options) -> Limits {
+        let bytes = options.txn_log_limit_bytes.unwrap_or(options.log_limit_bytes / 2).max(1);
+        Limits {
+            bytes,
+            carry: options.carry_forward_bytes.unwrap_or(bytes / 4),
+            time: options.txn_time_limit,
+            clock: Arc::clone(&options.clock),
+            due_at: AtomicU64::new(bytes / 4),
+            is_due: AtomicBool::new(false),
+            rolling_back: Mutex::new(()),
+        }
+    }
+
+    /// Returns the time at which a transaction enters; zero without a time limit, to save the call of the clock.
+    #[inline]
+    pub(crate) fn now(&self) -> Duration {
+        if self.time.is_some() { self.clock.now() } else { Duration::ZERO }
+    }
+
+    /// Returns the bytes of log that a prepared transaction may hold.
+    pub(crate) fn carry_bytes(&self) -> u64 {
+        self.carry
+    }
+
+    /// Returns the interval at which transactions are measured while nothing is written.
+    pub(crate) fn period(&self) -> Option<Duration> {
+        self.time.map(|time| (time / 4).max(Duration::from_millis(1)))
+    }
+
+    /// Notes the bytes of log written since the opening. Returns whether transactions must be measured now.
+    #[inline]
+    pub(crate) fn note(&self, written: u64) -> bool {
+        let is_due = written >= self.due_at.load(Ordering::Relaxed);
+        if is_due {
+            self.due_at.store(written.saturating_add((self.bytes / 4).max(1)), Ordering::Relaxed);
+            self.is_due.store(true, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// Whether a measurement of transactions is due; clears the request.
+    #[inline]
+    pub(crate) fn take_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Store {
+    /// Rolls back each transaction that is over a [limit](Options::txn_log_limit_bytes), unless a call of its owner
+    /// runs; that call rolls it back at its end. Returns the number of transactions rolled back. The next checkpoint
+    /// releases the log that they held.
+    ///
+    /// The store calls this whenever a certain amount of log was written, and when the log is full.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub fn enforce_limits(&self) -> Result<usize> {
+        self.roll_back_over_limit(None)
+    }
+
+    /// Enforces the limits if that was postponed until no latch is held. The caller's transaction has its outcome, so no error
+    /// is returned: a rollback of another transaction that fails stops the store, and the next call reports that.
+    #[inline]
+    pub(crate) fn measure_if_due(&self) {
+        if self.inner.limits.take_due() && !self.inner.checkpoints.has_thread() {
+            let _ = self.enforce_limits();
+        }
+    }
+
+    /// As [`enforce_limits`](Store::enforce_limits), and treats `also` as over its limit, whatever it holds.
+    pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>) -> Result<usize> {
+        self.inner.alive()?;
+        let _alone = self.inner.limits.rolling_back.lock();
+        self.inner.limits.is_due.store(false, Ordering::Relaxed);
+        let over = self.inner.over_limit_and(also);
+        let mut rolled_back = 0;
+        for (entry, excess) in over {
+            entry.claim.doom(excess);
+            if !planted!("idle_transaction_kept") && entry.claim.take() {
+                Txn::taken(self.clone(), entry).roll_back()?;
+                rolled_back += 1;
+            }
+        }
+        Ok(rolled_back)
+    }
+}
+
+impl Inner {
+    /// Returns the transactions over a limit, oldest first.
+    fn over_limit(&self) -> Vec<(Arc<Entry>, Excess)> {
+        let limits = &self.limits;
+        let now = limits.now();
+        let mut is_over = true;
+        let mut over = Vec::new();
+        for entry in self.table.all(|entry| !entry.is_prepared()) {
+            let age = now.saturating_sub(entry.entered);
+            // Younger transactions hold less.
+            let kept = if is_over { Some(self.kept_by(entry.kept_from())) } else { None };
+            is_over = matches!(kept, Some(Excess::Bytes { pinned, limit }) if pinned > limit);
+            match (kept, limits.time) {
+                (Some(kept), _) if is_over => over.push((entry, kept)),
+                (_, Some(limit)) if age > limit && !planted!("age_not_measured") => {
+                    over.push((entry, Excess::Time { age, limit }))
+                }
+                (_, Some(_)) => {}
+                (_, None) => break,
+            }
+        }
+        over
+    }
+
+    fn over_limit_and(&self, also: Option<&Arc<Entry>>) -> Vec<(Arc<Entry>, Excess)> {
+        let mut over = self.over_limit();
+        if let Some(also) = also
+            && !over.iter().any(|(entry, _)| entry.id == also.id)
+        {
+            over.push((Arc::clone(also), self.kept_by(also.kept_from())));
+        }
+        over
+    }
+
+    /// Dooms the transactions over their limits, and `also`. The store rolls them back on the next thread that holds no
+    /// latch.
+    pub(crate) fn doom_over_limit(&self, also: &Arc<Entry>) {
+        for (entry, excess) in self.over_limit_and(Some(also)) {
+            entry.claim.doom(excess);
+        }
+        self.limits.is_due.store(true, Ordering::Relaxed);
+        self.checkpoints.ask_for_limits();
+    }
+
+    fn kept_by(&self, first: Lsn) -> Excess {
+        Excess::Bytes { pinned: self.log.bytes_since(first).0, limit: self.limits.bytes }
+    }
+}
+
+impl Txn {
+    /// Adopts a transaction that the store has taken from its owner, who can no longer access it.
+    fn taken(store: Store, entry: Arc<Entry>) -> Txn {
+        let mut txn = Txn::new(store, entry.id);
+        let (last, room) = entry.claim.left();
+        let deposit = std::mem::take(&mut *entry.claim.deposit.lock());
+        txn.room = Some(txn.inner().log.adopt_reservation(room));
+        (txn.last, txn.freed, txn.deferred) = (last, deposit.freed, deposit.deferred);
+        txn.entry = Some(entry);
+        txn.calls = 1;
+        txn
+    }
+
+    /// Handles a log in which no checkpoint has made room: rolls back the transactions that hold it beyond the limit,
+    /// or else the oldest, and tries once more.
+    #[cold]
+    pub(crate) fn log_is_full(&mut self, full: LogFull, forward: u64, undo: u64) -> Result<()> {
+        let failed = self.inner().checkpoints.failed();
+        // While checkpoints fail, the end of a transaction releases no log; the caller receives the reason for the
+        // failure.
+        let is_its_fault = failed.as_ref().is_none_or(|failed| failed.wanted_log);
+        if is_its_fault && matches!(full, LogFull::Limit { .. }) {
+            let may_roll_back = self.may_roll_back_now();
+            let oldest = self.inner().table.oldest_but(Entry::is_prepared);
+            if may_roll_back {
+                self.store.roll_back_over_limit(oldest.as_ref())?;
+            } else if let Some(oldest) = &oldest {
+                // Nothing is rolled back under a latch: its undo might need that latch.
+                self.inner().doom_over_limit(oldest);
+            }
+            if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
+                return Err(self.obey());
+            }
+            if may_roll_back {
+                self.inner().make_room();
+                if self.reserve(forward, undo).is_ok() {
+                    return Ok(());
+                }
+            }
+        }
+        let checkpoint = failed.map(|failed| failed.why);
+        let oldest = self.inner().table.oldest().map(|entry| entry.id);
+        Err(Error::LogFull { full, oldest, checkpoint })
+    }
+
+    /// Begins a call that changes the transaction (E16.8).
+    #[inline]
+    pub(crate) fn begin_call(&mut self) -> Result<()> {
+        if self.calls == 0
+            && let Some(entry) = &self.entry
+        {
+            if !entry.claim.begin_call() {
+                return Err(self.lost());
+            }
+            if self.has_deposit {
+                self.take_deposit();
+            }
+        }
+        self.calls += 1;
+        Ok(())
+    }
+
+    /// Ends a call: from now on the store may take the transaction.
+    #[inline]
+    pub(crate) fn end_call(&mut self) {
+        self.calls -= 1;
+        if self.calls > 0 {
+            return;
+        }
+        let Some(entry) = &self.entry else { return };
+        if self.deferred.is_any() || !self.freed.is_empty() {
+            let (freed, deferred) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.deferred));
+            *entry.claim.deposit.lock() = crate::claim::Deposit { freed, deferred };
+            self.has_deposit = true;
+        }
+        let room = self.room.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
+        entry.claim.end_call(self.last, room);
+    }
+
+    #[cold]
+    fn take_deposit(&mut self) {
+        let entry = self.entry.as_ref().expect("it has left something there");
+        let deposit = std::mem::take(&mut *entry.claim.deposit.lock());
+        (self.freed, self.deferred, self.has_deposit) = (deposit.freed, deposit.deferred, false);
+    }
+
+    /// Runs `work` as one call: the store does not take the transaction before it ends. For steps that belong together
+    /// and about which the caller keeps state outside of the transaction.
+    ///
+    /// It should be short: a transaction over its limit is not rolled back during the call.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Error::PinsLog`], [`Error::TimeLimit`] if the store has rolled the transaction back.
+    #[inline]
+    pub fn as_one_call<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
+        self.begin_call()?;
+        let call = InCall(self);
+        work(call.0)
+    }
+
+    /// As [`as_one_call`](Txn::as_one_call), where the transaction may be rolled back at its end: the caller holds no latch.
+    #[inline]
+    pub(crate) fn as_last_step<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
+        let done = self.as_one_call(work)?;
+        if self.calls == 0
+            && let Some(entry) = &self.entry
+            && entry.claim.is_doomed()
+        {
+            self.obey_at_end()?;
+        }
+        Ok(done)
+    }
+
+    /// Rolls back at the end of a call in which the transaction was doomed.
+    #[cold]
+    fn obey_at_end(&mut self) -> Result<()> {
+        if self.may_roll_back_now() {
+            self.begin_call()?;
+            let error = self.obey();
+            self.calls -= 1;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Handles a transaction that the store has rolled back or is about to: drops the state that now belongs to the
+    /// store.
+    #[cold]
+    pub(crate) fn lost(&mut self) -> Error {
+        self.has_ended();
+        if let Some(room) = self.room.take() {
+            room.abandon();
+        }
+        drop(self.heap.take());
+        self.over_limit_error()
+    }
+
+    /// Whether the store has taken the transaction.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.claim.is_taken())
+    }
+
+    /// Checks that the store has not taken the transaction; called after reading something that its locks protect.
+    #[inline]
+    pub(crate) fn still_isolated(&self) -> Result<()> {
+        if self.is_taken() && self.calls == 0 { Err(self.over_limit_error()) } else { Ok(()) }
+    }
+
+    /// Checks a newly granted lock. If the store has rolled the transaction back meanwhile, this call must release the
+    /// lock.
+    #[inline]
+    pub(crate) fn keeps_lock(&self) -> Result<()> {
+        if self.is_taken() && self.calls == 0 {
+            self.inner().locks.ended(self.id);
+            return Err(self.over_limit_error());
+        }
+        Ok(())
+    }
+
+    /// Returns the error for the limit that was exceeded.
+    #[cold]
+    pub(crate) fn over_limit_error(&self) -> Error {
+        let first = self.entry.as_ref().map_or(Lsn::ZERO, |entry| entry.kept_from());
+        let txn = self.id;
+        match self.entry.as_ref().and_then(|entry| entry.claim.excess()) {
+            Some(Excess::Time { age, limit }) => Error::TimeLimit { txn, age, limit },
+            Some(Excess::Bytes { pinned, limit }) => {
+                Error::PinsLog { txn, first, pinned_bytes: pinned, limit_bytes: limit }
+            }
+            None => {
+                let pinned_bytes = self.inner().log.bytes_since(first).0;
+                Error::PinsLog { txn, first, pinned_bytes, limit_bytes: self.inner().limits.bytes }
+            }
+        }
+    }
+}
+
+/// A running call. Drop ends it, also after a panic.
+struct InCall<'t>(&'t mut Txn);
+
+impl Drop for InCall<'_> {
+    fn drop(&mut self) {
+        self.0.end_call();
+    }
+}

@@ -1,0 +1,411 @@
+//! An idle, a prepared and a slow transaction among many: writers continue for many lengths of the log (E16.3, E16.8,
+//! E9.13).
+
+mod common;
+
+use std::time::Duration;
+
+use cedrat_heap::HeapOptions;
+use cedrat_media::{Loss, SimDisk};
+use cedrat_pages::PageId;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, thread};
+use cedrat_txn::{Clock, Commit, Error, LogicalUndo, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote};
+use common::*;
+use serde::{Deserialize, Serialize};
+
+const LENGTHS: u64 = 4;
+
+const KIND: &str = "test.filling";
+
+/// A log of a few hundred KiB: one record of a writer takes a noticeable part of it.
+fn small() -> Options {
+    let mut options = options();
+    options.log_limit_bytes = 24 * options.segment_len;
+    options
+}
+
+fn open_small(disk: &Arc<SimDisk>, options: Options) -> Store {
+    let media: Arc<dyn cedrat_media::Media> = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, registry().record_kind(KIND)).unwrap()
+}
+
+fn store(options: Options) -> (Arc<SimDisk>, Store, [PageId; 3]) {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_small(&disk, options);
+    let pages = [(); 3].map(|()| store.transact(page_with_zeros).unwrap());
+    (disk, store, pages)
+}
+
+/// Writes this many lengths of the log, in many transactions.
+fn write(store: &Store, lengths: u64) -> Result<()> {
+    let bytes = [7; 2000];
+    for _ in 0..lengths * small().log_limit_bytes / 2000 {
+        let mut txn = store.begin();
+        txn.log_record(KIND, &bytes)?;
+        txn.commit(Commit::NoFlush)?;
+    }
+    Ok(())
+}
+
+fn add(txn: &mut Txn, page: PageId, amount: i64) -> Result<()> {
+    txn.update(at(page, 0), &Add { amount })
+}
+
+fn add_logically(txn: &mut Txn, page: PageId, amount: i64) -> Result<()> {
+    txn.nested((), |txn| {
+        add(txn, page, amount)?;
+        Ok(((), Undo::logical(&Subtract { page: page.get(), slot: 0, amount })))
+    })
+}
+
+fn values(store: &Store, pages: &[PageId]) -> Vec<i64> {
+    pages.iter().map(|&page| read_number(store, at(page, 0)).unwrap()).collect()
+}
+
+fn is_over_limit(result: &Result<()>) -> bool {
+    matches!(result, Err(Error::PinsLog { pinned_bytes, limit_bytes, .. }) if pinned_bytes > limit_bytes)
+}
+
+fn prepare(txn: Txn, id: &[u8]) -> Prepared {
+    match txn.prepare(id).unwrap() {
+        Vote::Prepared(prepared) => prepared,
+        Vote::ReadOnly => panic!("it has changed something"),
+    }
+}
+
+/// Returns the disk of the next opening, without the bytes that were not durable.
+fn after_a_crash(disk: &SimDisk) -> Arc<SimDisk> {
+    Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything))
+}
+
+#[test]
+fn idle_transaction_is_rolled_back_by_store() {
+    let (_disk, store, pages) = store(small());
+    let mut idle = store.begin();
+    add(&mut idle, pages[0], 1).unwrap();
+    add_logically(&mut idle, pages[1], 10).unwrap();
+    let freed = store.transact(page_with_zeros).unwrap();
+    idle.free(freed).unwrap();
+    let savepoint = idle.savepoint();
+    add(&mut idle, pages[0], 100).unwrap();
+    write(&store, LENGTHS).unwrap();
+    assert_eq!((store.running(), values(&store, &pages)), (0, vec![0; 3]), "E16.3");
+    // Its locks are free, and the page was not freed.
+    store.transact(|txn| add(txn, pages[0], 5)).unwrap();
+    store.transact(|txn| add(txn, freed, 5)).unwrap();
+    let id = idle.id();
+    for _ in 0..2 {
+        let told = add(&mut idle, pages[0], 1);
+        assert!(is_over_limit(&told) && told.unwrap_err().to_string().contains(&id.to_string()));
+    }
+    assert!(is_over_limit(&idle.rollback_to(savepoint)));
+    assert!(idle.read(pages[0]).is_err() && idle.commit(Commit::Sync).is_err());
+    assert_eq!(values(&store, &pages), [5, 0, 0]);
+    store.check().unwrap();
+    assert_eq!(store.log().space().overdrawn.0, 0, "E16.1");
+}
+
+#[test]
+fn idle_transaction_within_nested_one_is_rolled_back() {
+    let (_disk, store, pages) = store(small());
+    let mut idle = store.begin();
+    add(&mut idle, pages[0], 1).unwrap();
+    for inner_returns in [true, false] {
+        let done = idle.nested_transaction(|txn| {
+            add_logically(txn, pages[1], 10)?;
+            add(txn, pages[2], 100)?;
+            write(&store, LENGTHS)?;
+            assert_eq!((store.running(), values(&store, &pages)), (0, vec![0; 3]), "E16.3");
+            if inner_returns { Ok(()) } else { add(txn, pages[2], 1) }
+        });
+        assert!(is_over_limit(&done), "{inner_returns}");
+        drop(std::mem::replace(&mut idle, store.begin()));
+    }
+    store.check().unwrap();
+}
+
+/// While a nested top action runs, its structure's latches are held: the transaction rolls back after the action has
+/// ended.
+#[test]
+fn nested_top_action_is_not_interrupted() {
+    let (_disk, store, pages) = store(small());
+    let mut slow = store.begin();
+    add(&mut slow, pages[0], 1).unwrap();
+    slow.nested((), |txn| {
+        add(txn, pages[1], 10)?;
+        let full = write(&store, LENGTHS).unwrap_err();
+        assert!(matches!(full, Error::LogFull { oldest: Some(oldest), .. } if oldest == txn.id()), "{full}");
+        assert_eq!(values(&store, &pages), [1, 10, 0], "E16.8");
+        Ok(((), Undo::logical(&Subtract { page: pages[1].get(), slot: 0, amount: 10 })))
+    })
+    .unwrap();
+    write(&store, LENGTHS).unwrap();
+    assert_eq!((store.running(), values(&store, &pages)), (0, vec![0; 3]));
+    assert!(is_over_limit(&add(&mut slow, pages[0], 1)));
+}
+
+#[test]
+fn slow_transaction_is_rolled_back_and_reader_goes_on() {
+    let (_disk, store, pages) = store(small());
+    let reader = store.begin();
+    drop(reader.read(pages[2]).unwrap());
+    let mut slow = store.begin();
+    let mut told = Ok(());
+    for _ in 0..8 * LENGTHS {
+        told = told.and_then(|()| add(&mut slow, pages[0], 1));
+        for _ in 0..small().log_limit_bytes / 2000 / 8 {
+            store.transact(|txn| txn.log_record(KIND, &[7; 2000]).map(drop)).unwrap();
+        }
+    }
+    assert!(is_over_limit(&told));
+    assert_eq!(values(&store, &pages), [0; 3]);
+    drop(reader.read(pages[2]).unwrap());
+    reader.commit(Commit::Sync).unwrap();
+}
+
+#[derive(Debug, Default)]
+struct ByHand(AtomicU64);
+
+impl Clock for ByHand {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[test]
+fn transaction_over_time_limit_is_rolled_back() {
+    let clock = Arc::new(ByHand::default());
+    let limit = Duration::from_secs(10);
+    let by_hand: Arc<dyn Clock> = clock.clone();
+    let (_disk, store, pages) = store(Options { txn_time_limit: Some(limit), clock: by_hand, ..small() });
+    let [mut old, mut young] = [(); 2].map(|()| store.begin());
+    add(&mut old, pages[0], 1).unwrap();
+    clock.0.store(9, Ordering::SeqCst);
+    add(&mut young, pages[1], 1).unwrap();
+    assert_eq!(store.enforce_limits().unwrap(), 0);
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(store.enforce_limits().unwrap(), 1);
+    let told = add(&mut old, pages[0], 1).unwrap_err();
+    assert!(matches!(told, Error::TimeLimit { age, limit: of, .. } if age.as_secs() == 11 && of == limit), "{told}");
+    add(&mut young, pages[1], 1).unwrap();
+    young.commit(Commit::Sync).unwrap();
+    assert_eq!(values(&store, &pages), [0, 2, 0]);
+}
+
+/// A transaction that waits for a branch, which may take days, holds the log no longer than others, and gets no lock
+/// after its rollback.
+#[test]
+fn waiting_transaction_is_rolled_back_and_gets_no_lock() {
+    let (_disk, store, pages) = store(small());
+    let mut txn = store.begin();
+    add(&mut txn, pages[0], 1).unwrap();
+    let branch = prepare(txn, b"branch");
+    let mut waits = store.begin();
+    add(&mut waits, pages[1], 1).unwrap();
+    let waiting = thread::spawn(move || add(&mut waits, pages[0], 1));
+    while store.running() > 1 {
+        write(&store, 1).unwrap();
+    }
+    assert_eq!(values(&store, &pages), [1, 0, 0], "E16.3");
+    branch.commit(Commit::Sync).unwrap();
+    assert!(is_over_limit(&waiting.join().unwrap()));
+    store.transact(|txn| pages.iter().try_for_each(|&page| add(txn, page, 1))).unwrap();
+    assert_eq!(values(&store, &pages), [2, 1, 1]);
+}
+
+/// A transaction that waits for a stronger mode of a lock that it holds is rolled back; the grant that comes later leaves no
+/// lock without an owner.
+#[test]
+fn upgrade_after_rollback_leaves_no_lock() {
+    let clock = Arc::new(ByHand::default());
+    let locks = Arc::new(PageLocks::default());
+    let options = Options {
+        txn_time_limit: Some(Duration::from_secs(10)),
+        clock: Arc::<ByHand>::clone(&clock),
+        locks: Arc::<PageLocks>::clone(&locks),
+        ..small()
+    };
+    let (_disk, store, pages) = store(options);
+    let reader = store.begin();
+    drop(reader.read(pages[0]).unwrap());
+    let mut waits = store.begin();
+    add(&mut waits, pages[1], 1).unwrap();
+    drop(waits.read(pages[0]).unwrap());
+    let blocked = locks.counts().blocked;
+    let waiting = thread::spawn(move || add(&mut waits, pages[0], 1));
+    while locks.counts().blocked == blocked {
+        thread::yield_now();
+    }
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(store.enforce_limits().unwrap(), 1, "E16.3");
+    reader.commit(Commit::Sync).unwrap();
+    assert!(matches!(waiting.join().unwrap(), Err(Error::TimeLimit { .. })));
+    assert_eq!(locks.locked(), 0, "E16.3: no transaction runs, so no lock is held");
+}
+
+/// An undo that fails.
+#[derive(Debug, Serialize, Deserialize)]
+struct Fails;
+
+impl LogicalUndo for Fails {
+    const NAME: &'static str = "test.fails";
+
+    fn undo(&self, _: &mut Txn) -> Result<()> {
+        Err(Error::Misuse("this undo fails"))
+    }
+}
+
+/// A commit that has happened returns no error of the rollback of another transaction, which it has found over its limit.
+#[test]
+fn commit_returns_no_error_of_other_rollback() {
+    let disk = Arc::new(SimDisk::new());
+    let media: Arc<dyn cedrat_media::Media> = Arc::<SimDisk>::clone(&disk);
+    let store = Store::open(media, small(), registry().record_kind(KIND).logical::<Fails>()).unwrap();
+    let pages = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+    let mut idle = store.begin();
+    idle.nested((), |txn| {
+        add(txn, pages[0], 1)?;
+        Ok(((), Undo::logical(&Fails)))
+    })
+    .unwrap();
+    while !store.log().is_stopped() {
+        let mut txn = store.begin();
+        txn.log_record(KIND, &[7; 2000]).unwrap();
+        add(&mut txn, pages[1], 1).unwrap();
+        txn.commit(Commit::Sync).unwrap();
+    }
+    assert!(matches!(store.transact(|txn| add(txn, pages[1], 1)), Err(Error::Stopped(_))), "E16.3");
+}
+
+/// A prepared transaction with the longest record that the log takes holds no log either.
+#[test]
+fn longest_record_of_branch_is_carried() {
+    let (_disk, store, pages) = store(small());
+    let mut txn = store.begin();
+    add(&mut txn, pages[0], 1).unwrap();
+    let mut len = store.log().body_len_max();
+    while txn.log_record(KIND, &vec![1; len]).is_err() {
+        len -= 1;
+    }
+    let branch = prepare(txn, b"branch");
+    write(&store, 2 * LENGTHS).unwrap();
+    store.checkpoint().expect("E9.13");
+    branch.commit(Commit::Sync).unwrap();
+}
+
+/// A prepared transaction has no limit, and does not protect others from theirs.
+#[test]
+fn branch_keeps_no_log_and_protects_no_younger_one() {
+    for is_dropped in [false, true] {
+        let (disk, store, pages) = store(small());
+        let mut txn = store.begin();
+        add(&mut txn, pages[0], 1).unwrap();
+        add_logically(&mut txn, pages[0], 10).unwrap();
+        let freed = store.transact(page_with_zeros).unwrap();
+        txn.free(freed).unwrap();
+        let branch = prepare(txn, b"branch");
+        let branch = if is_dropped {
+            drop(branch);
+            None
+        } else {
+            Some(branch)
+        };
+        let mut idle = store.begin();
+        add(&mut idle, pages[1], 1).unwrap();
+        write(&store, LENGTHS).unwrap();
+        assert_eq!((store.running(), values(&store, &pages)), (1, vec![11, 0, 0]), "E9.13");
+        assert!(is_over_limit(&add(&mut idle, pages[1], 1)));
+        drop((branch, idle));
+        drop(store);
+        ends_either_way(&disk, &pages, 1);
+    }
+}
+
+/// Opens the store after a crash, writes more, opens it once more, and ends all branches.
+fn ends_either_way(disk: &SimDisk, pages: &[PageId], branches: usize) {
+    for commits in [false, true] {
+        let disk = after_a_crash(disk);
+        let store = open_small(&disk, small());
+        let before = values(&store, pages);
+        assert_eq!(store.in_doubt().len(), branches);
+        write(&store, LENGTHS).unwrap();
+        let store = open_small(&after_a_crash(&disk), small());
+        assert_eq!(values(&store, pages), before);
+        for branch in store.in_doubt() {
+            let branch = store.prepared(&branch.id).unwrap();
+            if commits { branch.commit(Commit::Sync).map(drop).unwrap() } else { branch.rollback().unwrap() }
+        }
+        let expected: Vec<i64> = if commits { before } else { vec![0; pages.len()] };
+        assert_eq!((store.running(), values(&store, pages)), (0, expected.clone()), "E9.1");
+        write(&store, LENGTHS).unwrap();
+        store.check().unwrap();
+        assert_eq!(values(&store, pages), expected);
+    }
+}
+
+#[test]
+fn many_branches_keep_no_log() {
+    let (disk, store, _) = store(small());
+    let pages: Vec<PageId> = (0..12).map(|_| store.transact(page_with_zeros).unwrap()).collect();
+    for (&page, number) in pages.iter().zip(0_u8..) {
+        let mut txn = store.begin();
+        for _ in 0..=number {
+            add_logically(&mut txn, page, 1).unwrap();
+            add(&mut txn, page, 1).unwrap();
+        }
+        txn.nested_transaction(|txn| {
+            add(txn, page, 100)?;
+            Err::<(), _>(Error::Misuse("taken back"))
+        })
+        .unwrap_err();
+        drop(prepare(txn, &[number + 1]));
+        write(&store, 1).unwrap();
+    }
+    write(&store, LENGTHS).unwrap();
+    assert_eq!(values(&store, &pages), (1..=12).map(|number| 2 * number).collect::<Vec<i64>>());
+    drop(store);
+    ends_either_way(&disk, &pages, 12);
+}
+
+#[test]
+fn branch_with_heap_words_keeps_no_log() {
+    let (disk, store, _) = store(small());
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(8192) };
+    let words = store.memory().create_heap("words", &options).unwrap();
+    let mut txn = store.begin();
+    txn.heap(|tx| tx.write(&words, 8, 77)).unwrap();
+    drop(prepare(txn, b"branch"));
+    write(&store, LENGTHS).unwrap();
+    drop((words, store));
+    for commits in [false, true] {
+        let store = open_small(&after_a_crash(&disk), small());
+        write(&store, LENGTHS).unwrap();
+        let words = store.memory().heap("words").unwrap();
+        assert!(matches!(words.atomically(|tx| tx.read(&words, 8)), Err(cedrat_heap::Error::InDoubt { .. })), "E9.9");
+        let branch = store.prepared(b"branch").unwrap();
+        if commits {
+            branch.commit(Commit::Sync).map(drop).unwrap()
+        } else {
+            branch.rollback().unwrap()
+        }
+        assert_eq!(words.atomically(|tx| tx.read(&words, 8)).unwrap(), if commits { 77 } else { 0 });
+    }
+}
+
+/// With background threads, only those measure transactions.
+#[test]
+fn checkpointer_rolls_back_idle_transaction() {
+    let lively = Options { background: true, checkpoint_every_bytes: 64 << 10, redo_threads: 1, ..small() };
+    let (_disk, store, pages) = store(lively);
+    let mut idle = store.begin();
+    add(&mut idle, pages[0], 1).unwrap();
+    while store.running() > 0 {
+        write(&store, 1).unwrap();
+    }
+    write(&store, LENGTHS).unwrap();
+    assert!(is_over_limit(&add(&mut idle, pages[0], 1)));
+    drop(idle);
+    assert_eq!(values(&store, &pages), [0; 3]);
+    store.close().unwrap();
+}

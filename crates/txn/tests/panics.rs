@@ -1,0 +1,208 @@
+//! Panics of a program's own code that the engine calls: none of them aborts the process, and none is lost.
+#![cfg(not(cedrat_shuttle))] // a panic ends a schedule
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use cedrat_media::{Call, Fault, Media, SimDisk};
+use cedrat_pages::PageId;
+use cedrat_sync::{Arc, thread};
+use cedrat_txn::{Clock, Commit, Error, LogicalUndo, Options, RecordId, Result, Store, Txn, Undo};
+use cedrat_wal::{Log, Lsn};
+use common::*;
+use serde::{Deserialize, Serialize};
+
+/// An undo with a bug.
+#[derive(Debug, Serialize, Deserialize)]
+struct Panicking;
+
+impl LogicalUndo for Panicking {
+    const NAME: &'static str = "test.panicking";
+
+    fn undo(&self, _: &mut Txn) -> Result<()> {
+        panic!("this undo panics");
+    }
+}
+
+fn open_panicking(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+    let media = Arc::<SimDisk>::clone(disk);
+    Store::open(media, options, registry().logical::<Panicking>())
+}
+
+fn change(txn: &mut Txn, page: PageId) -> Result<()> {
+    txn.update_logical(at(page, 0), &Add { amount: 1 }, Undo::logical(&Panicking))
+}
+
+/// Returns the message of the panic, if `work` panics.
+fn panic_of(work: impl FnOnce()) -> Option<String> {
+    let panic = catch_unwind(AssertUnwindSafe(work)).err()?;
+    Some(panic.downcast_ref::<&str>().map_or_else(|| "it has no words".to_string(), ToString::to_string))
+}
+
+/// A second panic that left a destructor would abort the process.
+#[test]
+fn undo_that_panics_while_unwinding_stops_store() {
+    for nested in [false, true] {
+        let disk = Arc::new(SimDisk::new());
+        let store = open_panicking(&disk, options()).unwrap();
+        let page = store.transact(page_with_zeros).unwrap();
+        let panicked = panic_of(|| {
+            let mut txn = store.begin();
+            if nested {
+                let _: Result<()> = txn.nested((), |txn| {
+                    change(txn, page)?;
+                    panic!("the program panics");
+                });
+            } else {
+                change(&mut txn, page).unwrap();
+                panic!("the program panics");
+            }
+        });
+        assert_eq!(panicked.as_deref(), Some("the program panics"));
+        assert!(matches!(store.transact(page_with_zeros), Err(Error::Stopped(_))));
+        assert_eq!(store.running(), 0);
+    }
+}
+
+#[test]
+fn undo_that_panics_when_dropped_passes_panic_on() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_panicking(&disk, options()).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut txn = store.begin();
+    change(&mut txn, page).unwrap();
+    assert_eq!(panic_of(|| drop(txn)).as_deref(), Some("this undo panics"));
+    assert!(matches!(store.transact(page_with_zeros), Err(Error::Stopped(_))));
+}
+
+/// R5: another program, without the bug, opens the store.
+#[test]
+fn undo_that_panics_at_opening_writes_nothing() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_panicking(&disk, options()).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut older = store.begin();
+    older.update(at(page, 1), &Add { amount: 1 }).unwrap();
+    let mut younger = store.begin();
+    change(&mut younger, page).unwrap();
+    store.log().force(store.log().current_lsn()).unwrap();
+    let crashed = Arc::new(SimDisk::from_image(disk.image()));
+    drop(older);
+    assert!(panic_of(|| drop(younger)).is_some());
+    for _ in 0..2 {
+        let opened = panic_of(|| drop(open_panicking(&crashed, options())));
+        assert_eq!(opened.as_deref(), Some("this undo panics"));
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Mended;
+    impl LogicalUndo for Mended {
+        const NAME: &'static str = Panicking::NAME;
+        fn undo(&self, txn: &mut Txn) -> Result<()> {
+            txn.update(RecordId::new(PageId::new(2), at(PageId::new(2), 0).slot), &Add { amount: -1 })
+        }
+    }
+    let media = Arc::<SimDisk>::clone(&crashed);
+    let store = Store::open(media, options(), registry().logical::<Mended>()).unwrap();
+    assert_eq!(numbers(&store, page), [0; 4]);
+}
+
+/// If a thread of the store panics, the store stops: without the checkpointer the log fills up, and without the cleaner
+/// page writes stay half done.
+#[test]
+fn background_thread_that_panics_stops_store() {
+    for (file, pool_bytes, checkpoint_every_bytes) in [("control", 64 << 20, 1), ("double-write", 32 * 4096, u64::MAX)]
+    {
+        let disk = Arc::new(SimDisk::new());
+        let options = Options { background: true, checkpoint_every_bytes, pool_bytes, ..options() };
+        let store = open_panicking(&disk, options).unwrap();
+        let pages: Vec<PageId> = (0..60).map(|_| store.transact(page_with_zeros).unwrap()).collect();
+        disk.inject(Fault::panic(Call::Write).of(file).for_ever());
+        // Each commit triggers the checkpointer, or dirties a page for the cleaner.
+        let stopped = (0..100_000).find_map(|turn: usize| {
+            let mut txn = store.begin();
+            let changed = catch_unwind(AssertUnwindSafe(|| {
+                txn.update(at(pages[turn % pages.len()], 0), &Add { amount: 1 })?;
+                txn.commit(Commit::Async).map(drop)
+            }));
+            match changed {
+                Ok(Err(Error::Stopped(stopped))) => Some(stopped),
+                _ => None,
+            }
+        });
+        assert!(stopped.is_some(), "the thread that writes to {file} has panicked, and the store goes on");
+        disk.clear_faults();
+    }
+}
+
+/// A clock that panics in the checkpointer.
+#[derive(Debug)]
+struct Stuck;
+
+impl Clock for Stuck {
+    fn now(&self) -> Duration {
+        assert_ne!(thread::current().name(), Some("cedrat-checkpoints"), "this clock panics");
+        Duration::ZERO
+    }
+}
+
+/// The checkpointer panics at a point where no other guard stops the store.
+#[test]
+fn checkpointer_that_panics_stops_store() {
+    let disk = Arc::new(SimDisk::new());
+    let (clock, limit) = (Arc::new(Stuck), Some(Duration::from_secs(10)));
+    let options = Options { background: true, checkpoint_every_bytes: 1, txn_time_limit: limit, clock, ..options() };
+    let store = open_panicking(&disk, options).unwrap();
+    let stopped = (0..20_000).any(|_| {
+        thread::yield_now();
+        matches!(store.transact(page_with_zeros), Err(Error::Stopped(_)))
+    });
+    assert!(stopped, "E16.5: the checkpointer has panicked, and the store goes on");
+}
+
+/// An undo that fails.
+#[derive(Debug, Serialize, Deserialize)]
+struct Failing;
+
+impl LogicalUndo for Failing {
+    const NAME: &'static str = "test.failing";
+
+    fn undo(&self, _: &mut Txn) -> Result<()> {
+        Err(Error::user("this undo fails"))
+    }
+}
+
+/// The undo of the younger loser fails. The older one, not yet processed, is left as it is.
+#[test]
+fn failed_opening_rolls_back_no_other_loser() {
+    let disk = Arc::new(SimDisk::new());
+    let open = |disk: &Arc<SimDisk>| {
+        let media = Arc::<SimDisk>::clone(disk);
+        Store::open(media, options(), registry().logical::<Failing>())
+    };
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut older = store.begin();
+    let undo = Undo::logical(&SubtractTen { page: page.get(), slot: 1 });
+    older.update_logical(at(page, 1), &Add { amount: 10 }, undo).unwrap();
+    let mut younger = store.begin();
+    younger.update_logical(at(page, 0), &Add { amount: 1 }, Undo::logical(&Failing)).unwrap();
+    store.log().force(store.log().current_lsn()).unwrap();
+    let crashed = Arc::new(SimDisk::from_image(disk.image()));
+    drop((older, younger));
+    let records = || {
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&crashed);
+        let mut scan = Log::look(&media).unwrap().scan(Lsn::ZERO).unwrap();
+        let mut count = 0;
+        while scan.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    let before = records();
+    let error = open(&crashed).unwrap_err().to_string();
+    assert!(error.contains("this undo fails"), "{error}");
+    assert_eq!(records(), before, "E5.3");
+}
