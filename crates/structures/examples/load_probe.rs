@@ -1,7 +1,8 @@
-//! How fast a hash table takes a million random keys in one transaction, and gives them back (Lemon's Figure 3).
+//! Measures the insertion of a million random keys into a hash table in one transaction, and of their lookup (Lemon's
+//! Figure 3).
 //!
-//! `cargo run --release -p cedrat-structures --example load_probe [KEYS] [DIRECTORY]`. For a look at a change under
-//! work; what counts is measured by `./x bench load`, beside its peers.
+//! `cargo run --release -p cedrat-structures --example load_probe [KEYS] [DIRECTORY]`. For quick checks of a change;
+//! the official numbers are measured by `./x bench load`, beside its peers.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ fn shuffled(n: u64) -> u64 {
     n ^ n >> 31
 }
 
-/// What this thread has had of a processor, in nanoseconds: it tells work from waiting on a busy machine.
+/// Processor time of this thread, in nanoseconds, which excludes waiting on a busy machine.
 fn cpu_ns() -> f64 {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     line.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(f64::NAN)

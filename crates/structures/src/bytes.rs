@@ -1,33 +1,32 @@
-//! Bytes of a page's body, whoever holds them: the one interface that in-page algorithms read and write through.
+//! The bytes of a page's body behind one interface, through which in-page algorithms read and write.
 //!
-//! A slice in a test, a latched page, a page being changed, and a page that is being looked at without a latch
-//! (E12) all look the same from above. Every access is checked against the bounds, so that garbage can do no
-//! more than be [`Garbled`] (E12.3).
+//! A slice in a test, a latched page, a page being changed, and a page that is read without a latch (E12) all have the
+//! same interface. Every access is checked against the bounds, so invalid bytes cause no more than [`Garbled`] (E12.3).
 
 use std::ops::Range;
 
 use cedrat_pages::{BODY_LEN, OptimisticPage, PageMut, PageRef};
 
-/// The bytes read do not make sense: torn by a concurrent writer, or damaged.
+/// The bytes read are invalid: torn by a concurrent writer, or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
 
-/// Reading.
+/// Read access.
 pub(crate) trait Bytes {
     fn byte(&self, at: usize) -> Result<u8, Garbled>;
-    /// Two bytes.
+    /// Reads two bytes.
     fn half(&self, at: usize) -> Result<u16, Garbled>;
-    /// Eight bytes.
+    /// Reads eight bytes.
     fn word(&self, at: usize) -> Result<u64, Garbled>;
-    /// Whether `bytes` lie at `at`.
+    /// Whether the bytes at `at` equal `bytes`.
     fn same(&self, at: usize, bytes: &[u8]) -> Result<bool, Garbled>;
 }
 
-/// Writing, by the page's only writer.
+/// Write access, for the page's only writer.
 pub(crate) trait BytesMut: Bytes {
     fn put(&mut self, at: usize, bytes: &[u8]) -> Result<(), Garbled>;
     fn copy_within(&mut self, from: Range<usize>, to: usize) -> Result<(), Garbled>;
-    /// Lends all bytes at once; costs a copy each way, so it is for what happens seldom.
+    /// Lends all bytes at once; costs a copy each way, so it is for rare cases.
     fn edit<R>(&mut self, edit: impl FnOnce(&mut [u8]) -> Result<R, Garbled>) -> Result<R, Garbled>;
 }
 

@@ -1,7 +1,7 @@
-//! Named roots: which structures a store has, and where they begin.
+//! The catalogue of named roots: the structures of a store, and their root pages.
 //!
-//! The catalogue is a hash table like any other, except that its root page has a fixed number. So a name is locked
-//! as a key is locked, a creation that is rolled back takes its name with it, and a crash leaves both or neither.
+//! The catalogue is a hash table like any other, except that its root page has a fixed number. So a name is locked like
+//! any key, the rollback of a creation removes the name too, and a crash leaves both or neither.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use crate::checked::Checked;
 use crate::error::{OfStore, StructureError};
 use crate::hash::RawHashTable;
 
-/// The longest name, in bytes of UTF-8.
+/// Maximum length of a name, in bytes of UTF-8.
 pub const NAME_LEN_MAX: usize = 255;
 
-/// What stands behind a name.
+/// The kind of a named structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -34,15 +34,15 @@ pub enum Kind {
     Objects,
     /// A graph of objects that refer to each other (`cedrat-graph`).
     Graph,
-    /// A structure of the application's own, by a number that it chooses, from [`Kind::USER_FIRST`] on.
+    /// A structure of the application, by a number that it chooses, from [`Kind::USER_FIRST`] on.
     User(u16),
 }
 
 impl Kind {
-    /// The first number for structures of users.
+    /// The smallest number for structures of the application.
     pub const USER_FIRST: u16 = 1024;
 
-    /// The number that the catalogue keeps (docs/formats/structures.md).
+    /// Returns the number that the catalogue stores (docs/formats/structures.md).
     pub fn number(self) -> u16 {
         match self {
             Kind::HashTable => 1,
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The kind of this number.
+    /// Returns the kind of this number.
     pub fn from_number(number: u16) -> Kind {
         match number {
             1 => Kind::HashTable,
@@ -86,32 +86,33 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One line of the catalogue.
+/// An entry of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
     /// The name.
     pub name: String,
-    /// What it stands for.
+    /// The kind of the structure.
     pub kind: Kind,
-    /// Where that begins.
+    /// The root page of the structure.
     pub root: PageId,
 }
 
-/// The names of a store. A handle, cheap to open; names are locked as keys of a table are.
+/// The names of a store. A handle, cheap to open; names are locked like keys of a table.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     pub(crate) table: RawHashTable,
 }
 
-/// Makes the first users of a store's catalogue wait for each other: whether it is there, its creation committed.
+/// The state of a store's catalogue: whether it exists and its creation is committed. Its first users wait for each
+/// other here.
 ///
-/// The page alone does not say. It shows the creation before the end of the nested top action is in the log, and who
-/// committed a name in between would lose it with the creation, were the power to fail there.
+/// The page alone does not show that. It shows the creation before the end of the nested top action is in the log. A
+/// transaction that committed a name in between would lose it with the creation if the power failed then.
 #[derive(Debug)]
 struct Gate(Mutex<bool>);
 
 impl Catalogue {
-    /// The catalogue of `store`. In a new store it is made now, by a transaction of its own.
+    /// Opens the catalogue of `store`. In a new store this creates it, in a separate transaction.
     ///
     /// # Errors
     /// Those of any change.
@@ -132,7 +133,7 @@ impl Catalogue {
         store.resident(CATALOGUE, || Ok(Gate(Mutex::new(false))))
     }
 
-    /// What `name` stands for.
+    /// Returns the entry of `name`.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the name.
@@ -142,7 +143,7 @@ impl Catalogue {
         found.transpose().of_store(txn.store())
     }
 
-    /// The root of `name`, which must be of this kind.
+    /// Returns the root of `name`, which must be of this kind.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Deadlock`].
@@ -159,7 +160,7 @@ impl Catalogue {
         }
     }
 
-    /// Locks a name that is about to be given, and makes sure that nothing has it.
+    /// Locks a name that is about to be added, and checks that it is free.
     ///
     /// # Errors
     /// [`StructureError::NameTaken`]; [`Error::TooLarge`]; [`Error::Deadlock`].
@@ -171,7 +172,7 @@ impl Catalogue {
         }
     }
 
-    /// Gives a name to a structure.
+    /// Adds a name for a structure.
     ///
     /// # Errors
     /// As [`check_free`](Catalogue::check_free).
@@ -184,8 +185,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Takes a name away, and says what it stood for. The structure itself stays; [`drop_named`](crate::drop_named) drops
-    /// both.
+    /// Removes a name, and returns its entry. The structure itself stays; [`drop_named`](crate::drop_named) drops both.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`]; [`Error::Deadlock`].
@@ -195,7 +195,7 @@ impl Catalogue {
         Ok(named)
     }
 
-    /// What `name` stands for, which is about to change.
+    /// Returns the entry of `name`, which is about to change.
     pub(crate) fn find_for_change(&self, txn: &mut Txn, name: &str) -> Result<Named> {
         check_name(name)?;
         let found = self.table.get_for_change(txn, name.as_bytes(), |line| read(name.as_bytes(), line))?;
@@ -203,7 +203,7 @@ impl Catalogue {
         found.ok_or_else(|| StructureError::NoSuchName { name: name.into() }.into())
     }
 
-    /// All names, in order.
+    /// Returns all entries, in order of names.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the catalogue.
@@ -221,13 +221,13 @@ impl Catalogue {
     /// Walks the catalogue's own pages and verifies them.
     ///
     /// # Errors
-    /// Only what keeps it from looking.
+    /// Only those that prevent the walk.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         self.table.check(txn)
     }
 }
 
-/// A line of the catalogue: kind and root page.
+/// Length of an entry: kind and root page.
 const LINE_LEN: usize = 2 + 8;
 
 fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {

@@ -1,27 +1,27 @@
-//! What a structure's walk over itself found.
+//! The result of a structure's check.
 
 use std::fmt;
 
 use cedrat_pages::PageId;
 
-/// What a `check` found: how much there is, which pages it lies on, and what is wrong.
+/// The result of a `check`: the number of elements, the pages of the structure, and its defects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Elements, entries or records.
+    /// Number of elements, entries or records.
     pub elements: u64,
-    /// Every page that the structure holds; each belongs to nothing else and is allocated.
+    /// Every page of the structure; each must belong to no other structure and be allocated.
     pub pages: Vec<PageId>,
-    /// What is wrong, a sentence each; empty if all is well.
+    /// The defects, one sentence each; empty if there are none.
     pub problems: Vec<String>,
 }
 
 impl Checked {
-    /// Whether nothing is wrong.
+    /// Whether there are no defects.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Panics unless nothing is wrong: for tests.
+    /// Panics if there are defects: for tests.
     #[track_caller]
     pub fn expect_sound(&self) {
         assert!(self.is_sound(), "{}", self.problems.join("; "));

@@ -1,4 +1,4 @@
-//! Rust values as bytes: `postcard`, a compact encoding with a written specification.
+//! The encoding of Rust values: `postcard`, a compact encoding with a written specification.
 
 use cedrat_txn::{Result, SmallBytes};
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StructureError;
 
-/// The bytes of `value`; `what` it is, for the error.
+/// Encodes `value`; `what` describes it in the error.
 #[inline]
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T, what: &'static str) -> Result<SmallBytes> {
     postcard::serialize_with_flavor(value, SmallBytes::new())
         .map_err(|error| StructureError::Encoding { what, why: error.to_string() }.into())
 }
 
-/// The value whose bytes are `bytes`.
+/// Decodes a value from exactly these bytes.
 #[inline]
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T> {
     let failed = |why: String| StructureError::Encoding { what, why }.into();
@@ -24,7 +24,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> R
     }
 }
 
-/// As [`decode`], for a value in a field that is as long as or longer than it.
+/// As [`decode`], for a value in a field that may be longer than it.
 pub(crate) fn decode_padded<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, _)) => Ok(value),

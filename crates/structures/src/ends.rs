@@ -1,4 +1,4 @@
-//! The root page of linked lists and of collections of records: where they begin and end.
+//! The root page of linked lists and of collections of records: their first and last nodes.
 //!
 //! ```text
 //! 0       8             10     16     24          26     32
@@ -19,7 +19,7 @@ mod at {
     pub(super) const SPARE: usize = 32;
 }
 
-/// First and last node of a list, and the page where the next node goes; page 0 stands for none.
+/// First and last node of a list, and the page for the next node; page 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ends {
     pub(crate) first: Place,
@@ -35,12 +35,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A page as a whole.
+    /// Returns the place of a whole page.
     pub(crate) fn page(page: PageId) -> Place {
         Place { page: page.get(), slot: 0 }
     }
 
-    /// The record here, unless this is no place.
+    /// Returns the address of the record, if there is one.
     pub(crate) fn record(self) -> Option<RecordId> {
         (self.page != 0).then(|| RecordId::new(PageId::new(self.page), Slot(self.slot)))
     }
@@ -52,7 +52,7 @@ impl From<RecordId> for Place {
     }
 }
 
-/// Looks whether a page, by whatever number, is a root of this kind.
+/// Checks that a page, of any number, is a root of this kind, and reads it.
 pub(crate) fn open(store: &Store, root: PageId, kind: LayoutKind) -> Result<Ends> {
     read(&*root_page(store, root, named(kind))?, kind)
 }
@@ -85,7 +85,7 @@ fn ends(page: &PageRef<'_>) -> Ends {
     }
 }
 
-/// Sets first and last.
+/// Sets first, last and spare.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SetEnds(pub(crate) Ends);
 

@@ -1,16 +1,16 @@
-//! What can go wrong in a structure beyond what can go wrong in any transaction.
+//! Errors of structures, in addition to those of any transaction.
 
 use cedrat_pages::{Damaged, LatchedPage, PageId};
 use cedrat_txn::{Error, Result, Store};
 
-/// Why a structure declined. It comes wrapped in [`Error::User`]; nothing was changed.
+/// The reason why a structure refused. It comes wrapped in [`Error::User`]; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StructureError {
     /// The catalogue has no such name. Create it, or look at the list of names.
     #[error("no structure is named \"{name}\"; create it first")]
     NoSuchName {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// The catalogue has this name already. Open it, or choose another.
@@ -24,9 +24,9 @@ pub enum StructureError {
     WrongKind {
         /// The name.
         name: String,
-        /// What was asked for.
+        /// The requested kind.
         expected: String,
-        /// What it is.
+        /// The actual kind.
         found: String,
     },
     /// The page is not the root of such a structure: a wrong page number, or the structure was dropped.
@@ -34,10 +34,10 @@ pub enum StructureError {
     WrongRoot {
         /// The page.
         page: PageId,
-        /// What was expected there.
+        /// The expected structure.
         expected: &'static str,
     },
-    /// The structure was dropped, or its creation was rolled back. Its pages may be somebody else's by now.
+    /// The structure was dropped, or its creation was rolled back. Its pages may belong to another structure by now.
     #[error("the structure at page {root} was dropped, or its creation was rolled back; open it again by its name")]
     Gone {
         /// Its root page.
@@ -46,29 +46,29 @@ pub enum StructureError {
     /// There is no such element.
     #[error("index {index} was asked for, but there are {len} elements")]
     OutOfBounds {
-        /// The index asked for.
+        /// The requested index.
         index: u64,
-        /// How many elements there are.
+        /// The number of elements.
         len: u64,
     },
     /// There is no such record.
     #[error("there is no record at {record}; it was deleted, or the page is none of this collection")]
     NoSuchRecord {
-        /// The record asked for.
+        /// The requested record.
         record: cedrat_txn::RecordId,
     },
-    /// A value could not be written as bytes, or bytes not read as a value of the type asked for.
+    /// A value could not be encoded, or bytes not be decoded as the requested type.
     #[error("{what}: {why}; open the structure with the types that it was written with")]
     Encoding {
-        /// What was being done.
+        /// The value concerned.
         what: &'static str,
-        /// What the encoding says.
+        /// The error of the encoding.
         why: String,
     },
     /// The structure cannot grow any further.
     #[error("{what} cannot grow beyond {limit} pages")]
     TooManyPages {
-        /// What.
+        /// The structure.
         what: &'static str,
         /// The limit, in pages.
         limit: u64,
@@ -82,12 +82,12 @@ impl From<StructureError> for Error {
 }
 
 impl StructureError {
-    /// Whether a name has, or has not, what it stands for: somebody else may have given or taken it meanwhile.
+    /// Whether a name is missing or taken: a concurrent transaction may have added or removed it.
     pub fn is_about_a_name(&self) -> bool {
         matches!(self, StructureError::NoSuchName { .. } | StructureError::NameTaken { .. })
     }
 
-    /// The structure's own complaint in a transaction's error, if it is one.
+    /// Returns the structure's error in a transaction's error, if there is one.
     pub fn of(error: &Error) -> Option<&StructureError> {
         match error {
             Error::User(inner) => inner.downcast_ref(),
@@ -96,7 +96,7 @@ impl StructureError {
     }
 }
 
-/// A page that somebody says is a root. The number may be any at all: a page that the file does not have is no damage.
+/// Reads a page that a caller names as a root. Since the number may be arbitrary, a page beyond the file is not damage.
 pub(crate) fn root_page<'s>(store: &'s Store, root: PageId, expected: &'static str) -> Result<LatchedPage<'s>> {
     if root.get() >= store.pool().len_pages() {
         return Err(StructureError::WrongRoot { page: root, expected }.into());
@@ -104,14 +104,14 @@ pub(crate) fn root_page<'s>(store: &'s Store, root: PageId, expected: &'static s
     store.read(root)
 }
 
-/// A page's bytes make no sense.
+/// Returns the error for a page whose bytes are invalid.
 pub(crate) fn damaged(store: &Store, page: PageId, what: &'static str) -> Error {
     store.pool().damaged(Damaged::in_body(page, 0, what)).into()
 }
 
-/// Damage that whoever has looked at a page knows by the place in it.
+/// Damage that is known by its position in a page.
 pub(crate) trait OfStore<T> {
-    /// The same with file and offset.
+    /// Converts it to an error with file and offset.
     fn of_store(self, store: &Store) -> Result<T>;
 }
 

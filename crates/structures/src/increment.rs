@@ -1,8 +1,8 @@
-//! Increment and decrement: an operation from beginning to end, the model for your own (Lemon §4.4).
+//! Increment and decrement: a complete operation, the model for your own (Lemon §4.4).
 //!
-//! An operation is three things: its arguments, which are what the log keeps; `prepare`, which looks at the page, may
-//! refuse, and says how the change will be undone; and `redo`, which changes the page. Nothing else is needed for it to
-//! survive crashes and roll back. The last function is what callers see.
+//! An operation has three parts: its arguments, which are logged; `prepare`, which checks the page, may refuse, and
+//! returns the undo of the change; and `redo`, which changes the page. That is all it needs to survive crashes and roll
+//! back. The last function is the interface for callers.
 
 use cedrat_pages::layout::{Fixed, FixedMut};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
@@ -10,14 +10,14 @@ use cedrat_txn::{Operation, RecordId, Refused, Result, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
 /// Adds `amount` to the number in the first eight bytes of a record on a page of fixed-length records. A negative
-/// amount makes it the decrement.
+/// amount decrements.
 ///
 /// Increments commute, and so do their undos. So they may also be applied with
-/// [`Txn::update_latched`](cedrat_txn::Txn::update_latched), without a lock on the page: many transactions then count in
-/// one place at once, and each that rolls back takes only its own part away.
+/// [`Txn::update_latched`](cedrat_txn::Txn::update_latched), without a lock on the page: many transactions can then
+/// change one counter concurrently, and a rollback reverts only the transaction's own part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Increment {
-    /// How much is added.
+    /// The number to add.
     pub amount: i64,
 }
 
@@ -34,7 +34,7 @@ impl Operation for Increment {
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
         FixedMut::of(page)?.edit(at, |record| {
             if let Some(bytes) = record.first_chunk_mut() {
-                // It wraps: an undo may not refuse, whatever others have added meanwhile.
+                // It wraps: an undo must not refuse, whatever other transactions have added meanwhile.
                 *bytes = i64::from_le_bytes(*bytes).wrapping_add(self.amount).to_le_bytes();
             }
         })
@@ -51,7 +51,7 @@ pub fn increment(txn: &mut Txn, at: RecordId, amount: i64) -> Result<i64> {
     Ok(number(&*txn.read(at.page)?, at.slot)?)
 }
 
-/// The number at `at`.
+/// Returns the number at `at`.
 fn number(page: &PageRef<'_>, at: Slot) -> Result<i64, Refused> {
     let fixed = Fixed::of(page)?;
     let bytes = fixed.get(at).and_then(|record| record.first_chunk().copied());

@@ -1,4 +1,4 @@
-//! The layouts of this crate's own pages (docs/formats/structures.md). A number once used keeps its meaning.
+//! The layouts of this crate's own pages (docs/formats/structures.md). A used number keeps its meaning.
 
 use cedrat_pages::LayoutKind;
 use cedrat_pages::layout::OpaqueLayout;
@@ -20,7 +20,7 @@ pub(crate) const SEQUENCE: LayoutKind = LayoutKind(21);
 /// Root of a collection of records.
 pub(crate) const RECORDS_ROOT: LayoutKind = LayoutKind(22);
 
-/// Makes the kinds known to [`cedrat_txn::Store::check`] and to tools.
+/// Registers the layouts for [`cedrat_txn::Store::check`] and for tools.
 pub(crate) fn register(registry: Registry) -> Registry {
     let names = [
         (HASH_ROOT, "hash table, root"),

@@ -1,7 +1,7 @@
-//! Transactional data structures (Lemon §6), built only with what any user of `cedrat-txn` has: read them as examples,
-//! and write your own beside them.
+//! Transactional data structures (Lemon §6), built only on the public interface of `cedrat-txn`: read them as examples
+//! for your own.
 //!
-//! | structure | is | one change logs |
+//! | structure | content | one change logs |
 //! |---|---|---|
 //! | [`HashTable`] | a linear hash table | one record; splits are nested top actions |
 //! | [`ArrayList`] | a growable array of fixed-length elements | one record |
@@ -10,9 +10,9 @@
 //! | [`Records`] | records by page and slot | one record |
 //! | [`Catalogue`] | names for all of these | one record |
 //!
-//! [`increment`](mod@increment) is the smallest example: one operation, start to end.
+//! [`increment`](mod@increment) is the smallest example: one complete operation.
 //!
-//! A program registers what it uses before it opens a store: `Registry::new().with(cedrat_structures::register)`.
+//! A program registers the structures before it opens a store: `Registry::new().with(cedrat_structures::register)`.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ pub use list::{List, ListElements, RawList, RawListElements};
 pub use page_list::{Elements, PageList, PageListRecords, RECORD_LEN_MAX, RawPageList};
 pub use records::Records;
 
-/// Adds this crate's operations to a registry. Needed by every program that opens a store in which they were used.
+/// Adds this crate's operations to a registry. Required in every program that opens a store in which they were used.
 pub fn register(registry: Registry) -> Registry {
     registry
         .operation::<Increment>()
@@ -56,8 +56,8 @@ pub fn register(registry: Registry) -> Registry {
         .with(kinds::register)
 }
 
-/// Drops the structure of this name, whatever it is, and gives its pages back. Those of users' own kinds lose only their
-/// name.
+/// Drops the structure of this name, of any kind, and frees its pages. For kinds of the application only the name is
+/// removed.
 ///
 /// # Errors
 /// [`StructureError::NoSuchName`]; [`StructureError::WrongKind`] for collections and graphs of objects, which are dropped
@@ -82,11 +82,11 @@ pub fn drop_named(txn: &mut Txn, name: &str) -> Result<Named> {
     Ok(named)
 }
 
-/// Walks the structure behind a line of the catalogue and verifies it. For objects, graphs and users' own kinds, which only
-/// they can walk: nothing.
+/// Walks the structure of a catalogue entry and verifies it. Returns `None` for objects, graphs and kinds of the
+/// application, which can only be checked by their owners.
 ///
 /// # Errors
-/// Only what keeps it from looking. What it finds wrong is in the answer.
+/// Only those that prevent the walk. Defects are in the result.
 pub fn check_named(txn: &Txn, named: &Named) -> Result<Option<Checked>> {
     let store = txn.store();
     Ok(Some(match named.kind {

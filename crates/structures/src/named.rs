@@ -1,11 +1,11 @@
-//! Structures and their names, made and opened together.
+//! Creating and opening structures together with their names.
 
 use cedrat_pages::PageId;
 use cedrat_txn::{Result, Txn};
 
 use crate::catalogue::{Catalogue, Kind};
 
-/// Makes a structure with `make` and gives it a name that nothing has yet.
+/// Creates a structure with `make` under a new name.
 pub(crate) fn create<R>(
     txn: &mut Txn,
     name: &str,
@@ -14,19 +14,19 @@ pub(crate) fn create<R>(
     root: impl FnOnce(&R) -> PageId,
 ) -> Result<R> {
     let catalogue = Catalogue::open(txn.store())?;
-    // The name is locked first: whoever else wants it waits here, before any page is taken.
+    // The name is locked first: concurrent creations wait here, before they allocate pages.
     catalogue.check_free(txn, name)?;
     let made = make(txn)?;
     catalogue.add(txn, name, kind, root(&made))?;
     Ok(made)
 }
 
-/// The root of the structure of this name and kind.
+/// Returns the root of the structure of this name and kind.
 pub(crate) fn root(txn: &mut Txn, name: &str, kind: Kind) -> Result<PageId> {
     Catalogue::open(txn.store())?.expect(txn, name, kind)
 }
 
-/// Whether the name stands for anything.
+/// Whether the catalogue has the name.
 pub(crate) fn is_taken(txn: &mut Txn, name: &str) -> Result<bool> {
     Ok(Catalogue::open(txn.store())?.find(txn, name)?.is_some())
 }

@@ -1,9 +1,9 @@
 //! Records: bytes at a page and a slot (Lemon §4.4, `recordid`), and the operations on one of them.
 //!
-//! The four operations are the alphabet that lists and arrays are written in, and are there for your own structures
-//! too. Their undo is physiological: it finds its page by number and its record by slot. So whoever uses them keeps
-//! others from taking slot or room meanwhile: with the page locks of [`Txn::update`] (as [`Records`] does), or with the
-//! big lock of [`Txn::isolated`] (as [`List`](crate::List) does).
+//! Lists and arrays are built from the four operations, and your own structures can be too. Their undo is
+//! physiological: it finds its page by number and its record by slot. So their callers must prevent others from taking
+//! the slot or its room meanwhile: with the page locks of [`Txn::update`] (as [`Records`] does), or with the big lock
+//! of [`Txn::isolated`] (as [`List`](crate::List) does).
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::ends::{self, Ends, Place, SetEnds};
 use crate::error::{OfStore, StructureError, damaged};
 use crate::{kinds, named};
 
-/// Puts a record into a vacant slot of a slotted page.
+/// Inserts a record into a vacant slot of a slotted page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InsertRecord {
     /// The record.
@@ -69,7 +69,7 @@ impl Operation for UpdateRecord {
     }
 }
 
-/// Takes a record out of a slotted page.
+/// Deletes a record from a slotted page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteRecord {}
 
@@ -87,10 +87,10 @@ impl Operation for DeleteRecord {
     }
 }
 
-/// Overwrites the beginning of a record on a page of fixed-length records; its undo is the before-image.
+/// Overwrites the front of a record on a page of fixed-length records; its undo is the before-image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetFixed {
-    /// What the record begins with afterwards.
+    /// The new front of the record.
     pub record: SmallBytes,
 }
 
@@ -113,27 +113,27 @@ pub(crate) fn register(registry: Registry) -> Registry {
     registry.operation::<InsertRecord>().operation::<UpdateRecord>().operation::<DeleteRecord>().operation::<SetFixed>()
 }
 
-/// The longest record that [`Records`] and [`List`](crate::List) take, in bytes; a list needs some of them itself. A log
-/// record must hold two, before and after, in the smallest log too.
+/// Maximum length of a record of [`Records`] and [`List`](crate::List), in bytes; a list needs some of them itself. A
+/// log record must hold two, before and after, in the smallest log too.
 pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
 const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX);
 
-/// Bytes of the link in slot 0 of each page.
+/// Length of the link in slot 0 of each page, in bytes.
 const LINK_LEN: usize = 24;
 const LINK: Slot = Slot(0);
 
-/// The link of a page: whose it is, and which one is behind it. A page has one exactly as long as it belongs to a
+/// The link of a page: its collection, and the page after it. A page has one exactly as long as it belongs to a
 /// collection (S6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
-    /// The page behind it; 0 if it is the last.
+    /// The page after it; 0 if it is the last.
     next: u64,
     /// The root of the collection.
     root: PageId,
 }
 
 impl Link {
-    /// Between the two: no node of a list has this, for it would name a slot that no page has.
+    /// Marker between the two: no node of a list has this value there, for it would name a slot that no page has.
     const MARK: u64 = u64::MAX;
 
     fn record(self) -> SmallBytes {
@@ -141,7 +141,7 @@ impl Link {
         SmallBytes::from(words.as_flattened())
     }
 
-    /// The link of a page, if it is one of a collection.
+    /// Returns the link of a page, if it belongs to a collection.
     fn of(page: &PageRef<'_>) -> Result<Option<Link>, Damaged> {
         if page.kind() != LayoutKind::SLOTTED {
             return Ok(None);
@@ -154,20 +154,20 @@ impl Link {
     }
 }
 
-/// A collection of records of any bytes, each found by its [`RecordId`], which it keeps as long as it lives. A place
-/// that is none of its own is refused, also one of another collection.
+/// A collection of records of any bytes, each found by its [`RecordId`], which a record keeps as long as it exists. An
+/// address outside of the collection is refused, also that of another collection.
 ///
-/// Isolation is by page, as in Lemon §4.1: a transaction locks the pages whose records it reads or changes. Records
-/// lie on slotted pages; slot 0 of each says whose it is, and which page is the next.
+/// Isolation is by page, as in Lemon §4.1: a transaction locks the pages whose records it reads or changes. Records are
+/// on slotted pages; slot 0 of each names its collection and the next page.
 ///
-/// Where the store's lock manager does not lock, one transaction at a time must use the collection.
+/// If the store's lock manager does not lock, only one transaction at a time may use the collection.
 #[derive(Clone, Debug)]
 pub struct Records {
     root: PageId,
 }
 
 impl Records {
-    /// Makes an empty collection under a name that nothing has yet.
+    /// Creates an empty collection under a new name.
     ///
     /// # Errors
     /// [`StructureError::NameTaken`]; those of any change.
@@ -180,7 +180,7 @@ impl Records {
         named::create(txn, name, Kind::Records, make, Records::root)
     }
 
-    /// The collection of this name.
+    /// Opens the collection of this name.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`].
@@ -189,7 +189,7 @@ impl Records {
         Records::open_root(txn.store(), root)
     }
 
-    /// The collection with this root page.
+    /// Opens the collection with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`].
@@ -198,12 +198,12 @@ impl Records {
         Ok(Records { root })
     }
 
-    /// The page that stands for the collection.
+    /// Returns the root page, which identifies the collection.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// Adds a record, and says where it is.
+    /// Inserts a record, and returns its address.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; no room.
@@ -227,7 +227,7 @@ impl Records {
         insert_on(txn, page, record)?.ok_or_else(|| damaged(txn.store(), page, "a fresh page has no room"))
     }
 
-    /// The record at `at`.
+    /// Returns the record at `at`.
     ///
     /// # Errors
     /// [`StructureError::NoSuchRecord`]; [`Error::Deadlock`] from the lock on the page.
@@ -236,11 +236,11 @@ impl Records {
         self.find(txn, at, LockMode::Shared, <[u8]>::to_vec)
     }
 
-    /// Gives the record at `at` other bytes.
+    /// Replaces the record at `at`.
     ///
     /// # Errors
     /// [`StructureError::NoSuchRecord`]; [`Error::Refused`] if its page has no room for it: delete it and insert it
-    /// anew; [`Error::TooLarge`]; [`Error::Deadlock`].
+    /// again; [`Error::TooLarge`]; [`Error::Deadlock`].
     pub fn update(&self, txn: &mut Txn, at: RecordId, record: &[u8]) -> Result<()> {
         check_len(record, SLOTTED_LEN_MAX)?;
         txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
@@ -265,8 +265,8 @@ impl Records {
         Ok(())
     }
 
-    /// All records with their places, in the order of pages and slots. The collection is locked shared to the end of
-    /// the transaction.
+    /// Returns all records with their addresses, in the order of pages and slots. The collection is locked shared to
+    /// the end of the transaction.
     ///
     /// # Errors
     /// [`Error::Deadlock`]; damage.
@@ -285,14 +285,14 @@ impl Records {
         Ok(all)
     }
 
-    /// Gives the collection's pages back.
+    /// Frees the collection's pages.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the collection.
     pub fn drop(self, txn: &mut Txn) -> Result<()> {
         txn.isolated(self.root, |txn| {
             for page in self.pages(txn)? {
-                // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
+                // Freed pages keep their bytes for a while: these must not name a later owner of this root (S6).
                 txn.update(RecordId::new(page, LINK), &DeleteRecord {})?;
                 txn.free(page)?;
             }
@@ -304,7 +304,7 @@ impl Records {
     /// Walks the collection and verifies it.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only those that prevent the walk. Defects are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         let mut checked = Checked::default();
         checked.pages.push(self.root);
@@ -331,8 +331,8 @@ impl Records {
         ends::read(&*txn.read(self.root)?, kinds::RECORDS_ROOT)
     }
 
-    /// Finds a record in a page of this collection, and locks the page. The collection is locked already, so that the
-    /// page stays its own.
+    /// Finds a record in a page of this collection, and locks the page. The collection is already locked, so the page
+    /// remains in it.
     fn find<R>(&self, txn: &mut Txn, at: RecordId, mode: LockMode, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let none = || StructureError::NoSuchRecord { record: at };
         if at.slot == LINK || !self.has(txn, at.page)? {
@@ -340,18 +340,18 @@ impl Records {
         }
         txn.lock(Resource::Page(at.page), mode)?;
         let view = txn.read_latched(at.page)?;
-        // Who has added the page may have been rolled back meanwhile.
+        // The transaction that added the page may have been rolled back meanwhile.
         let record = self.get(&view, at.slot).of_store(txn.store())?;
         Ok(record.map(look).ok_or_else(none)?)
     }
 
-    /// Whether a page is there, and one of this collection (S6).
+    /// Whether a page exists and belongs to this collection (S6).
     fn has(&self, txn: &Txn, page: PageId) -> Result<bool> {
         let store = txn.store();
         Ok(page.get() < store.pool().len_pages() && self.owns(&*txn.read_latched(page)?).of_store(store)?)
     }
 
-    /// The record in a slot of a page, if it is one of this collection.
+    /// Returns the record in a slot of a page, if the page belongs to this collection.
     fn get<'v>(&self, page: &'v PageRef<'_>, slot: Slot) -> Result<Option<&'v [u8]>, Damaged> {
         if self.owns(page)? { Slotted::of(page)?.get(slot) } else { Ok(None) }
     }
@@ -360,7 +360,7 @@ impl Records {
         Ok(Link::of(page)?.is_some_and(|link| link.root == self.root))
     }
 
-    /// The pages of the collection, first to last.
+    /// Returns the pages of the collection, first to last.
     fn pages(&self, txn: &Txn) -> Result<Vec<PageId>> {
         let (mut pages, mut seen) = (Vec::new(), HashSet::new());
         let mut next = ends::read(&*txn.read_latched(self.root)?, kinds::RECORDS_ROOT)?.first.page;
@@ -378,7 +378,7 @@ impl Records {
         Ok(pages)
     }
 
-    /// An empty page behind the last. Under page locks, each change with its own undo (E14.1).
+    /// Adds an empty page after the last. Under page locks, each change with its own undo (E14.1).
     fn add_page(&self, txn: &mut Txn, mut ends: Ends) -> Result<PageId> {
         let page = txn.allocate()?;
         txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::SLOTTED))?;
@@ -396,7 +396,7 @@ impl Records {
     }
 }
 
-/// Puts a record on a slotted page, under the page's lock, if it fits there.
+/// Inserts a record on a slotted page, under the page's lock, if it fits there.
 fn insert_on(txn: &mut Txn, page: PageId, record: &[u8]) -> Result<Option<RecordId>> {
     let slot = {
         let view = txn.read(page)?;
@@ -410,7 +410,7 @@ fn insert_on(txn: &mut Txn, page: PageId, record: &[u8]) -> Result<Option<Record
     Ok(Some(at))
 }
 
-/// The slot where the next record of a page goes, if one of this length fits there.
+/// Returns the slot for the next record of a page, if one of this length fits there.
 pub(crate) fn vacant(page: &PageRef<'_>, len: usize) -> Result<Option<Slot>, Damaged> {
     let slotted = Slotted::of(page)?;
     let Some(slot) = slotted.vacant()? else { return Ok(None) };

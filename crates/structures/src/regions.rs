@@ -1,20 +1,20 @@
-//! Where the pages of a growing structure lie: regions of contiguous pages, each as long as all before it.
+//! The pages of a growing structure: regions of contiguous pages, each as long as all before it.
 //!
-//! The idea of Lemon's ArrayList (§6.1): a structure's pages are numbered 0, 1, 2, … and laid into regions.
-//! Region 0 is page 0, region 1 page 1, region 2 pages 2 and 3, each next one as many as all before it, up to
-//! [`REGION_PAGES_MAX`]; from there on every region is that long. So the place of a page is a little arithmetic
-//! over a short list of first pages, which an open structure keeps in memory, and growing copies nothing.
+//! The idea is from Lemon's ArrayList (§6.1): a structure's pages are numbered 0, 1, 2, … and placed in regions. Region
+//! 0 is page 0, region 1 page 1, region 2 pages 2 and 3, each next one as long as all before it, up to
+//! [`REGION_PAGES_MAX`]; from there on every region has that length. So the position of a page is computed from a short
+//! list of first pages, which an open structure keeps in memory, and growing copies nothing.
 
-/// The most pages in one region. A region lies within one page of the space map, which this stays well below.
+/// Maximum number of pages in one region. A region lies within one page of the space map, which this stays well below.
 pub(crate) const REGION_PAGES_MAX: u64 = 1 << 13;
 
-/// Regions of doubling length: 1, 1, 2, 4, …, [`REGION_PAGES_MAX`] pages.
+/// Number of regions of doubling length: 1, 1, 2, 4, …, [`REGION_PAGES_MAX`] pages.
 const DOUBLING_REGIONS: u64 = REGION_PAGES_MAX.ilog2() as u64 + 2;
 
-/// Pages in the doubling regions together.
+/// Number of pages in all doubling regions.
 const DOUBLING_PAGES: u64 = 2 * REGION_PAGES_MAX;
 
-/// Region of page number `page` of a structure, and its place within the region.
+/// Returns the region of page number `page` of a structure, and its offset within the region.
 #[inline]
 pub(crate) fn place(page: u64) -> (usize, u64) {
     if page == 0 {
@@ -28,7 +28,7 @@ pub(crate) fn place(page: u64) -> (usize, u64) {
     ((DOUBLING_REGIONS + beyond / REGION_PAGES_MAX) as usize, beyond % REGION_PAGES_MAX)
 }
 
-/// Pages in region number `region`.
+/// Returns the number of pages in region number `region`.
 pub(crate) fn region_pages(region: usize) -> u64 {
     match region as u64 {
         0 => 1,
@@ -37,7 +37,7 @@ pub(crate) fn region_pages(region: usize) -> u64 {
     }
 }
 
-/// Pages in the first `regions` regions together.
+/// Returns the number of pages in the first `regions` regions.
 pub(crate) const fn pages_in(regions: usize) -> u64 {
     let regions = regions as u64;
     if regions == 0 {

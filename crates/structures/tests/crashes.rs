@@ -1,4 +1,4 @@
-//! Every structure, cut off at every call that reaches the disk, and again within the recovery from that.
+//! Crashes of every structure at every call that reaches the disk, and again during the recovery from that.
 
 mod common;
 
@@ -14,14 +14,15 @@ use common::{check_all, in_vain, open};
 /// One transaction of a workload.
 type Step<'w> = &'w dyn Fn(&mut Txn, usize) -> Result<()>;
 
-/// What the store may hold after each number of transactions, and how to see what it holds.
+/// The permitted states of the store after each number of transactions, and the function that reads the state.
 struct Judge<'w, S> {
     states: Vec<S>,
     look: &'w dyn Fn(&Store) -> Result<S>,
 }
 
 impl<S: PartialEq + Debug> Judge<'_, S> {
-    /// What was acknowledged must be there, the transaction under way whole or not at all, and every structure sound.
+    /// Checks that acknowledged changes are there, the running transaction is whole or absent, and every structure is
+    /// sound.
     fn judge(&self, disk: &Arc<SimDisk>, acknowledged: usize, case: &dyn Fn() -> String) {
         let store = open(disk);
         let state = (self.look)(&store).unwrap();
@@ -31,11 +32,11 @@ impl<S: PartialEq + Debug> Judge<'_, S> {
     }
 }
 
-/// Runs `steps` transactions, each also once in vain, then opens what every crash left.
+/// Runs `steps` transactions, each of them also once with a rollback, then opens the store after every crash.
 ///
-/// A block of the log comes through a crash as a whole or not at all, and here a transaction is one block as a rule.
-/// Crashes between the steps of a split are tried where splits are (`hash/split.rs`); crashes of many threads, with
-/// several partitions, in the tests of the whole house.
+/// A block of the log survives a crash as a whole or not at all, and here a transaction is usually one block. Crashes
+/// between the steps of a split are tested with the splits (`hash/split.rs`); crashes of many threads, with several
+/// partitions, in the tests of the whole system.
 fn survives<S: PartialEq + Debug>(steps: usize, step: Step<'_>, look: &dyn Fn(&Store) -> Result<S>) {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk);
@@ -103,7 +104,7 @@ fn hash_table() {
     survives(24, &step, &look);
 }
 
-/// Tables come and go.
+/// Tables are created and dropped.
 #[test]
 fn catalogue() {
     let step = |txn: &mut Txn, n: usize| {

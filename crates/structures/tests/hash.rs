@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use cedrat_structures::{ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError, drop_named};
+use cedrat_structures::{Catalogue, ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError, drop_named};
 use cedrat_txn::{Commit, Error, Result, Txn, TxnOptions};
 use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ fn a_table_is_there_after_reopening_and_a_rolled_back_one_never_was() -> Result<
     Ok(())
 }
 
-/// Without atomicity a creation stays with its name, and a drop with the name's removal.
+/// Without atomicity a creation keeps its name, and a drop removes it.
 #[test]
 fn without_atomicity_no_name_leads_to_a_free_page() -> Result<()> {
     let bench = Bench::new();
@@ -159,7 +159,7 @@ fn a_walk_sees_each_entry_once_though_buckets_split_meanwhile() -> Result<()> {
         }
         Ok(table)
     })?;
-    // Nobody locks here: another transaction splits buckets under the walk's feet.
+    // Without locks: another transaction splits buckets during the walk.
     let mut walker = store.begin();
     let mut seen = Vec::new();
     for (step, pair) in table.iter(&mut walker)?.enumerate() {
@@ -194,7 +194,7 @@ enum Ending {
     RollBack,
     /// Rolls back the steps from this one on, and commits the rest.
     ToSavepoint(usize),
-    /// The store ends without a word.
+    /// The store ends without a rollback.
     Crash,
 }
 
@@ -276,7 +276,7 @@ fn run(transactions: &[(Vec<Step>, Ending)]) -> Result<()> {
             }
             Ending::RollBack => txn.rollback()?,
             Ending::Crash => {
-                // What lies on the disk so far is the crash's image; the running store does not matter any more.
+                // The current content of the disk is the crash's image; the running store is irrelevant from here on.
                 store.log().force(store.log().current_lsn())?;
                 let disk = bench.disk.cut_power(cedrat_media::Loss::Everything);
                 drop((txn, table, store));
@@ -311,4 +311,71 @@ proptest! {
             panic!("{error}");
         }
     }
+}
+
+/// S7: a handle has the number of buckets from the end of its opening.
+#[test]
+fn handle_of_another_opening_is_refused() -> Result<()> {
+    let mut bench = Bench::new();
+    let old = bench.store().transact(|txn| {
+        let table = HashTable::<u64, u64>::create(txn, "table")?;
+        table.insert(txn, &1, &1)?;
+        Ok(table)
+    })?;
+    bench.reopen();
+    let store = bench.store();
+    // Buckets split, which the old handle does not see.
+    let new = store.transact(|txn| {
+        let table = HashTable::<u64, u64>::open(txn, "table")?;
+        (0..5_000).try_for_each(|key| table.insert(txn, &key, &key).map(drop))?;
+        Ok(table)
+    })?;
+    let is_misuse = |error: Option<Error>| matches!(error, Some(Error::Misuse(_)));
+    let mut txn = store.begin();
+    assert!(is_misuse(old.get(&mut txn, &1).err()), "S7");
+    assert!(is_misuse(old.insert(&mut txn, &9_999, &1).err()), "S7");
+    assert!(is_misuse(old.remove(&mut txn, &1).err()), "S7");
+    assert!(is_misuse(old.len(&mut txn).err()), "S7");
+    assert!(is_misuse(old.check(&txn).err()), "S7");
+    assert!(is_misuse(old.raw().clone().drop(&mut txn).err()), "S7");
+    txn.commit(Commit::Sync)?;
+    store.transact(|txn| {
+        assert_eq!((new.get(txn, &9_999)?, new.len(txn)?), (None, 5_000));
+        Ok(())
+    })?;
+    check_all(store);
+    Ok(())
+}
+
+/// Returns the bytes in pages per byte of data, for a table with this many entries.
+fn bytes_per_byte(entries: u64, len: usize) -> Result<f64> {
+    let bench = Bench::new();
+    let store = bench.store();
+    store.transact(|txn| Table::create(txn, "table").map(drop))?;
+    let numbers: Vec<u64> = (0..entries).collect();
+    for some in numbers.chunks(100) {
+        store.transact(|txn| {
+            let table = RawHashTable::open(store, Catalogue::open(store)?.list(txn)?[0].root)?;
+            some.iter().try_for_each(|number| table.put(txn, &number.to_be_bytes(), &vec![7; len - 8]).map(drop))
+        })?;
+        store.checkpoint()?;
+    }
+    let mut txn = store.begin();
+    let root = Catalogue::open(store)?.list(&mut txn)?[0].root;
+    let checked = RawHashTable::open(store, root)?.check(&txn)?;
+    checked.expect_sound();
+    assert_eq!(checked.elements, entries);
+    txn.rollback()?;
+    Ok(checked.pages.len() as f64 * 4096.0 / (entries as f64 * len as f64))
+}
+
+/// With sixteen splits for a full page the ratios were 8.8 and 4.2.
+#[test]
+fn table_takes_few_pages_for_its_data() -> Result<()> {
+    for (entries, len, most) in [(2_600, 3_000, 2.0), (20_000, 100, 2.5)] {
+        let taken = bytes_per_byte(entries, len)?;
+        println!("{entries} entries of {len} bytes: {taken:.2} bytes in pages for each byte of data");
+        assert!(taken <= most, "{entries} entries of {len} bytes: {taken:.2}");
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What all three sequences can do.
+/// The common interface of all three sequences.
 trait Sequence: Sized {
     const LEN_MAX: usize;
     fn create(txn: &mut Txn, name: &str) -> Result<Self>;
@@ -33,7 +33,7 @@ enum Step {
     PopBack,
 }
 
-/// The lists have the same methods; only one of them pops at its back.
+/// Implements it for a list; only one of them pops at its back.
 macro_rules! list {
     ($list:ident, $raw:ident, $len_max:expr, $pop_back:expr) => {
         impl Sequence for $list<Vec<u8>> {
@@ -303,7 +303,7 @@ fn records_keep_their_places() -> Result<()> {
     Ok(())
 }
 
-/// Whether there is no record at a place, to read, to change or to delete.
+/// Whether a record is unknown to read, update and delete.
 fn is_unknown(records: &Records, txn: &mut Txn, place: RecordId) -> bool {
     let none = |result: Result<()>| {
         let error = result.expect_err("there is nothing");
@@ -314,8 +314,8 @@ fn is_unknown(records: &Records, txn: &mut Txn, place: RecordId) -> bool {
         && none(records.delete(txn, place))
 }
 
-/// S6: by a place of another collection nothing is read, changed or deleted, and what is inserted afterwards goes where it
-/// belongs.
+/// S6: an address in another collection cannot be read, changed or deleted, and later inserts go to the right
+/// collection.
 #[test]
 fn a_place_of_another_collection_is_refused() -> Result<()> {
     let bench = Bench::new();
@@ -326,7 +326,7 @@ fn a_place_of_another_collection_is_refused() -> Result<()> {
         (0..3).try_for_each(|_| first.insert(txn, &[1; 3000]).map(drop))?;
         let place = second.insert(txn, b"second")?;
         (0..3).try_for_each(|_| second.insert(txn, &[2; 3000]).map(drop))?;
-        // Of 24 bytes, as a link has them, and with the root where that has it.
+        // 24 bytes long, like a link, and with the root at the same offset.
         let node: Vec<u8> = [[0; 6].as_slice(), &first.root().get().to_le_bytes()].concat();
         list.push_back(txn, &node)?;
         list.push_back(txn, b"in slot 1")?;
@@ -338,7 +338,7 @@ fn a_place_of_another_collection_is_refused() -> Result<()> {
         assert!(first.all(txn)?.iter().any(|(at, _)| *at == own), "it is in its collection");
         assert_eq!(second.all(txn)?.len(), 4);
         assert_eq!(second.read(txn, place)?, b"second");
-        // Pages of anything else, and none at all: a number may be anything.
+        // Pages of other structures, and pages that do not exist: the number may be arbitrary.
         let pages = bench.store().pool().len_pages();
         for page in (0..pages + 2).chain([1 << 30, 1 << 47, u64::MAX]) {
             let is_own = first.all(txn)?.iter().any(|(at, _)| at.page.get() == page);
@@ -350,7 +350,7 @@ fn a_place_of_another_collection_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// S6: a page that was given back keeps its bytes, and its collection's root may be another's by now.
+/// S6: a freed page keeps its bytes, and its collection's root may belong to another one by now.
 #[test]
 fn a_place_of_a_dropped_collection_is_refused() -> Result<()> {
     let bench = Bench::new();
@@ -373,7 +373,7 @@ fn a_place_of_a_dropped_collection_is_refused() -> Result<()> {
     })
 }
 
-/// A number that no root has is refused, not called damage: it comes from a caller.
+/// A page number without a root is refused, and not reported as damage: it comes from a caller.
 #[test]
 fn a_wild_root_is_refused() {
     let bench = Bench::new();
@@ -393,7 +393,8 @@ fn a_wild_root_is_refused() {
     }
 }
 
-/// Whoever is told of damage is to find it: also of a page whose bytes are whole, and make no sense to its structure.
+/// Damage is reported with its position, also for a page whose checksum is valid and whose layout is wrong for its
+/// structure.
 #[test]
 fn damage_is_told_with_file_and_offset() -> Result<()> {
     type Look = fn(&mut Txn) -> Result<()>;
@@ -419,7 +420,7 @@ fn damage_is_told_with_file_and_offset() -> Result<()> {
             let named = named.expect("it was just made");
             let pages = check_named(txn, &named)?.expect("it is known").pages;
             let page = pages.into_iter().find(|page| *page != named.root).expect("it has more than its root");
-            // That has no undo.
+            // This format has no undo.
             txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind(1000)))?;
             Ok::<_, Error>((look(txn).expect_err("the page is none of its own"), page))
         })?;

@@ -31,7 +31,8 @@ fn on_threads(threads: u64, work: impl Fn(u64) -> Result<()> + Send + Sync + 'st
     }
 }
 
-/// Money moves between accounts, some transfers are rolled back, and none is lost: keys are locked, deadlocks broken.
+/// Money moves between accounts, some transfers are rolled back, and the total stays: keys are locked, deadlocks are
+/// resolved.
 #[test]
 fn transfers_keep_the_total() -> Result<()> {
     const ACCOUNTS: u64 = 300;
@@ -48,7 +49,7 @@ fn transfers_keep_the_total() -> Result<()> {
             let done = store.transact(|txn| {
                 let accounts = HashTable::<u64, i64>::open(txn, "accounts")?;
                 accounts.change(txn, &from, |balance| balance.map(|balance| balance - amount))?;
-                // Fills pages, so that buckets split and chain in the middle of all this.
+                // Fills pages, so that buckets split and chain concurrently.
                 accounts.insert(txn, &(1_000_000 + thread * 1000 + n), &0)?;
                 accounts.change(txn, &to, |balance| balance.map(|balance| balance + amount))?;
                 if n % 5 == 0 { Err(Error::user("changed my mind")) } else { Ok(()) }
@@ -71,8 +72,8 @@ fn transfers_keep_the_total() -> Result<()> {
     Ok(())
 }
 
-/// Writers with keys of their own make buckets split, chain and fold; readers without locks or latches see every key that
-/// is there for good, with the value that belongs to it (E12.2, S1).
+/// Writers with keys of their own make buckets split, chain and fold; readers without locks or latches see every
+/// permanent key with its value (E12.2, S1).
 #[test]
 fn readers_are_not_misled_by_splits() -> Result<()> {
     const KEPT: u64 = 2000;
@@ -133,7 +134,7 @@ fn readers_are_not_misled_by_splits() -> Result<()> {
     Ok(())
 }
 
-/// S2: two transactions that put one key at once leave one entry, even where nobody locks.
+/// S2: two transactions that insert one key concurrently leave one entry, even without locks.
 #[test]
 fn a_key_is_never_there_twice() -> Result<()> {
     let bench = Bench::new();
@@ -155,7 +156,8 @@ fn a_key_is_never_there_twice() -> Result<()> {
     Ok(())
 }
 
-/// All want one name in a store without a catalogue: it is made once, and one of them gets the name.
+/// Several threads create the same name in a store without a catalogue: the catalogue is created once, and one thread
+/// gets the name.
 #[test]
 fn a_name_is_given_once() -> Result<()> {
     let bench = Bench::with(Arc::new(PageLocks::default()));

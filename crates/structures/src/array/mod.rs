@@ -1,4 +1,4 @@
-//! The array list (Lemon §6.1): a large growable array, as a tuple of intervals of contiguous pages.
+//! The array list (Lemon §6.1): a large growable array, stored in regions of contiguous pages.
 //!
 //! ```text
 //! root, kind 18:
@@ -6,8 +6,8 @@
 //! | element len | per page | 0   | length | region count | 0   | pages | first page of region 0 | …
 //! ```
 //!
-//! The root page lists the intervals ([`regions`](crate::regions)); from an index to its page and slot is arithmetic.
-//! Elements are fixed-length records, and a change of one logs its before- and after-image.
+//! The root page lists the regions ([`regions`](crate::regions)); page and slot of an index are computed. Elements are
+//! fixed-length records, and a change of one logs its before- and after-image.
 
 mod ops;
 mod typed;
@@ -35,10 +35,10 @@ mod at {
     pub(super) const REGIONS: usize = 32;
 }
 
-/// How many regions a root page can name.
+/// Maximum number of regions in a root page.
 const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
 
-/// The longest possible element, in bytes: one a page, and two in a log record, before and after.
+/// Maximum length of an element, in bytes: one fits on a page, and two in a log record, before and after.
 pub const ELEMENT_LEN_MAX: u16 = 3800;
 const _: () = assert!(ELEMENT_LEN_MAX as usize <= BODY_LEN);
 
@@ -46,17 +46,17 @@ pub(crate) fn register(registry: Registry) -> Registry {
     registry.operation::<ops::FoundArray>().operation::<ops::SetShape>()
 }
 
-/// What a root page says.
+/// The content of a root page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Bytes of an element.
+    /// Length of an element, in bytes.
     element_len: u16,
-    /// Elements on a page.
+    /// Number of elements on a page.
     per_page: u16,
-    /// How many elements there are.
+    /// Number of elements.
     len: u64,
     region_count: u16,
-    /// Pages formatted so far, the first ones of the regions.
+    /// Number of pages formatted so far, the first ones of the regions.
     pages: u64,
 }
 
@@ -85,23 +85,23 @@ impl Shape {
         body.put(at::PAGES, &self.pages.to_le_bytes())
     }
 
-    /// The number of the page that holds element `index`, and the element's slot there.
+    /// Returns the number of the page of element `index`, and the element's slot there.
     fn page_and_slot(&self, index: u64) -> (u64, Slot) {
         let per_page = u64::from(self.per_page);
         (index / per_page, Slot((index % per_page) as u16))
     }
 }
 
-/// The first page of a region.
+/// Returns the first page of a region.
 fn region<B: Bytes + ?Sized>(body: &B, number: usize) -> Result<PageId, Garbled> {
     Ok(PageId::new(body.word(at::REGIONS + 8 * number)?))
 }
 
 /// A transactional array of elements of one length in bytes.
 ///
-/// A handle; the array lies in the store. Reading and setting elements locks their pages, so transactions meet only
-/// where they touch neighbours. Growing and shrinking locks the whole array to the end of the transaction. Where the
-/// store's lock manager does not lock, one transaction at a time must use the array.
+/// A handle; the array itself is in the store. Reading and setting elements locks their pages, so transactions conflict
+/// only on neighbouring elements. Growing and shrinking locks the whole array to the end of the transaction. If the
+/// store's lock manager does not lock, only one transaction at a time may use the array.
 #[derive(Clone, Debug)]
 pub struct RawArrayList {
     root: PageId,
@@ -109,10 +109,10 @@ pub struct RawArrayList {
 }
 
 impl RawArrayList {
-    /// Makes an empty array.
+    /// Creates an empty array.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if `element_len` is beyond [`ELEMENT_LEN_MAX`]; [`Error::Misuse`] if it is 0; those of any
+    /// [`Error::TooLarge`] if `element_len` exceeds [`ELEMENT_LEN_MAX`]; [`Error::Misuse`] if it is 0; those of any
     /// change.
     pub fn create(txn: &mut Txn, element_len: u16) -> Result<RawArrayList> {
         if element_len == 0 {
@@ -124,7 +124,7 @@ impl RawArrayList {
         Ok(RawArrayList { root, element_len })
     }
 
-    /// The array with this root page.
+    /// Opens the array with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`].
@@ -133,17 +133,17 @@ impl RawArrayList {
         Ok(RawArrayList { root, element_len: shape.element_len })
     }
 
-    /// The page that stands for the array.
+    /// Returns the root page, which identifies the array.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// Bytes of an element.
+    /// Returns the length of an element, in bytes.
     pub fn element_len(&self) -> u16 {
         self.element_len
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the array.
@@ -152,7 +152,7 @@ impl RawArrayList {
         Ok(self.shape(txn)?.len)
     }
 
-    /// Whether there are none.
+    /// Whether the array has no elements.
     ///
     /// # Errors
     /// As [`len`](RawArrayList::len).
@@ -160,8 +160,8 @@ impl RawArrayList {
         Ok(self.len(txn)? == 0)
     }
 
-    /// Where element `index` lies: a record of fixed length, on which operations of your own may work too, such as
-    /// [`Increment`](crate::Increment).
+    /// Returns the address of element `index`: a record of fixed length, on which your own operations may work too,
+    /// such as [`Increment`](crate::Increment).
     ///
     /// # Errors
     /// [`StructureError::OutOfBounds`]; [`Error::Deadlock`].
@@ -170,7 +170,7 @@ impl RawArrayList {
         self.find(txn, index)
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on its page.
@@ -185,7 +185,7 @@ impl RawArrayList {
         element(txn.store(), &page, at.slot).map(Some)
     }
 
-    /// Sets element `index`; what `element` is too short for becomes zero.
+    /// Sets element `index`; a shorter `element` is padded with zeros.
     ///
     /// # Errors
     /// [`StructureError::OutOfBounds`]; [`Error::TooLarge`] beyond the array's element length; [`Error::Deadlock`].
@@ -195,7 +195,7 @@ impl RawArrayList {
         txn.update(at, &set)
     }
 
-    /// Adds an element behind the last, and says at which index.
+    /// Appends an element, and returns its index.
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond the array's element length; [`StructureError::TooManyPages`]; [`Error::Deadlock`]; no
@@ -213,7 +213,7 @@ impl RawArrayList {
         })
     }
 
-    /// Takes the last element off. Its page stays, for elements to come.
+    /// Removes the last element. Its page stays, for later elements.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the array.
@@ -229,7 +229,7 @@ impl RawArrayList {
         })
     }
 
-    /// All elements, in order. The array is locked shared to the end of the transaction.
+    /// Iterates over all elements, in order. The array is locked shared to the end of the transaction.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the array.
@@ -239,7 +239,7 @@ impl RawArrayList {
         Ok(RawArrayElements { list: self.clone(), txn, next: 0, len, elements: Vec::new().into_iter() })
     }
 
-    /// Gives the array's pages back.
+    /// Frees the array's pages.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the array.
@@ -257,7 +257,7 @@ impl RawArrayList {
     /// Walks the array and verifies it.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only those that prevent the walk. Defects are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         let mut checked = Checked::default();
         checked.pages.push(self.root);
@@ -291,7 +291,7 @@ impl RawArrayList {
         region(&page.body()[..], number).map_err(|_| damaged(txn.store(), self.root, "the array has no such region"))
     }
 
-    /// The page of this number among the array's pages.
+    /// Returns the page of this number among the array's pages.
     fn page(&self, txn: &Txn, number: u64) -> Result<PageId> {
         let (region, offset) = place(number);
         Ok(self.region(txn, region)?.after(offset))
@@ -310,7 +310,7 @@ impl RawArrayList {
         Ok(RecordId::new(first.after(offset), slot))
     }
 
-    /// Writes the new shape, and gives it the page of this number if it lacks it. The big lock is held.
+    /// Writes the new shape, and adds the page of this number if the array lacks it. The big lock is held.
     fn page_for(&self, txn: &mut Txn, shape: &mut Shape, number: u64) -> Result<PageId> {
         let (of, offset) = place(number);
         if of >= REGIONS_MAX {
@@ -346,7 +346,7 @@ fn check_len(what: &'static str, given: usize, limit: u16) -> Result<()> {
     Ok(())
 }
 
-/// What is expected at its root.
+/// The expected structure, for the error of a wrong root.
 const ARRAY: &str = "an array list";
 
 fn read(store: &Store, page: &PageRef<'_>) -> Result<Shape> {
@@ -361,12 +361,12 @@ fn element(store: &Store, page: &PageRef<'_>, slot: Slot) -> Result<Vec<u8>> {
     found.ok_or_else(|| damaged(store, page.id(), "a page of an array list lacks an element"))
 }
 
-/// The elements of an array: see [`RawArrayList::iter`]. A page's elements are read together.
+/// An iterator over the elements of an array: see [`RawArrayList::iter`]. The elements of a page are read together.
 #[derive(Debug)]
 pub struct RawArrayElements<'t> {
     list: RawArrayList,
     txn: &'t Txn,
-    /// The next index to be read from a page.
+    /// The next index to read from a page.
     next: u64,
     len: u64,
     elements: std::vec::IntoIter<Vec<u8>>,

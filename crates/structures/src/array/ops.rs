@@ -9,7 +9,7 @@ use super::{REGIONS_MAX, Shape, at};
 use crate::bytes::{BytesMut, Garbled};
 use crate::kinds;
 
-/// Makes a fresh page the root of an empty array.
+/// Formats a fresh page as the root of an empty array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FoundArray {
     pub(super) element_len: u16,
@@ -31,12 +31,12 @@ impl Operation for FoundArray {
     }
 }
 
-/// Sets how long the array is, and names a region that it has grown into.
+/// Sets the length of the array, and adds a region that it has grown into.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SetShape {
     pub(super) len: u64,
     pub(super) pages: u64,
-    /// A new region's number and first page; as an undo, the number of the region to forget, and 0.
+    /// The number and first page of a new region; as an undo, the number of the region to remove, and 0.
     pub(super) region: Option<(u16, u64)>,
 }
 

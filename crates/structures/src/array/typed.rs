@@ -19,14 +19,14 @@ const ELEMENT: &str = "an element of an array list";
 /// A transactional growable array (Lemon §6.1) of values of type `T`.
 ///
 /// All elements have one length in bytes, chosen at creation, which their encodings must not exceed. See
-/// [`RawArrayList`] for what is locked. A handle, cheap to clone.
+/// [`RawArrayList`] for its locks. A handle, cheap to clone.
 pub struct ArrayList<T> {
     raw: RawArrayList,
     types: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Serialize + DeserializeOwned> ArrayList<T> {
-    /// Makes an empty array of elements of at most `element_len` bytes, under a name that nothing has yet.
+    /// Creates an empty array of elements of at most `element_len` bytes, under a new name.
     ///
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); as [`RawArrayList::create`].
@@ -36,7 +36,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         Ok(Self::from_raw(raw))
     }
 
-    /// The array of this name.
+    /// Opens the array of this name.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
@@ -46,7 +46,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         Self::at(txn.store(), root)
     }
 
-    /// The array of this name, made now if there is none; `element_len` counts only then.
+    /// Opens the array of this name, or creates it if there is none; `element_len` is used only then.
     ///
     /// # Errors
     /// As [`open`](ArrayList::open) and [`create`](ArrayList::create).
@@ -54,7 +54,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name, element_len) }
     }
 
-    /// The array with this root page.
+    /// Opens the array with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
@@ -66,12 +66,12 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         ArrayList { raw, types: PhantomData }
     }
 
-    /// The array as one of bytes.
+    /// Returns the array of encoded elements.
     pub fn raw(&self) -> &RawArrayList {
         &self.raw
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the array.
@@ -79,7 +79,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.len(txn)
     }
 
-    /// Whether there are none.
+    /// Whether the array has no elements.
     ///
     /// # Errors
     /// As [`len`](ArrayList::len).
@@ -87,7 +87,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.is_empty(txn)
     }
 
-    /// Where element `index` lies, for operations of your own.
+    /// Returns the address of element `index`, for your own operations.
     ///
     /// # Errors
     /// As [`RawArrayList::record`].
@@ -95,10 +95,10 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.record(txn, index)
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Errors
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on its page; an element that is no `T`.
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on its page; the element cannot be decoded as `T`.
     pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<T>> {
         self.raw.get(txn, index)?.map(|element| decode_padded(&element, ELEMENT)).transpose()
     }
@@ -111,7 +111,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.set(txn, index, &encode(element, ELEMENT)?)
     }
 
-    /// Adds an element behind the last, and says at which index.
+    /// Appends an element, and returns its index.
     ///
     /// # Errors
     /// As [`RawArrayList::push`].
@@ -119,7 +119,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.push(txn, &encode(element, ELEMENT)?)
     }
 
-    /// Takes the last element off.
+    /// Removes the last element.
     ///
     /// # Errors
     /// As [`RawArrayList::pop`].
@@ -127,7 +127,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
         self.raw.pop(txn)?.map(|element| decode_padded(&element, ELEMENT)).transpose()
     }
 
-    /// All elements, in order. The array is locked shared to the end of the transaction.
+    /// Iterates over all elements, in order. The array is locked shared to the end of the transaction.
     ///
     /// # Errors
     /// As [`len`](ArrayList::len).
@@ -138,7 +138,7 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
     /// Walks the array and verifies it.
     ///
     /// # Errors
-    /// Only what keeps it from looking.
+    /// Only those that prevent the walk.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         self.raw.check(txn)
     }
@@ -156,7 +156,7 @@ impl<T> fmt::Debug for ArrayList<T> {
     }
 }
 
-/// The elements of an array: see [`ArrayList::iter`].
+/// An iterator over the elements of an array: see [`ArrayList::iter`].
 pub struct ArrayElements<'t, T> {
     elements: RawArrayElements<'t>,
     types: PhantomData<fn() -> T>,

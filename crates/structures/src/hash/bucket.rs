@@ -1,7 +1,7 @@
 //! The inside of one bucket page: pure functions over the bytes of a page's body.
 //!
-//! Nothing here knows transactions, latches or the log, so that everything here can be tested with an
-//! array of bytes. Byte by byte (drawn in `docs/formats/structures.md`):
+//! They are independent of transactions, latches and the log, so they can be tested with an array of bytes. The layout
+//! (drawn in `docs/formats/structures.md`):
 //!
 //! ```text
 //! 0      8      16     24      26     28     30         32
@@ -9,13 +9,13 @@
 //!                                                         capacity bytes   2 × count          from `heap` to the end
 //! ```
 //!
-//! A slot is a fingerprint (one byte of the key's hash) and the offset of an entry. Eight fingerprints are
-//! compared in one step, and a key is compared only where its fingerprint agrees, so a lookup touches the
-//! header's cache line, the fingerprints, and as a rule one entry. Slots have no order and no identity:
-//! removing one moves the last slot into its place.
+//! A slot is a fingerprint (one byte of the key's hash) and the offset of an entry. Eight fingerprints are compared in
+//! one step, and a key is compared only if its fingerprint matches, so a lookup reads the header's cache line, the
+//! fingerprints, and usually one entry. Slots have no order and no identity: removing one moves the last slot into its
+//! place.
 //!
-//! Every read is checked against the page's bounds, because an optimistic reader may see any bytes at all
-//! (E12.3) and a damaged page may hold any. What cannot be is [`Garbled`].
+//! Every read is checked against the page's bounds, because an optimistic reader may see any bytes at all (E12.3), and
+//! so may a reader of a damaged page. Invalid bytes are [`Garbled`].
 
 use cedrat_pages::BODY_LEN;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -35,14 +35,14 @@ mod at {
 const _: () = assert!(at::FINGERPRINTS.is_multiple_of(8), "eight fingerprints are one aligned word");
 const _: () = assert!(BODY_LEN <= u16::MAX as usize);
 
-/// Fingerprints grow by this many bytes; the offsets behind them move each time.
+/// Number of bytes by which the fingerprints grow; the offsets behind them move each time.
 const CAPACITY_STEP: usize = 16;
 
 /// Lengths below this take one byte in front of an entry, others two.
 const SHORT_LEN: usize = 0x80;
 
-/// The most bytes that key and value of one entry may have together. A page could take a few more; but a change is
-/// logged with what was there before, and one log record must hold both, in the smallest log too.
+/// Maximum length of key and value of one entry together, in bytes. A page could take a few more; but a change is
+/// logged with its before-image, and one log record must hold both, in the smallest log too.
 pub const ENTRY_LEN_MAX: usize = 3800;
 const _: () = assert!(at::FINGERPRINTS + CAPACITY_STEP + 2 + 4 + ENTRY_LEN_MAX <= BODY_LEN);
 
@@ -61,7 +61,7 @@ impl KeyHash {
         (self.0 >> 56) as u8
     }
 
-    /// The bucket of this hash while the table has `buckets` of them (at least one).
+    /// Returns the bucket of this hash while the table has `buckets` of them (at least one).
     ///
     /// With `2^n ≤ buckets < 2^(n+1)`, buckets below `buckets - 2^n` were split already and use one bit more
     /// (Lemon §6).
@@ -73,7 +73,7 @@ impl KeyHash {
     }
 }
 
-/// Where one entry lies.
+/// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) slot: usize,
@@ -129,14 +129,14 @@ pub(crate) fn write_len(body: &mut [u8], at: usize, len: usize) -> usize {
     at + 2
 }
 
-/// Bytes that an entry takes, without its slot.
+/// Returns the length of an entry in bytes, without its slot.
 #[inline]
 pub(crate) fn entry_len(key_len: usize, value_len: usize) -> usize {
     let width = |len: usize| if len < SHORT_LEN { 1 } else { 2 };
     width(key_len) + width(value_len) + key_len + value_len
 }
 
-/// The entry of `key`, if this page has it.
+/// Finds the entry of `key`, if this page has it.
 #[inline]
 pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Result<Option<Entry>, Garbled> {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -149,8 +149,8 @@ pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Re
     let wanted = u64::from(hash.fingerprint()) * LOW;
     for group in (0..count).step_by(8) {
         let difference = body.word(at::FINGERPRINTS + group)? ^ wanted;
-        // The high bit of each byte that is zero; a borrow can set one above a true hit too, which the
-        // comparison of keys forgives.
+        // The high bit of each byte that is zero. A borrow can also set the bit above a true hit; the comparison of
+        // keys filters that out.
         let mut hits = difference.wrapping_sub(LOW) & !difference & HIGH;
         while hits != 0 {
             let slot = group + hits.trailing_zeros() as usize / 8;
@@ -168,13 +168,13 @@ pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Re
     Ok(None)
 }
 
-/// The next page of this bucket's chain, zero for none.
+/// Returns the next page of this bucket's chain, zero for none.
 #[inline]
 pub(crate) fn next<B: Bytes + ?Sized>(body: &B) -> Result<u64, Garbled> {
     body.word(at::NEXT)
 }
 
-/// The table's root page and seed, which every page of a table repeats: a page of something else is told at once.
+/// Returns the table's root page and seed, which every page of a table repeats, so that foreign pages are detected.
 #[inline]
 pub(crate) fn identity<B: Bytes + ?Sized>(body: &B) -> Result<(u64, u64), Garbled> {
     Ok((body.word(at::ROOT)?, body.word(at::SEED)?))
@@ -184,11 +184,11 @@ pub(crate) fn identity<B: Bytes + ?Sized>(body: &B) -> Result<(u64, u64), Garble
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     count: usize,
-    /// Lowest byte of any entry.
+    /// Offset of the lowest entry.
     heap: usize,
-    /// Bytes above `heap` that belong to no entry.
+    /// Number of bytes above `heap` that belong to no entry.
     dead: usize,
-    /// Bytes set aside for fingerprints.
+    /// Number of bytes reserved for fingerprints.
     capacity: usize,
 }
 
@@ -236,20 +236,20 @@ impl Shape {
         Entry::read(body, slot, start)
     }
 
-    /// Bytes that one more slot takes from the free space.
+    /// Returns the bytes that one more slot takes from the free space.
     #[inline]
     fn slot_len(&self) -> usize {
         if self.count == self.capacity { CAPACITY_STEP + 2 } else { 2 }
     }
 
-    /// Bytes that could hold entries once the page is compact.
+    /// Returns the bytes that are available for entries once the page is compact.
     #[inline]
     fn free_len(&self) -> usize {
         self.heap - self.offsets_end() + self.dead
     }
 }
 
-/// Makes `body` an empty bucket page, whatever it held.
+/// Formats `body` as an empty bucket page, whatever its content.
 pub(crate) fn format<B: BytesMut + ?Sized>(body: &mut B, root: u64, seed: u64, next: u64) -> Result<(), Garbled> {
     body.put(at::ROOT, &root.to_le_bytes())?;
     body.put(at::SEED, &seed.to_le_bytes())?;
@@ -276,26 +276,26 @@ pub(crate) fn has_room_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_le
     Ok(shape.free_len() >= slots + entries_len)
 }
 
-/// Whether the entry's value could become `value_len` bytes long on this page.
+/// Whether the entry's value could be replaced by one of `value_len` bytes on this page.
 pub(crate) fn has_room_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Garbled> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + old.len() >= entry_len(old.key_len, value_len))
 }
 
-/// How many entries the page holds.
+/// Returns the number of entries on the page.
 pub(crate) fn count<B: Bytes + ?Sized>(body: &B) -> Result<usize, Garbled> {
     Ok(Shape::read(body)?.count)
 }
 
-/// Bytes that an empty page has for slots and entries.
+/// Number of bytes that an empty page has for slots and entries.
 pub(crate) const ROOM: usize = BODY_LEN - at::FINGERPRINTS;
 
-/// Bytes of [`ROOM`] that `count` slots and entries of `entries_len` bytes together take.
+/// Returns the bytes of [`ROOM`] that `count` slots and entries of `entries_len` bytes together take.
 pub(crate) fn room_taken(count: usize, entries_len: usize) -> usize {
     count.next_multiple_of(CAPACITY_STEP) + 2 * count + entries_len
 }
 
-/// Adds an entry. The key must not be there; the room must.
+/// Adds an entry. The key must be absent, and there must be room.
 #[inline]
 pub(crate) fn insert<B: BytesMut + ?Sized>(
     body: &mut B,
@@ -331,7 +331,7 @@ pub(crate) fn insert<B: BytesMut + ?Sized>(
     shape.write(body)
 }
 
-/// Takes an entry out; the last slot moves into its place.
+/// Removes an entry; the last slot moves into its place.
 pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Result<(), Garbled> {
     let mut shape = Shape::read(body)?;
     if entry.slot >= shape.count || entry.start < shape.heap {
@@ -355,7 +355,7 @@ pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Resul
     shape.write(body)
 }
 
-/// Gives an entry another value. The room must be there ([`has_room_instead`]).
+/// Replaces the value of an entry. There must be room ([`has_room_instead`]).
 pub(crate) fn replace<B: BytesMut + ?Sized>(
     body: &mut B,
     hash: KeyHash,
@@ -370,7 +370,7 @@ pub(crate) fn replace<B: BytesMut + ?Sized>(
     insert(body, hash, key, value)
 }
 
-/// Keeps only the entries for whose key `keep` says so, and leaves the page compact.
+/// Keeps only the entries for whose keys `keep` returns `true`, and leaves the page compact.
 pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Result<(), Garbled> {
     let shape = Shape::read(body)?;
     let mut kept = 0;
@@ -383,13 +383,13 @@ pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Re
         }
     }
     body[at::FINGERPRINTS + kept..at::FINGERPRINTS + shape.count].fill(0);
-    // The fingerprints give back what they no longer need.
+    // The fingerprints release the bytes that they no longer need.
     let shorter = Shape { count: kept, capacity: kept.next_multiple_of(CAPACITY_STEP), ..shape };
     body.copy_within(shape.offset_of(0)..shape.offset_of(kept), shorter.offset_of(0));
     compact(body, shorter)?.write(body)
 }
 
-/// Moves the entries together at the end of the page, in slot order.
+/// Moves the entries to the end of the page, in slot order and without gaps.
 fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
     let mut packed = [0_u8; BODY_LEN];
     let mut heap = BODY_LEN;
@@ -405,10 +405,10 @@ fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
     Ok(shape)
 }
 
-/// A key and its value, or what is there instead.
+/// A key and its value, or the error of an invalid entry.
 type Pair<'b> = Result<(&'b [u8], &'b [u8]), Garbled>;
 
-/// The entries of a page that nobody changes meanwhile, in slot order.
+/// Iterates over the entries of a page that does not change meanwhile, in slot order.
 pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Garbled> {
     let shape = Shape::read(body)?;
     Ok((0..shape.count).map(move |slot| {
@@ -417,7 +417,7 @@ pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Gar
     }))
 }
 
-/// Checks everything about a bucket page that its bytes alone can tell.
+/// Checks everything about a bucket page that its bytes alone can show.
 pub(crate) fn check(body: &[u8], seed: u64) -> Result<(), Garbled> {
     let shape = Shape::read(body)?;
     let mut used = 0;
@@ -498,8 +498,8 @@ mod tests {
                                 model.insert(key, value);
                             }
                             None => {
-                                // A page refuses only what would not fit a page made afresh, give or take
-                                // fingerprints set aside by entries that are gone.
+                                // A page refuses only entries that would not fit a newly formatted page, except for
+                                // fingerprints reserved by removed entries.
                                 let needed = taken(&model) + entry_len(key.len(), value.len());
                                 prop_assert!(room_taken(model.len() + 1, needed) + 512 > ROOM);
                             }
@@ -529,7 +529,7 @@ mod tests {
             }
         }
 
-        /// E12.3: any bytes at all give an answer or `Garbled`, never a panic.
+        /// E12.3: arbitrary bytes give a result or `Garbled`, never a panic.
         #[test]
         fn garbage_is_survived(mut body in prop::collection::vec(any::<u8>(), BODY_LEN..=BODY_LEN),
                                count in 0_u16..300, capacity in 0_u16..20, heap in 0_u16..4064, dead in 0_u16..100) {
@@ -586,7 +586,7 @@ mod tests {
                 let before = hash.bucket(buckets);
                 let after = hash.bucket(buckets + 1);
                 assert!(before < buckets);
-                // Only the bucket at the split pointer loses anything, and only to the new bucket.
+                // Only the bucket at the split pointer loses keys, and only to the new bucket.
                 let half = 1_u64 << buckets.ilog2();
                 assert!(after == before || (after == buckets && before == buckets - half));
             }

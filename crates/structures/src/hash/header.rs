@@ -1,7 +1,6 @@
-//! The root page of a hash table, and where its buckets lie.
+//! The root page of a hash table, and the positions of its buckets.
 //!
-//! Bucket number n is page number n of the table's [regions](crate::regions); the root page lists their first
-//! pages.
+//! Bucket number n is page number n of the table's [regions](crate::regions); the root page lists their first pages.
 //!
 //! ```text
 //! 0      8         16             18      20        32
@@ -22,27 +21,27 @@ mod at {
     const _: () = assert!(STATE + 2 <= REGIONS);
 }
 
-/// How many regions a root page can name.
+/// Maximum number of regions in a root page.
 pub(crate) const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
 
-/// The most buckets a table can have; beyond, chains grow.
+/// Maximum number of buckets of a table; beyond it, chains grow.
 pub(crate) const BUCKETS_MAX: u64 = pages_in(REGIONS_MAX);
 
-/// What a root page says.
+/// The content of a root page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Chosen at creation; every key is hashed with it, and every page of the table repeats it.
+    /// The seed, chosen at creation. Every key is hashed with it, and every page of the table repeats it.
     pub(crate) seed: u64,
-    /// Buckets in use.
+    /// Number of buckets in use.
     pub(crate) buckets: u64,
-    /// False from the moment the table is dropped.
+    /// Whether the table exists; false once it was dropped.
     pub(crate) live: bool,
     /// First page of each region.
     pub(crate) regions: Vec<u64>,
 }
 
 impl Header {
-    /// Reads a root page, and refuses what cannot be one.
+    /// Reads a root page, and refuses invalid ones.
     pub(crate) fn read(body: &[u8]) -> Result<Header, Garbled> {
         let word = |at: usize| -> Result<u64, Garbled> {
             let bytes = body.get(at..at + 8).ok_or(Garbled)?;
@@ -62,7 +61,7 @@ impl Header {
         Ok(Header { seed: word(at::SEED)?, buckets, live: state == 1, regions })
     }
 
-    /// Writes a root page whole, onto a body of zeros.
+    /// Writes a whole root page to a body of zeros.
     pub(crate) fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
         body.put(at::SEED, &self.seed.to_le_bytes())?;
         put_buckets(body, self.buckets)?;
@@ -73,7 +72,7 @@ impl Header {
         put_region_count(body, self.regions.len())
     }
 
-    /// The page of a bucket that the regions cover.
+    /// Returns the page of a bucket that the regions cover.
     pub(crate) fn page_of(&self, bucket: u64) -> u64 {
         let (region, offset) = place(bucket);
         self.regions[region] + offset
@@ -85,7 +84,7 @@ pub(crate) fn put_buckets<B: BytesMut + ?Sized>(body: &mut B, buckets: u64) -> R
     body.put(at::BUCKETS, &buckets.to_le_bytes())
 }
 
-/// Says whether the table lives.
+/// Sets whether the table exists.
 pub(crate) fn put_live<B: BytesMut + ?Sized>(body: &mut B, live: bool) -> Result<(), Garbled> {
     body.put(at::STATE, &u16::from(live).to_le_bytes())
 }

@@ -1,4 +1,4 @@
-//! Threads that meet at one bucket with several pages, in every order the seeded scheduler thinks of (S2, S3).
+//! Interleavings of threads at one bucket with several pages, under the seeded scheduler (S2, S3).
 
 use cedrat_media::{Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
@@ -10,7 +10,7 @@ use super::table::RawHashTable;
 
 const SCHEDULES: usize = 300;
 
-/// Two of them fill a page.
+/// Length at which two values fill a page.
 const VALUE_LEN: usize = 1800;
 
 fn open() -> Store {
@@ -19,7 +19,7 @@ fn open() -> Store {
     Store::open(media, options, Registry::new().with(crate::register)).expect("it opens")
 }
 
-/// A table of one bucket with these keys: no insert has split anything.
+/// Creates a table of one bucket with these keys: no insert has split it.
 fn one_bucket(store: &Store, keys: &[&[u8]]) -> RawHashTable {
     let put = |table: &RawHashTable, txn: &mut Txn, key: &[u8]| {
         let hash = KeyHash::of(key, table.seed);
@@ -36,7 +36,7 @@ fn one_bucket(store: &Store, keys: &[&[u8]]) -> RawHashTable {
     made.expect("a table")
 }
 
-/// Runs each of `works` in a transaction of its own, on a thread of its own, and verifies what they leave: so many elements.
+/// Runs each of `works` in a separate transaction on a separate thread, and checks the resulting number of elements.
 fn meet(keys: &'static [&'static [u8]], works: &'static [fn(&RawHashTable, &mut Txn) -> Result<()>], elements: u64) {
     explore(11, SCHEDULES, move || {
         let store = open();

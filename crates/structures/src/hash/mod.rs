@@ -1,19 +1,19 @@
 //! The linear hash table, default form (Lemon §6): keys and values of any bytes, buckets that split one by one.
 //!
-//! | file | knows |
+//! | file | content |
 //! |---|---|
 //! | `bucket` | the bytes of a bucket page |
 //! | `header` | the bytes of a root page |
-//! | `packed` | entries as the log carries many of them |
+//! | `packed` | many entries in one log record |
 //! | `ops` | the operations and their undos |
-//! | `resident` | what is kept in memory: latch and copy of the root page |
+//! | `resident` | the state in memory: latch and copy of the root page |
 //! | `table` | opening, creating, looking up |
-//! | `write` | putting and removing |
+//! | `write` | inserting and removing |
 //! | `split` | growing |
 //! | `walk` | iterating, checking, dropping |
 //! | `typed` | keys and values of Rust types |
 //!
-//! What holds is S1 to S5 of `docs/inside/invariants.md`; a reader without a latch trusts what it saw only if the
+//! Its invariants are S1 to S5 of `docs/inside/invariants.md`. A reader without a latch uses its result only if the
 //! latch's stamp did not change (E12.2).
 
 mod bucket;

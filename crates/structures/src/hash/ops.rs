@@ -2,14 +2,14 @@
 //!
 //! | operation | changes | its undo |
 //! |---|---|---|
-//! | [`Insert`] | a bucket page | logical, derived: take the key out again |
-//! | [`Replace`], [`Remove`] | a bucket page | logical: put the old value back |
-//! | [`Fill`] | a page nobody sees yet | none: nobody sees it if the split fails |
-//! | [`Purge`] | a bucket page after its split | none: it removes what is nobody's any more |
+//! | [`Insert`] | a bucket page | logical, derived: remove the key |
+//! | [`Replace`], [`Remove`] | a bucket page | logical: restore the old value |
+//! | [`Fill`] | a page that is not yet visible | none: the page stays invisible if the split fails |
+//! | [`Purge`] | a bucket page after its split | none: it removes entries that no lookup finds any more |
 //! | [`Append`], [`Withdraw`] | a bucket page | each other |
 //! | [`Link`], [`SetBuckets`], [`AddRegion`], [`SetLive`] | a pointer or a number | its old value |
 //!
-//! The undo of what changes entries is logical because a split may have moved the entry meanwhile, and other
+//! The undo of a change of entries is logical because a split may have moved the entry meanwhile, and other
 //! transactions may have changed its neighbours (Lemon §4.2, §6.3).
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
@@ -23,23 +23,23 @@ use super::table::RawHashTable;
 use crate::bytes::{BytesMut, Garbled};
 use crate::kinds;
 
-/// A page says that it cannot take an entry.
+/// Refusal: the page has no room for the entry.
 pub(super) const FULL: &str = "the bucket page is full";
-/// The key is on the page.
+/// Refusal: the key is on the page.
 pub(super) const PRESENT: &str = "the key is present";
-/// The key is not on the page, and the bucket has no other page.
+/// Refusal: the key is not on the page, and the bucket has no other page.
 pub(super) const ABSENT: &str = "the key is absent";
-/// The key is not on the page, but may be on another of the bucket's pages.
+/// Refusal: the key is not on the page, but may be on another of the bucket's pages.
 pub(super) const CHAINED: &str = "the bucket has more than one page";
-/// The page does not belong to the table.
+/// Refusal: the page does not belong to the table.
 const FOREIGN: &str =
     "the page is not a bucket of this table, which was dropped or never finished; open the table again";
 
-/// What the undo of an insert adds to the log beyond key and value: a remove, with what would put back, and the
-/// end of the nested action.
+/// Maximum log space of the undo of an insert, in addition to key and value: a remove with its own undo, and the end of
+/// the nested action.
 const TAKE_OUT_LOG_BYTES: usize = 128;
-/// What the undo of a replace or a remove adds beyond keys and values: at most eight short records, for a page that is
-/// allocated, filled and linked, and an entry that moves there.
+/// Maximum log space of the undo of a replace or a remove, in addition to keys and values: at most eight short records,
+/// for a page that is allocated, filled and linked, and an entry that moves there.
 const PUT_BACK_LOG_BYTES: usize = 512;
 
 /// Adds an entry to a bucket page.
@@ -48,16 +48,16 @@ pub(super) struct Insert {
     pub(super) root: u64,
     pub(super) key: SmallBytes,
     pub(super) value: SmallBytes,
-    /// Known while the caller still has it at hand, computed again from the log.
+    /// Set while the caller has it at hand; computed again when the operation comes from the log.
     #[serde(skip)]
     pub(super) hash: Option<KeyHash>,
-    /// The caller holds the latch of the bucket's chain, or the table's exclusively (S2).
+    /// Whether the caller holds the latch of the bucket's chain, or the table's exclusively (S2).
     #[serde(skip)]
     pub(super) chain_known: bool,
 }
 
 impl Insert {
-    /// What gives a key that is there already this value.
+    /// Returns the operation that replaces the value of an existing key.
     pub(super) fn replacing(&self) -> Replace {
         Replace { root: self.root, key: self.key.clone(), value: self.value.clone(), chain_known: self.chain_known }
     }
@@ -96,13 +96,13 @@ impl Operation for Insert {
     }
 }
 
-/// Gives the entry of a key another value, on the page where it is.
+/// Replaces the value of a key, on the page that has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Replace {
     pub(super) root: u64,
     pub(super) key: SmallBytes,
     pub(super) value: SmallBytes,
-    /// As of [`Insert`].
+    /// As in [`Insert`].
     #[serde(skip)]
     pub(super) chain_known: bool,
 }
@@ -130,12 +130,12 @@ impl Operation for Replace {
     }
 }
 
-/// Takes the entry of a key out of the page where it is.
+/// Removes the entry of a key from the page that has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Remove {
     pub(super) root: u64,
     pub(super) key: SmallBytes,
-    /// As of [`Insert`].
+    /// As in [`Insert`].
     #[serde(skip)]
     pub(super) chain_known: bool,
 }
@@ -160,7 +160,7 @@ impl Operation for Remove {
     }
 }
 
-/// Makes a page, whatever it held, a bucket page with these entries.
+/// Formats a page, whatever its content, as a bucket page with these entries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Fill {
     pub(super) root: u64,
@@ -188,9 +188,9 @@ impl Operation for Fill {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Purge {
     pub(super) root: u64,
-    /// The bucket that the page belongs to.
+    /// The bucket of the page.
     pub(super) bucket: u64,
-    /// Buckets of the table after the split.
+    /// Number of buckets of the table after the split.
     pub(super) buckets: u64,
 }
 
@@ -212,7 +212,7 @@ impl Operation for Purge {
     }
 }
 
-/// Adds entries to a bucket page that come from the next page of its chain.
+/// Adds entries from the next page of the chain to a bucket page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Append {
     pub(super) root: u64,
@@ -237,7 +237,7 @@ impl Operation for Append {
     }
 }
 
-/// Takes out what [`Append`] added, while nobody else has seen it.
+/// Removes the entries that [`Append`] added, before any other transaction has seen them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Withdraw {
     pub(super) root: u64,
@@ -266,7 +266,7 @@ impl Operation for Withdraw {
     }
 }
 
-/// Points a page's chain elsewhere.
+/// Sets the next page of a page's chain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Link {
     pub(super) root: u64,
@@ -286,7 +286,7 @@ impl Operation for Link {
     }
 }
 
-/// Makes a page, whatever it held, the root of a table with one bucket.
+/// Formats a page, whatever its content, as the root of a table with one bucket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Found {
     pub(super) seed: u64,
@@ -309,7 +309,7 @@ impl Operation for Found {
     }
 }
 
-/// Makes a page one that nothing has formatted: the undo of [`Found`], for a root that stays allocated.
+/// Clears a page as if it had never been formatted: the undo of [`Found`], for a root that stays allocated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Clear {}
 
@@ -344,12 +344,12 @@ impl Operation for SetBuckets {
     }
 }
 
-/// Names one region more, or (as the undo) one less.
+/// Adds a region, or (as the undo) removes the last one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct AddRegion {
-    /// How many regions there are afterwards.
+    /// Number of regions afterwards.
     pub(super) regions: u16,
-    /// First page of the last of them, if it is new.
+    /// First page of the last region, if it is new.
     pub(super) first: Option<u64>,
 }
 
@@ -370,7 +370,7 @@ impl Operation for AddRegion {
     }
 }
 
-/// Says whether the table lives.
+/// Sets whether the table exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SetLive {
     pub(super) live: bool,
@@ -388,7 +388,7 @@ impl Operation for SetLive {
     }
 }
 
-/// Undo of an insert: the key goes, wherever it is by now.
+/// Undo of an insert: removes the key from its current page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TakeOut {
     root: u64,
@@ -404,7 +404,7 @@ impl LogicalUndo for TakeOut {
     }
 }
 
-/// Undo of a replace or a remove: the key has this value again, wherever there is room.
+/// Undo of a replace or a remove: restores the value of the key, on any page with room.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PutBack {
     pub(super) root: u64,
@@ -421,7 +421,7 @@ impl LogicalUndo for PutBack {
     }
 }
 
-/// Undo of a creation: the table's pages go back.
+/// Undo of a creation: frees the table's pages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Unfound {
     pub(super) root: u64,
@@ -429,7 +429,7 @@ pub(super) struct Unfound {
 
 impl LogicalUndo for Unfound {
     const NAME: &'static str = "cedrat.hash.unfound.v1";
-    /// Room to free a thousand overflow pages one by one, and all regions that a root page can name.
+    /// Room to free a thousand overflow pages one by one, and all regions in a root page.
     const LOG_BYTES_MAX: u32 = 64 * 1024;
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {
@@ -437,7 +437,7 @@ impl LogicalUndo for Unfound {
     }
 }
 
-/// The undo of a change of `entry`, whose value will be `new_len` bytes long.
+/// Returns the undo of a change of `entry`, whose value will be `new_len` bytes long.
 fn put_back(
     root: u64,
     key: &SmallBytes,
@@ -451,7 +451,8 @@ fn put_back(
     Ok(Undo::logical_within(&undo, log_bytes as u32))
 }
 
-/// The page is not a bucket of the table at `root`: refused, because a dropped table's pages may be anybody's.
+/// Refuses a page that is not a bucket of the table at `root`, because the pages of a dropped table may be reused.
+/// Returns the seed.
 #[inline]
 fn own(page: &PageRef<'_>, root: u64) -> Result<u64, Refused> {
     let (of, seed) = sound(bucket::identity(page))?;
@@ -501,7 +502,7 @@ mod tests {
 
     use super::*;
 
-    /// A log record says it with a good checksum; the page is left as it was.
+    /// A log record with a valid checksum contains the number; the page stays unchanged.
     #[test]
     fn a_purge_for_an_impossible_number_of_buckets_is_damage() {
         let mut page = PageBuf::new(PageId::new(9));

@@ -1,4 +1,4 @@
-//! Entries one behind the other, as the log carries them when a split moves many at once.
+//! Concatenated entries, as the log contains them when a split moves many at once.
 
 use super::bucket::{self, KeyHash, room_taken};
 use crate::bytes::{BytesMut, Garbled};
@@ -11,14 +11,14 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// One entry.
+    /// Returns a single packed entry.
     pub(crate) fn one(key: &[u8], value: &[u8]) -> Packed {
         let mut packed = Packed::default();
         packed.push(key, value);
         packed
     }
 
-    /// Whether one more entry leaves the whole small enough for a page.
+    /// Whether all entries with one more would still fit on a page.
     pub(crate) fn has_room(&self, key: &[u8], value: &[u8]) -> bool {
         room_taken(self.count + 1, self.bytes.len() + bucket::entry_len(key.len(), value.len())) <= bucket::ROOM
     }
@@ -38,12 +38,12 @@ impl Packed {
         self.count
     }
 
-    /// Bytes of the entries, without what they need of slots.
+    /// Returns the bytes of the entries, without their slots.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes for a log record.
+    /// Returns the bytes for a log record.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

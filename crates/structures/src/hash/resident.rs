@@ -1,4 +1,4 @@
-//! What an open hash table keeps in memory: its latch, and a copy of its root page.
+//! The state of an open hash table in memory: its latch, and a copy of its root page.
 
 use cedrat_pages::{LatchRank, PageId, PageRef, StructureLatch};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -10,35 +10,36 @@ use crate::error::{StructureError, damaged};
 use crate::kinds;
 use crate::regions::place;
 
-/// The rank of every hash table's latch: no thread holds two.
+/// The rank of the latches of all hash tables: no thread holds two.
 const RANK: LatchRank = LatchRank(100);
 
 /// The rank of the latches over chains: taken under the table's latch, one at a time.
 const CHAIN_RANK: LatchRank = LatchRank(101);
 
-/// Chains share so many latches. Few buckets have chains, so few threads meet; a latch takes two kilobytes.
+/// Number of latches that all chains share. Few buckets have chains, so threads seldom conflict; a latch takes two
+/// kilobytes.
 const CHAIN_LATCHES: usize = 8;
 
 /// The root page in memory, one for each table and open store.
 ///
-/// The numbers are atomic because readers without a latch look at them; they are written only under the exclusive
-/// latch, so that whoever holds it shared, or finds its stamp unchanged, has seen one state of them.
+/// The numbers are atomic because readers without a latch read them. They are written only under the exclusive latch,
+/// so a thread that holds it shared, or finds its stamp unchanged, has seen a consistent state.
 #[derive(Debug)]
 pub(super) struct Resident {
     pub(super) latch: StructureLatch,
-    /// Who changes entries of a bucket with several pages, under the table's latch held shared, holds one of these (S2).
+    /// Held by a thread that changes entries of a bucket with several pages under the table's shared latch (S2).
     chains: [StructureLatch; CHAIN_LATCHES],
-    /// The seed of the table that lives here; zero if none does.
+    /// The seed of the table with this root; zero if there is none.
     identity: AtomicU64,
     buckets: AtomicU64,
     regions: Box<[AtomicU64]>,
     region_count: AtomicU64,
-    /// Buckets that should have been split, had somebody been alone with the table. Nobody misses them after a crash.
+    /// Number of splits that were postponed because the latch was not free. They may be lost in a crash.
     splits_owed: AtomicU64,
 }
 
 impl Resident {
-    /// The table whose root page is `page`.
+    /// Creates the resident state of the table with the root page `page`.
     pub(super) fn load(store: &Store, page: &PageRef<'_>) -> Result<Resident> {
         let resident = Resident {
             latch: StructureLatch::new(RANK),
@@ -53,7 +54,7 @@ impl Resident {
         Ok(resident)
     }
 
-    /// Makes the copy what the root page says. The caller holds the latch exclusively, or is the only one who knows
+    /// Updates the copy from the root page. The caller holds the latch exclusively, or has the only reference to
     /// `self`.
     pub(super) fn set(&self, header: &Header) {
         for (cached, first) in self.regions.iter().zip(&header.regions) {
@@ -64,12 +65,12 @@ impl Resident {
         self.identity.store(if header.live { header.seed } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Whether the copy is what the root page says. The latch is held, so that no split comes between.
+    /// Whether the copy matches the root page. The latch is held, so no split comes in between.
     pub(super) fn is_copy_of(&self, header: &Header) -> bool {
         header.live && self.identity() == header.seed && self.buckets() == header.buckets
     }
 
-    /// Nobody may use the table any more.
+    /// Marks the table as dropped.
     pub(super) fn bury(&self) {
         self.identity.store(0, Ordering::Relaxed);
     }
@@ -88,12 +89,12 @@ impl Resident {
         self.buckets.store(buckets, Ordering::Relaxed);
     }
 
-    /// Notes that so many buckets should be split, together with those owed already.
+    /// Raises the number of postponed splits to at least `splits`.
     pub(super) fn owe_splits(&self, splits: u64) {
         self.splits_owed.fetch_max(splits, Ordering::Relaxed);
     }
 
-    /// Notes that so many more should be.
+    /// Adds to the number of postponed splits.
     pub(super) fn owe_more_splits(&self, splits: u64) {
         self.splits_owed.fetch_add(splits, Ordering::Relaxed);
     }
@@ -102,7 +103,7 @@ impl Resident {
         self.splits_owed.load(Ordering::Relaxed)
     }
 
-    /// Notes that so many were split, or that it cannot be done. The latch is held exclusively.
+    /// Notes that splits were done, or cannot be done. The latch is held exclusively.
     pub(super) fn splits_done(&self, splits: u64) {
         let owed = self.splits_owed();
         self.splits_owed.fetch_sub(splits.min(owed), Ordering::Relaxed);
@@ -122,26 +123,26 @@ impl Resident {
         self.region_count.store(count as u64 + 1, Ordering::Relaxed);
     }
 
-    /// First page of a bucket in use.
+    /// Returns the first page of a bucket in use.
     #[inline]
     pub(super) fn page_of(&self, bucket: u64) -> PageId {
         let (region, offset) = place(bucket);
         self.region(region).after(offset)
     }
 
-    /// The latch over the chain of a bucket, for those who hold the table's latch shared.
+    /// Returns the latch of a bucket's chain, for threads that hold the table's latch shared.
     pub(super) fn chain_latch(&self, bucket: u64) -> &StructureLatch {
         &self.chains[bucket as usize % CHAIN_LATCHES]
     }
 
-    /// First page of the bucket where a key of this hash belongs.
+    /// Returns the first page of the bucket to which a key of this hash belongs.
     #[inline]
     pub(super) fn page_for(&self, hash: KeyHash) -> PageId {
         self.page_of(hash.bucket(self.buckets()))
     }
 }
 
-/// What is expected at its root.
+/// The expected structure, for the error of a wrong root.
 pub(super) const TABLE: &str = "a hash table";
 
 /// Reads the root page of a table.

@@ -1,16 +1,16 @@
-//! Growing by one bucket at a time (Lemon §6, §6.3), and tidying the bucket that was split.
+//! Growth by one bucket at a time (Lemon §6, §6.3), and cleanup of the bucket that was split.
 //!
-//! With 2^n ≤ N < 2^(n+1) buckets, splitting means: bucket N comes into being and takes from bucket N − 2^n the keys
-//! whose hash has bit n set. It goes in three steps:
+//! With 2^n ≤ N < 2^(n+1) buckets, a split creates bucket N, and moves to it the keys of bucket N − 2^n whose hash has
+//! bit n set. It has three steps:
 //!
-//! | step | log | if a crash comes after it |
+//! | step | log | if a crash follows it |
 //! |---|---|---|
-//! | 1. fill the new bucket, count it in the root page | a nested top action | the split has happened; the old bucket still holds copies, which nobody looks for there |
-//! | 2. purge the copies | redo-only, one small record a page | the split is tidy |
+//! | 1. fill the new bucket, count it in the root page | a nested top action | the split has happened; the old bucket still contains copies, which no lookup reads there |
+//! | 2. purge the copies | redo-only, one small record a page | the copies are gone |
 //! | 3. fold chained pages into those before them | a nested top action each | as before or after it |
 //!
-//! So the moved entries are logged once: their copies need no undo, because they are nobody's from the end of
-//! step 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
+//! So the moved entries are logged once: the old copies need no undo, because no lookup reads them from the end of step
+//! 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
 
 use cedrat_pages::PageId;
 use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
@@ -23,13 +23,13 @@ use super::table::RawHashTable;
 use crate::regions::{place, region_pages};
 
 impl RawHashTable {
-    /// Splits the bucket at the split pointer. The latch is held exclusively. False if the table is as wide as it can
-    /// be.
+    /// Splits the bucket at the split pointer. The latch is held exclusively. Returns `false` if the table has the
+    /// maximum number of buckets.
     pub(super) fn split(&self, txn: &mut Txn) -> Result<bool> {
         self.split_watched(txn, &mut |_| ())
     }
 
-    /// `watch` is called after each step: that is where tests cut the power.
+    /// As [`split`](RawHashTable::split); calls `watch` after each step, for tests that cut the power there.
     fn split_watched(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn)) -> Result<bool> {
         let new = self.resident.buckets();
         if new >= BUCKETS_MAX {
@@ -61,7 +61,7 @@ impl RawHashTable {
         }
         self.resident.set_buckets(buckets);
 
-        // S4: not a moment earlier.
+        // S4: not earlier.
         for &page in &chain {
             let purge = Purge { root: self.root.get(), bucket: old, buckets };
             step(txn, watch, page, &purge)?;
@@ -70,7 +70,7 @@ impl RawHashTable {
         Ok(true)
     }
 
-    /// The entries on these pages whose hash says so, in as few packages as pages are needed, at least one.
+    /// Packs the entries on these pages whose hash is `wanted`, into as few packages as pages are needed, at least one.
     fn pack(&self, txn: &Txn, pages: &[PageId], wanted: impl Fn(KeyHash) -> bool) -> Result<Vec<Packed>> {
         let mut packages = vec![Packed::default()];
         for &page in pages {
@@ -91,7 +91,7 @@ impl RawHashTable {
         Ok(packages)
     }
 
-    /// Makes `first` the first page of a bucket with these entries, and allocates what pages it needs beyond.
+    /// Formats `first` as the first page of a bucket with these entries, and allocates the overflow pages.
     fn fill(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), first: PageId, packages: Vec<Packed>) -> Result<()> {
         let root = self.root.get();
         let mut next = 0;
@@ -105,7 +105,7 @@ impl RawHashTable {
         Ok(())
     }
 
-    /// Moves the entries of chained pages to the pages before them, where they fit, and gives the emptied pages back.
+    /// Moves the entries of chained pages to the pages before them if they fit, and frees the emptied pages.
     fn fold(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), chain: Vec<PageId>) -> Result<()> {
         let root = self.root.get();
         let mut chain = chain.into_iter();
@@ -139,7 +139,7 @@ impl RawHashTable {
     }
 }
 
-/// One change of one page of a split.
+/// Makes one change of one page of a split.
 fn step<O: Operation>(txn: &mut Txn, watch: &mut dyn FnMut(&Txn), page: PageId, operation: &O) -> Result<()> {
     txn.update_latched(RecordId::page(page), operation)?;
     watch(txn);
@@ -163,7 +163,7 @@ mod tests {
         Store::open(media, options, Registry::new().with(crate::register)).unwrap()
     }
 
-    /// Puts without splitting, so that chains grow.
+    /// Inserts without splitting, so that chains grow.
     fn put(table: &RawHashTable, txn: &mut Txn, key: u32, value: &[u8]) {
         let hash = KeyHash::of(&key.to_le_bytes(), table.seed);
         let key = key.to_le_bytes();
@@ -178,8 +178,8 @@ mod tests {
         table.put_anywhere(txn, &insert, hash, 0).unwrap();
     }
 
-    /// A crash after any step of any split, whatever chains the buckets have, loses nothing that was committed, keeps
-    /// nothing that was not, and leaves a sound table that can be split on (S1, S3, S4).
+    /// A crash after any step of any split, with any chains, loses no committed entry, keeps no uncommitted one, and
+    /// leaves a sound table that can be split further (S1, S3, S4).
     #[test]
     fn a_crash_between_any_two_steps_of_a_split_is_survived() {
         let disk = Arc::new(SimDisk::new());
@@ -200,7 +200,7 @@ mod tests {
         let mut images = Vec::new();
         let mut txn = store.begin();
         for round in 0..12_u32 {
-            // Entries that nobody has committed are moved about with the others.
+            // Uncommitted entries are moved together with the others.
             for key in 0..3 {
                 put(&table, &mut txn, 1000 + 3 * round + key, &[1; 200]);
             }

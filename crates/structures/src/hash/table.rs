@@ -1,9 +1,9 @@
-//! A hash table of bytes: opening, looking up.
+//! A hash table of bytes: creating, opening and looking up.
 
 use cedrat_pages::{OptimisticPage, PageId, PageRef};
 use cedrat_sync::Arc;
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{Error, RecordId, Result, SmallBytes, Store, Txn, Undo};
+use cedrat_txn::{Error, Opening, RecordId, Result, SmallBytes, Store, Txn, Undo};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bucket::{self, ENTRY_LEN_MAX, Entry, KeyHash};
@@ -12,28 +12,29 @@ use super::resident::{self, Resident};
 use crate::bytes::Garbled;
 use crate::error::{StructureError, damaged, root_page};
 
-/// How often a lookup tries without a latch before it takes one.
+/// Number of lookup attempts without a latch before one is taken.
 const TRIES_WITHOUT_LATCH: usize = 4;
 
-/// The longest chain that is followed, in pages: a longer one can only be a circle.
+/// Maximum length of a chain that is followed, in pages: a longer one must be a cycle.
 pub(super) const CHAIN_PAGES_MAX: usize = 1 << 20;
 
 /// A transactional linear hash table of keys and values of any bytes (Lemon §6, the default form).
 ///
-/// A handle; any number of them, on any threads, stand for one table. Keys are locked for the transaction
-/// (`Resource::Key`), the table with an intention (`Resource::Structure`). The table's latch is held shared over
-/// the change of one bucket, which may mean reading its pages from disk, and exclusively while buckets
-/// split: a split waits for such a read (E13.5 does not hold here), or is put off. Lookups hold nothing.
+/// A handle; any number of them, on any threads, may refer to one table. Keys are locked for the transaction
+/// (`Resource::Key`), the table with an intention (`Resource::Structure`). The table's latch is held shared over the
+/// change of one bucket, which may include reading its pages from disk, and exclusively while buckets split: a split
+/// waits for such a read (E13.5 does not hold here), or is postponed. Lookups hold no latch.
 #[derive(Clone, Debug)]
 pub struct RawHashTable {
     pub(super) root: PageId,
     pub(super) seed: u64,
+    pub(super) opening: Opening,
     pub(super) resident: Arc<Resident>,
 }
 
 impl RawHashTable {
-    /// Makes an empty table. Nobody knows it until its [`root`](RawHashTable::root) is written down somewhere; the
-    /// [catalogue](crate::Catalogue) is such a place.
+    /// Creates an empty table. It can be found again only by its [`root`](RawHashTable::root), which the
+    /// [catalogue](crate::Catalogue), for example, can store.
     ///
     /// # Errors
     /// Those of any change: no room, a stopped store.
@@ -46,7 +47,7 @@ impl RawHashTable {
         RawHashTable::open(txn.store(), root)
     }
 
-    /// Makes a table whose root is a page that the caller has allocated: the catalogue's.
+    /// Creates a table whose root is a page that the caller has allocated: the catalogue's.
     pub(crate) fn create_at(txn: &mut Txn, root: PageId) -> Result<()> {
         txn.nested((), |txn| {
             RawHashTable::found(txn, root)?;
@@ -56,14 +57,14 @@ impl RawHashTable {
 
     fn found(txn: &mut Txn, root: PageId) -> Result<()> {
         let first = txn.allocate_region(1)?;
-        // Different for each table and each store, the same whenever a simulation is repeated.
+        // Different for each table and each store, and the same in every run of a simulation.
         let seed = xxh3_64_with_seed(&txn.store().log().control().store, root.get() ^ txn.id().0 << 32).max(1);
         let fill = Fill { root: root.get(), seed, next: 0, entries: SmallBytes::new() };
         txn.update_latched(RecordId::page(first), &fill)?;
         txn.update_latched(RecordId::page(root), &Found { seed, bucket: first.get() })
     }
 
-    /// The table with this root page.
+    /// Opens the table with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`] if the page is not the root of a live hash table.
@@ -76,7 +77,7 @@ impl RawHashTable {
             (header, is_known)
         };
         if !is_known {
-            // The table was dropped and that was rolled back, or another one has got its root page, since the copy was made.
+            // Since the copy was made, a drop of the table was rolled back, or another table has got its root page.
             let _shape = resident.latch.exclusive();
             header = resident::read(store, &*store.read(root)?)?;
             resident.set(&header);
@@ -84,28 +85,28 @@ impl RawHashTable {
         if !header.live {
             return Err(StructureError::WrongRoot { page: root, expected: "a live hash table" }.into());
         }
-        Ok(RawHashTable { root, seed: header.seed, resident })
+        Ok(RawHashTable { root, seed: header.seed, opening: store.opening(), resident })
     }
 
-    /// The table as undo sees it, whether it lives or not.
+    /// Opens the table for undo, whether it exists or was dropped.
     pub(super) fn for_undo(txn: &Txn, root: u64) -> Result<RawHashTable> {
         let store = txn.store();
         let root = PageId::new(root);
         let resident = RawHashTable::resident(store, root)?;
         let seed = resident::read(store, &*store.read(root)?)?.seed;
-        Ok(RawHashTable { root, seed, resident })
+        Ok(RawHashTable { root, seed, opening: store.opening(), resident })
     }
 
     fn resident(store: &Store, root: PageId) -> Result<Arc<Resident>> {
         store.resident(root, || Resident::load(store, &*root_page(store, root, resident::TABLE)?))
     }
 
-    /// The page that stands for the table.
+    /// Returns the root page, which identifies the table.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock on the key; damage; a stopped store.
@@ -113,7 +114,7 @@ impl RawHashTable {
         self.get_with(txn, key, <[u8]>::to_vec)
     }
 
-    /// What `look` makes of the value of `key`; it is called at most once, under no latch.
+    /// Returns the result of `look` for the value of `key`; it is called at most once, under no latch.
     ///
     /// # Errors
     /// As [`get`](RawHashTable::get).
@@ -122,8 +123,8 @@ impl RawHashTable {
         self.get_locked(txn, key, LockMode::Shared, look)
     }
 
-    /// As [`get_with`](RawHashTable::get_with), with the lock that a change of the key will need: two transactions that
-    /// both look before they change would otherwise each wait for the other.
+    /// As [`get_with`](RawHashTable::get_with), with the lock that a change of the key will need: otherwise two
+    /// transactions that both read before they change would wait for each other.
     ///
     /// # Errors
     /// As [`get`](RawHashTable::get).
@@ -158,8 +159,8 @@ impl RawHashTable {
         Ok(found.then(|| look(value.bytes())))
     }
 
-    /// Looks for `key` and copies its value out. `None` if the table's shape `holds` no longer, so that what was
-    /// read means nothing (E12.2).
+    /// Finds `key` and copies its value. Returns `None` if the table's shape no longer `holds`, so the data read is
+    /// invalid (E12.2).
     #[inline]
     fn find(
         &self,
@@ -196,13 +197,13 @@ impl RawHashTable {
         Ok(self.get_with(txn, key, |_| ())?.is_some())
     }
 
-    /// Refuses a handle whose table is gone (S5). The latch is held, or the stamp checked afterwards.
+    /// Refuses a handle whose table was dropped (S5). The latch is held, or the stamp is checked afterwards.
     #[inline]
     pub(super) fn check_alive(&self, txn: &Txn) -> Result<()> {
         if self.resident.identity() == self.seed { Ok(()) } else { self.check_root(txn) }
     }
 
-    /// The copy says that the table is gone; a rolled back drop may have brought it back since.
+    /// Checks the root page after the copy shows a dropped table: the drop may have been rolled back since.
     #[cold]
     fn check_root(&self, txn: &Txn) -> Result<()> {
         let gone = StructureError::Gone { root: self.root };
@@ -218,11 +219,12 @@ impl RawHashTable {
             LockMode::Exclusive => LockMode::IntentionExclusive,
             _ => LockMode::IntentionShared,
         };
+        txn.store().check_opening(self.opening)?; // S7
         txn.lock(Resource::Structure(self.root), intention)?;
         txn.lock(Resource::Key { structure: self.root, hash: hash.0 }, mode)
     }
 
-    /// The pages of a bucket, first to last. The latch is held.
+    /// Returns the pages of a bucket, first to last. The latch is held.
     pub(super) fn chain(&self, txn: &Txn, bucket: u64) -> Result<Vec<PageId>> {
         let mut pages = vec![self.resident.page_of(bucket)];
         loop {
@@ -238,7 +240,7 @@ impl RawHashTable {
         }
     }
 
-    /// What `look` sees on a page of this table, under the page's latch.
+    /// Returns the result of `look` for a page of this table, under the page's latch.
     pub(super) fn look<R>(
         &self,
         txn: &Txn,
@@ -255,7 +257,7 @@ impl RawHashTable {
     }
 }
 
-/// Refuses what could never fit a page.
+/// Refuses entries that could never fit on a page.
 pub(super) fn check_len(key: &[u8], value: &[u8]) -> Result<()> {
     let given = (key.len() + value.len()) as u64;
     if given > ENTRY_LEN_MAX as u64 {
@@ -265,13 +267,13 @@ pub(super) fn check_len(key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a look at one page of a bucket tells.
+/// The result of a lookup on one page of a bucket.
 enum Seen {
-    /// The key is here; its value was copied.
+    /// The page has the key; its value was copied.
     Here,
-    /// It is not; the next page is this, zero for none.
+    /// The page does not have the key; the next page is this, zero for none.
     Elsewhere(u64),
-    /// This is no page of the table.
+    /// The page does not belong to the table.
     Foreign,
 }
 
@@ -295,7 +297,7 @@ fn look_in(
     }
 }
 
-/// A value on its way out of a page: short ones need no allocation.
+/// A value copied from a page: short ones need no allocation.
 struct Copied {
     short: [u8; 64],
     long: Vec<u8>,
@@ -333,7 +335,7 @@ mod tests {
     use super::*;
     use crate::Catalogue;
 
-    /// An opening in every transaction must not stop everybody else's lookups.
+    /// Opening a table in every transaction must not disturb the lookups of others.
     #[test]
     fn opening_a_table_that_is_known_disturbs_no_reader() {
         let registry = Registry::new().with(crate::register);

@@ -19,9 +19,9 @@ use crate::named;
 const KEY: &str = "a key of a hash table";
 const VALUE: &str = "a value of a hash table";
 
-/// A transactional hash table (Lemon §6) from keys of type `K` to values of type `V`, both by way of `serde`.
+/// A transactional hash table (Lemon §6) from keys of type `K` to values of type `V`, both encoded by `serde`.
 ///
-/// A handle, cheap to clone, usable from any thread and in any number of transactions; the table itself lies in the
+/// A handle, cheap to clone, usable from any thread and in any number of transactions; the table itself is in the
 /// store. Keys are equal if their encodings are.
 ///
 /// ```no_run
@@ -45,7 +45,7 @@ where
     K: Serialize + DeserializeOwned,
     V: Serialize + DeserializeOwned,
 {
-    /// Makes an empty table under a name that nothing has yet.
+    /// Creates an empty table under a new name.
     ///
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
@@ -54,7 +54,7 @@ where
         Ok(Self::from_raw(raw))
     }
 
-    /// The table of this name.
+    /// Opens the table of this name.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
@@ -64,7 +64,7 @@ where
         Self::at(txn.store(), root)
     }
 
-    /// The table of this name, made now if there is none.
+    /// Opens the table of this name, or creates it if there is none.
     ///
     /// # Errors
     /// As [`open`](HashTable::open) and [`create`](HashTable::create).
@@ -72,7 +72,7 @@ where
         if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name) }
     }
 
-    /// The table with this root page, for structures that keep tables of their own.
+    /// Opens the table with this root page, for structures with tables of their own.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
@@ -84,15 +84,15 @@ where
         HashTable { raw, types: PhantomData }
     }
 
-    /// The table as one of bytes.
+    /// Returns the table of encoded keys and values.
     pub fn raw(&self) -> &RawHashTable {
         &self.raw
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on the key; a value that is no `V`.
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the key; the value cannot be decoded as `V`.
     pub fn get<Q>(&self, txn: &mut Txn, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -113,7 +113,7 @@ where
         self.raw.contains(txn, &encode(key, KEY)?)
     }
 
-    /// Gives `key` this value. Says whether it had one before.
+    /// Sets the value of `key`. Returns whether it had one before.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] if the two encodings together exceed [`ENTRY_LEN_MAX`](super::ENTRY_LEN_MAX)
@@ -126,7 +126,7 @@ where
         self.raw.put(txn, &encode(key, KEY)?, &encode(value, VALUE)?)
     }
 
-    /// Reads the value of `key` and writes what `change` makes of it; `None` stands for no value, on both sides.
+    /// Reads the value of `key` and writes the result of `change`; `None` stands for no value, on both sides.
     ///
     /// # Errors
     /// As [`insert`](HashTable::insert).
@@ -145,7 +145,7 @@ where
         Ok(())
     }
 
-    /// Takes `key` out. Says whether it was there.
+    /// Removes `key`. Returns whether it was there.
     ///
     /// # Errors
     /// As [`insert`](HashTable::insert).
@@ -157,7 +157,7 @@ where
         self.raw.remove(txn, &encode(key, KEY)?)
     }
 
-    /// All keys and values, in no order that means anything. The table is locked shared to the end of the
+    /// Iterates over all keys and values, in no particular order. The table is locked shared to the end of the
     /// transaction.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ where
         Ok(Pairs { entries: self.raw.iter(txn)?, types: PhantomData })
     }
 
-    /// How many keys there are: a walk over the table.
+    /// Returns the number of keys, by a walk over the table.
     ///
     /// # Errors
     /// As [`iter`](HashTable::iter).
@@ -174,7 +174,7 @@ where
         self.raw.len(txn)
     }
 
-    /// Whether there are none.
+    /// Whether the table has no keys.
     ///
     /// # Errors
     /// As [`iter`](HashTable::iter).
@@ -185,7 +185,7 @@ where
     /// Walks the table and verifies it: see [`RawHashTable::check`].
     ///
     /// # Errors
-    /// Only what keeps it from looking.
+    /// Only those that prevent the walk.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         self.raw.check(txn)
     }
@@ -203,7 +203,7 @@ impl<K, V> fmt::Debug for HashTable<K, V> {
     }
 }
 
-/// The keys and values of a table: see [`HashTable::iter`].
+/// An iterator over the keys and values of a table: see [`HashTable::iter`].
 pub struct Pairs<'t, K, V> {
     entries: Entries<'t>,
     types: PhantomData<fn() -> (K, V)>,

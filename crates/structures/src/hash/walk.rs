@@ -1,4 +1,4 @@
-//! Walking a whole table: iterating, checking, dropping.
+//! Operations on a whole table: iterating, checking, dropping.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::table::RawHashTable;
 use crate::checked::Checked;
 use crate::regions::region_pages;
 
-/// How many overflow pages the undo of a creation gives back.
+/// Maximum number of overflow pages that the undo of a creation frees.
 const UNDO_FREES_MAX: usize = 1000;
 const _: () = assert!((UNDO_FREES_MAX + 600) * 40 <= <Unfound as LogicalUndo>::LOG_BYTES_MAX as usize);
 
@@ -21,14 +21,15 @@ const _: () = assert!((UNDO_FREES_MAX + 600) * 40 <= <Unfound as LogicalUndo>::L
 pub type Pair = (Vec<u8>, Vec<u8>);
 
 impl RawHashTable {
-    /// All entries, in no order that means anything.
+    /// Iterates over all entries, in no particular order.
     ///
-    /// The table is locked shared to the end of the transaction, so that what is seen is one state of it. (With a lock
-    /// manager that does not lock, an entry that stays during the walk is seen exactly once all the same.)
+    /// The table is locked shared to the end of the transaction, so the walk sees one state of it. (With a lock manager
+    /// that does not lock, an entry that stays during the walk is nevertheless seen exactly once.)
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the table.
     pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<Entries<'t>> {
+        txn.store().check_opening(self.opening)?; // S7
         txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
         let buckets = {
             let _shape = self.resident.latch.shared();
@@ -38,7 +39,7 @@ impl RawHashTable {
         Ok(Entries { table: self.clone(), txn, buckets, next: 0, entries: Vec::new().into_iter() })
     }
 
-    /// How many entries there are: a walk over the table.
+    /// Returns the number of entries, by a walk over the table.
     ///
     /// # Errors
     /// As [`iter`](RawHashTable::iter).
@@ -51,7 +52,7 @@ impl RawHashTable {
         Ok(len)
     }
 
-    /// Whether there are none.
+    /// Whether the table has no entries.
     ///
     /// # Errors
     /// As [`iter`](RawHashTable::iter).
@@ -59,21 +60,22 @@ impl RawHashTable {
         Ok(self.iter(txn)?.next().transpose()?.is_none())
     }
 
-    /// Gives the table's pages back. Other handles are told that it is gone.
+    /// Frees the table's pages. Other handles get an error from then on.
     ///
     /// The table is locked exclusively to the end of the transaction, which isolates the change of many pages (E14.1).
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the table.
     pub fn drop(self, txn: &mut Txn) -> Result<()> {
+        txn.store().check_opening(self.opening)?; // S7
         txn.isolated(self.root, |txn| self.give_back(txn))
     }
 
     pub(super) fn give_back(&self, txn: &mut Txn) -> Result<()> {
         let _shape = self.resident.latch.exclusive();
         let header = resident::read(txn.store(), &*txn.read_latched(self.root)?)?;
-        // Undo has bounded room in the log (E16.1): rather than exceed it, it loses overflow pages of a table that was
-        // made, filled beyond measure, and taken back.
+        // The log space of undo is bounded (E16.1): rather than exceed it, the undo of a creation leaks overflow pages
+        // of a table that was filled beyond the bound.
         let mut room = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
         for bucket in 0..header.buckets {
             let chain = self.chain(txn, bucket)?;
@@ -91,13 +93,14 @@ impl RawHashTable {
         Ok(())
     }
 
-    /// Walks the table and verifies it: every page belongs to it, every key to its bucket, no key is there twice.
+    /// Walks the table and verifies it: every page belongs to it, every key to its bucket, and no key exists twice.
     ///
-    /// Meant for a quiet table; buckets do not split meanwhile.
+    /// Meant for a table without concurrent changes; buckets do not split meanwhile.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only those that prevent the walk. Defects are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        txn.store().check_opening(self.opening)?; // S7
         let _shape = self.resident.latch.shared();
         let mut checked = Checked::default();
         checked.pages.push(self.root);
@@ -125,7 +128,7 @@ impl RawHashTable {
                     bucket::check(page.body(), self.seed)?;
                     for entry in bucket::entries(page.body())? {
                         let (key, _) = entry?;
-                        // What a split left behind when a crash cut it short is nobody's (S1).
+                        // Copies left behind by a split that a crash interrupted do not count (S1).
                         if KeyHash::of(key, self.seed).bucket(header.buckets) != bucket {
                             continue;
                         }
@@ -145,23 +148,23 @@ impl RawHashTable {
     }
 }
 
-/// The entries of a table: see [`RawHashTable::iter`].
+/// An iterator over the entries of a table: see [`RawHashTable::iter`].
 ///
-/// Buckets may split between two steps. So the walk goes over the buckets that there were when it began, and takes with
-/// each of them those that were split off from it since.
+/// Buckets may split between two steps. So the walk goes over the buckets that existed at its beginning, and includes
+/// with each of them those that were split off from it since.
 #[derive(Debug)]
 pub struct Entries<'t> {
     table: RawHashTable,
     txn: &'t Txn,
-    /// How many buckets there were when the walk began.
+    /// Number of buckets when the walk began.
     buckets: u64,
-    /// The next of them.
+    /// The next bucket.
     next: u64,
     entries: std::vec::IntoIter<Pair>,
 }
 
 impl Entries<'_> {
-    /// The entries of one bucket as it was when the walk began.
+    /// Returns the entries of one bucket as it was when the walk began.
     fn family(&self, bucket: u64) -> Result<Vec<Pair>> {
         let table = &self.table;
         let _shape = table.resident.latch.shared();
@@ -187,7 +190,7 @@ impl Entries<'_> {
     }
 }
 
-/// The buckets split off from `bucket` while there came to be `buckets` of them.
+/// Returns the buckets that were split off from `bucket` by the time there are `buckets`.
 fn children(bucket: u64, buckets: u64) -> impl Iterator<Item = u64> {
     (0..63)
         .map(|bit| 1 << bit)

@@ -1,4 +1,4 @@
-//! Putting and removing: the short way on one page, and the long way when the bucket must grow first.
+//! Inserting and removing: the fast path on one page, and the slow path when the bucket must grow first.
 
 use cedrat_pages::{PageId, PoolError};
 use cedrat_txn::locks::LockMode;
@@ -10,21 +10,31 @@ use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Garbled;
 
-/// Buckets to split at the split pointer for an insert that finds its page full.
+/// Number of buckets to split at the split pointer for an insert that finds its page full, if a page has room for
+/// [`FEW_ENTRIES`] or more.
 ///
-/// With few, chains grow faster than the pointer moves. With more the table gains nothing.
-const SPLITS_FOR_A_FULL_PAGE: u64 = 16;
+/// With fewer, chains grow faster than the pointer moves. With four, two of a hundred buckets have a chain; with
+/// sixteen none has, and the table has twice as many pages.
+const SPLITS_FOR_A_FULL_PAGE: u64 = 4;
 
-/// Buckets split in one go where nobody was in the way; who comes meanwhile waits a tenth of a millisecond.
+/// Number of entries below which one bucket is split for each page that is added. A page with room for fewer is soon
+/// full, and tells little about the others: two entries fill it.
+const FEW_ENTRIES: usize = 8;
+
+/// Number of buckets split at once if the latch is free; threads that come meanwhile wait a tenth of a millisecond.
 const SPLITS_AT_ONCE: u64 = 4;
 
-/// From so many splits owed on, somebody waits until all others have left: a table that is never left alone must grow too.
+/// Number of postponed splits from which on a thread waits for the exclusive latch: a table that is in constant use
+/// must grow too.
 ///
-/// That wait is what costs, not the splits. With many threads on few processors the last one to leave may be one whose turn
-/// does not come before all others have gone to sleep; so the wait is put off, and then many buckets split at once.
+/// The wait is expensive, not the splits. With many threads on few processors the last holder of the latch may not run
+/// before all other threads have blocked; so the wait is postponed, and then many buckets split at once.
 const SPLITS_OWED_MAX: u64 = 16 * SPLITS_FOR_A_FULL_PAGE;
 
-/// What became of an operation on one page.
+/// Number of buckets split at once after such a wait.
+const SPLITS_AFTER_WAIT: u64 = 16;
+
+/// The result of an operation on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
@@ -35,7 +45,7 @@ enum Outcome {
 }
 
 impl RawHashTable {
-    /// Gives `key` this value. Says whether it had one before.
+    /// Sets the value of `key`. Returns whether it had one before.
     ///
     /// On a page with room this is one log record.
     ///
@@ -67,7 +77,7 @@ impl RawHashTable {
                         return Ok(true);
                     }
                 }
-                Outcome::Full => self.resident.owe_splits(SPLITS_FOR_A_FULL_PAGE),
+                Outcome::Full => self.resident.owe_splits(splits_for(&insert)),
                 Outcome::Chained | Outcome::Absent => {}
             }
         }
@@ -82,18 +92,18 @@ impl RawHashTable {
         }
         let _shape = self.resident.latch.exclusive();
         self.check_alive(txn)?;
-        self.put_anywhere(txn, &insert, hash, SPLITS_FOR_A_FULL_PAGE)
+        self.put_anywhere(txn, &insert, hash, splits_for(&insert))
     }
 
-    /// Splits buckets as long as some are owed and nobody is in the way. No latch is held.
+    /// Splits buckets as long as splits are postponed and the latch is free. The caller holds no latch.
     ///
-    /// Where there is no room for a split, none is owed any more: the table does without, and whoever asked can still change
-    /// what is there.
+    /// If there is no room for a split, the postponed splits are cancelled: the table does without them, and existing
+    /// entries can still be changed.
     fn split_what_is_owed(&self, txn: &mut Txn) -> Result<()> {
         loop {
             let (shape, at_once) = match self.resident.splits_owed() {
                 0 => return Ok(()),
-                SPLITS_OWED_MAX.. => (Some(self.resident.latch.exclusive()), SPLITS_FOR_A_FULL_PAGE),
+                SPLITS_OWED_MAX.. => (Some(self.resident.latch.exclusive()), SPLITS_AFTER_WAIT),
                 _ => (self.resident.latch.try_exclusive(), SPLITS_AT_ONCE),
             };
             if shape.is_none() {
@@ -102,7 +112,7 @@ impl RawHashTable {
             self.check_alive(txn)?;
             for _ in 0..at_once {
                 if self.resident.splits_owed() == 0 {
-                    break; // others may have done it while this thread waited for its turn
+                    break; // other threads may have done it while this one waited
                 }
                 match self.split(txn) {
                     Ok(true) => self.resident.splits_done(1),
@@ -114,8 +124,8 @@ impl RawHashTable {
         }
     }
 
-    /// Puts into a bucket, with another page behind its first if it needs one. The table's latch is held shared. `None` if
-    /// the key is there and its new value does not fit its page.
+    /// Inserts into a bucket, and adds a page after its first if necessary. The table's latch is held shared. Returns
+    /// `None` if the key exists and its new value does not fit on its page.
     fn put_under_chain_latch(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
         let bucket = hash.bucket(self.resident.buckets());
         let _chain = self.resident.chain_latch(bucket).exclusive();
@@ -129,13 +139,13 @@ impl RawHashTable {
             }
             self.add_overflow(txn, chain[0])?;
             if chain.len() > 1 || self.resident.splits_owed() > 0 {
-                // More pages than one too many, or nobody found the time to split: the table falls behind.
-                self.resident.owe_more_splits(SPLITS_FOR_A_FULL_PAGE);
+                // The chain has more than one page too many, or splits are pending: the table is growing too slowly.
+                self.resident.owe_more_splits(splits_for(insert));
             }
         }
     }
 
-    /// Puts under the exclusive latch, whatever it takes.
+    /// Inserts under the exclusive latch, with as many splits and pages as necessary.
     pub(super) fn put_anywhere(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash, mut splits: u64) -> Result<bool> {
         loop {
             let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
@@ -155,8 +165,8 @@ impl RawHashTable {
         }
     }
 
-    /// Replaces the entry of the key where it is, or inserts it into the first of these pages, all of its bucket's, that
-    /// has room. Says whether it was there before; `None` if there is no room.
+    /// Replaces the entry of the key on its page, or inserts it into the first of these pages, all of its bucket's,
+    /// that has room. Returns whether it existed before; `None` if there is no room.
     fn put_in_chain(&self, txn: &mut Txn, chain: &[PageId], insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
         if let Some(page) = self.page_with(txn, chain, hash, &insert.key)? {
             return Ok((attempt(txn, page, &insert.replacing())? == Outcome::Done).then_some(true));
@@ -169,10 +179,10 @@ impl RawHashTable {
         Ok(None)
     }
 
-    /// Moves an entry whose new value does not fit its page to another page of the bucket, if one has room.
+    /// Moves an entry whose new value does not fit on its page to another page of the bucket, if one has room.
     ///
-    /// Two pages change, so it is a nested top action; its steps carry physical undo, because the latch that a logical
-    /// one would ask for is held (S3).
+    /// Two pages change, so it is a nested top action. Its steps carry physical undo, because the latch that a logical
+    /// undo would take is held (S3).
     fn replace_elsewhere(
         &self,
         txn: &mut Txn,
@@ -204,8 +214,8 @@ impl RawHashTable {
         })
     }
 
-    /// Puts an empty page behind the first one of a bucket. The latch is held exclusively, or shared and the chain's as well:
-    /// who meets the page already, or not yet, has seen the same entries (S3).
+    /// Adds an empty page after the first one of a bucket. The latch is held exclusively, or shared together with the
+    /// chain's: a reader sees the same entries with or without the new page (S3).
     fn add_overflow(&self, txn: &mut Txn, first: PageId) -> Result<()> {
         let next = self.look(txn, first, |page| bucket::next(page))?;
         let root = self.root.get();
@@ -218,7 +228,7 @@ impl RawHashTable {
         })
     }
 
-    /// The page of a bucket's chain that has the key.
+    /// Returns the page of a bucket's chain that has the key.
     fn page_with(&self, txn: &Txn, chain: &[PageId], hash: KeyHash, key: &[u8]) -> Result<Option<PageId>> {
         for &page in chain {
             if self.look(txn, page, |page| bucket::find(page, hash, key))?.is_some() {
@@ -228,7 +238,7 @@ impl RawHashTable {
         Ok(None)
     }
 
-    /// Removes `key`. Says whether it was there.
+    /// Removes `key`. Returns whether it was there.
     ///
     /// # Errors
     /// As [`put`](RawHashTable::put).
@@ -256,12 +266,13 @@ impl RawHashTable {
         self.check_alive(txn)?;
         let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
         match self.unlink_if_empty(txn, &chain, page) {
-            Err(error) if lacks_room(&error) => Ok(true), // an empty page more; the key is gone
+            Err(error) if lacks_room(&error) => Ok(true), // an empty page remains; the key is removed
             unlinked => unlinked.map(|()| true),
         }
     }
 
-    /// Removes a key from a bucket with several pages. The table's latch is held shared. The page where it was.
+    /// Removes a key from a bucket with several pages. The table's latch is held shared. Returns the page that had the
+    /// key.
     fn remove_from_chain(&self, txn: &mut Txn, remove: &Remove, hash: KeyHash) -> Result<Option<PageId>> {
         let bucket = hash.bucket(self.resident.buckets());
         let _chain = self.resident.chain_latch(bucket).exclusive();
@@ -270,7 +281,7 @@ impl RawHashTable {
         Ok((attempt(txn, page, remove)? == Outcome::Done).then_some(page))
     }
 
-    /// Gives an overflow page back if it is still one of this bucket and has no entries. The latch is held exclusively.
+    /// Frees an overflow page if it still belongs to this bucket and has no entries. The latch is held exclusively.
     fn unlink_if_empty(&self, txn: &mut Txn, chain: &[PageId], page: PageId) -> Result<()> {
         let Some(place) = chain.iter().position(|&other| other == page) else { return Ok(()) };
         let (count, next) = self.look(txn, page, |page| Ok((bucket::count(page)?, bucket::next(page)?)))?;
@@ -285,7 +296,7 @@ impl RawHashTable {
         })
     }
 
-    /// The undo of an insert: the key goes, if it is there, wherever it is.
+    /// Undoes an insert: removes the key from its current page, if it exists.
     pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
         let mut remove = Remove { root: self.root.get(), key: key.into(), chain_known: false };
@@ -299,8 +310,8 @@ impl RawHashTable {
         }
     }
 
-    /// The undo of a replace or a remove: the key has this value, wherever there is room. It splits nothing, so that
-    /// the log it takes is bounded (E16.1).
+    /// Undoes a replace or a remove: restores the value of the key, on any page with room. It splits no bucket, so its
+    /// log space is bounded (E16.1).
     pub(super) fn put_back(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
         let insert =
@@ -317,7 +328,13 @@ impl RawHashTable {
     }
 }
 
-/// Tries an operation on a page; what the page itself declines is no error.
+/// Returns the number of buckets to split for an entry that finds its page full.
+fn splits_for(insert: &Insert) -> u64 {
+    let len = bucket::entry_len(insert.key.len(), insert.value.len());
+    if bucket::room_taken(FEW_ENTRIES, FEW_ENTRIES * len) <= bucket::ROOM { SPLITS_FOR_A_FULL_PAGE } else { 1 }
+}
+
+/// Tries an operation on a page; a refusal by the page itself is not an error.
 #[inline]
 fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<Outcome> {
     match txn.update_latched(RecordId::page(page), operation) {
@@ -333,7 +350,7 @@ fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<O
     }
 }
 
-/// Whether an error says that there is no room for more, in the log or on the disk, and nothing worse.
+/// Whether an error reports lack of room in the log or on the disk, and nothing worse.
 fn lacks_room(error: &Error) -> bool {
     matches!(error, Error::LogFull { .. } | Error::Pages(PoolError::Limit { .. } | PoolError::DiskFull { .. }))
 }
@@ -354,7 +371,7 @@ mod tests {
         Store::open(media, options, Registry::new().with(crate::register)).unwrap()
     }
 
-    /// Puts without splitting: the only bucket's only page fills up.
+    /// Inserts without splitting: the only page of the only bucket fills up.
     fn put(table: &RawHashTable, txn: &mut Txn, key: &[u8]) -> Result<bool> {
         let hash = KeyHash::of(key, table.seed);
         let value = vec![key[0]; 1800].into();
@@ -363,7 +380,8 @@ mod tests {
         table.put_anywhere(txn, &insert, hash, 0)
     }
 
-    /// The undo of a remove needs an overflow page when others have taken the room, and finds it on a full disk (E16.6).
+    /// The undo of a remove needs an overflow page if other entries have taken the room, and finds one on a full disk
+    /// (E16.6).
     #[test]
     fn a_removed_entry_whose_room_was_taken_comes_back_on_a_full_disk() {
         let disk = Arc::new(SimDisk::new());
@@ -395,8 +413,9 @@ mod tests {
             .unwrap();
     }
 
-    /// Between the link to a new page and the end of its nested action, nobody may log on the page that has the link: undoing
-    /// it after a crash would find what they have put behind it. Its chain's latch keeps them out if they ask for it (S2).
+    /// Between the link to a new page and the end of its nested action, no other transaction may log on the page with
+    /// the link: undoing the link after a crash would lose the entries behind it. The latch of the chain excludes them
+    /// (S2).
     #[test]
     fn a_page_with_a_link_is_changed_by_those_only_who_hold_its_chain() {
         let store = open(&Arc::new(SimDisk::new()));
@@ -425,7 +444,7 @@ mod tests {
         assert_eq!(changed.unwrap(), [Outcome::Chained, Outcome::Chained, Outcome::Done, Outcome::Done]);
     }
 
-    /// A table that cannot grow can still be changed: splits are owed by nobody in particular.
+    /// A table that cannot grow can still be changed: no particular insert depends on the postponed splits.
     #[test]
     fn on_a_full_disk_what_is_there_can_be_changed() {
         let disk = Arc::new(SimDisk::new());

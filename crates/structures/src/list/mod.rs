@@ -1,7 +1,7 @@
-//! The simple linked list (Lemon §6.2): records of any length, each with the place of the next.
+//! The simple linked list (Lemon §6.2): records of any length, each with the address of the next.
 //!
-//! It is the trivial one, and the model of a structure whose isolation is one big lock: every change reads like that of
-//! a list in memory, and each step carries its own undo. Neighbours may lie far apart, so a walk reads a page a step; the
+//! It is the model of a structure that is isolated by one big lock: every change reads like that of a list in memory,
+//! and each step carries its own undo. Neighbours may be far apart, so a walk reads one page per step; the
 //! [page-oriented list](crate::PageList) does not.
 //!
 //! ```text
@@ -25,20 +25,20 @@ use crate::records::{self, DeleteRecord, InsertRecord, SLOTTED_LEN_MAX, UpdateRe
 
 pub use typed::{List, ListElements};
 
-/// Bytes in front of a node's element.
+/// Number of bytes in front of a node's element.
 const LINK_LEN: usize = 10;
 
 /// A transactional linked list of elements of any bytes.
 ///
-/// A handle; the list lies in the store. A transaction that changes it holds it alone to its end, one that reads it
-/// shares it with other readers (`Resource::Structure`). Where the store's lock manager does not lock, one transaction
-/// at a time must use the list.
+/// A handle; the list itself is in the store. A transaction that changes it holds it exclusively to its end, one that
+/// reads it shares it with other readers (`Resource::Structure`). If the store's lock manager does not lock, only one
+/// transaction at a time may use the list.
 #[derive(Clone, Debug)]
 pub struct RawList {
     root: PageId,
 }
 
-/// An element and the place of the next.
+/// An element and the address of the next.
 #[derive(Clone, Debug)]
 struct Node {
     next: Place,
@@ -56,10 +56,10 @@ impl Node {
 }
 
 impl RawList {
-    /// The longest element, in bytes.
+    /// Maximum length of an element, in bytes.
     pub const ELEMENT_LEN_MAX: usize = SLOTTED_LEN_MAX - LINK_LEN;
 
-    /// Makes an empty list.
+    /// Creates an empty list.
     ///
     /// # Errors
     /// Those of any change.
@@ -69,7 +69,7 @@ impl RawList {
         Ok(RawList { root })
     }
 
-    /// The list with this root page.
+    /// Opens the list with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`].
@@ -78,22 +78,22 @@ impl RawList {
         Ok(RawList { root })
     }
 
-    /// The page that stands for the list.
+    /// Returns the root page, which identifies the list.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// Puts an element in front of the first.
+    /// Inserts an element before the first.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] beyond [`RawList::ELEMENT_LEN_MAX`] bytes; [`cedrat_txn::Error::Deadlock`] from
-    /// the lock; no room. So for all that change the list.
+    /// the lock; no room. The same for all methods that change the list.
     pub fn push_front(&self, txn: &mut Txn, element: &[u8]) -> Result<()> {
         check_len(element, Self::ELEMENT_LEN_MAX)?;
         txn.isolated(self.root, |txn| self.insert_after(txn, None, element))
     }
 
-    /// Puts an element behind the last.
+    /// Appends an element.
     ///
     /// # Errors
     /// As [`push_front`](RawList::push_front).
@@ -105,7 +105,7 @@ impl RawList {
         })
     }
 
-    /// Puts an element in front of element `index`, or behind the last.
+    /// Inserts an element before element `index`, or after the last.
     ///
     /// # Errors
     /// [`StructureError::OutOfBounds`]; as [`push_front`](RawList::push_front).
@@ -123,7 +123,7 @@ impl RawList {
         })
     }
 
-    /// Takes the first element out.
+    /// Removes the first element.
     ///
     /// # Errors
     /// As [`push_front`](RawList::push_front).
@@ -134,7 +134,7 @@ impl RawList {
         })
     }
 
-    /// Takes element `index` out.
+    /// Removes element `index`.
     ///
     /// # Errors
     /// As [`insert`](RawList::insert).
@@ -153,7 +153,7 @@ impl RawList {
         })
     }
 
-    /// Gives element `index` another value.
+    /// Replaces element `index`.
     ///
     /// # Errors
     /// As [`insert`](RawList::insert).
@@ -177,7 +177,7 @@ impl RawList {
         })
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock.
@@ -187,7 +187,7 @@ impl RawList {
         Ok(Some(self.node(txn, at)?.element))
     }
 
-    /// How many elements there are: a walk over all of them.
+    /// Returns the number of elements, by a walk over all of them.
     ///
     /// # Errors
     /// As [`get`](RawList::get).
@@ -196,7 +196,7 @@ impl RawList {
         Ok(self.locate(txn, u64::MAX)?.err().unwrap_or(u64::MAX))
     }
 
-    /// Whether there are none.
+    /// Whether the list has no elements.
     ///
     /// # Errors
     /// As [`get`](RawList::get).
@@ -205,7 +205,7 @@ impl RawList {
         Ok(self.ends(txn)?.first.record().is_none())
     }
 
-    /// All elements, in order.
+    /// Iterates over all elements, in order.
     ///
     /// # Errors
     /// As [`get`](RawList::get).
@@ -215,7 +215,7 @@ impl RawList {
         Ok(RawListElements { list: self.clone(), txn, next })
     }
 
-    /// Gives the list's pages back.
+    /// Frees the list's pages.
     ///
     /// # Errors
     /// As [`push_front`](RawList::push_front).
@@ -232,7 +232,7 @@ impl RawList {
     /// Walks the list and verifies it.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only those that prevent the walk. Defects are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         let mut checked = Checked::default();
         checked.pages.push(self.root);
@@ -274,7 +274,7 @@ impl RawList {
         ends::read(&*txn.read_latched(self.root)?, kinds::LIST_ROOT)
     }
 
-    /// The pages that elements lie on, and the one where the next would go.
+    /// Returns the pages of the elements, and the one for the next element.
     fn pages(&self, txn: &Txn) -> Result<std::collections::BTreeSet<PageId>> {
         let ends = self.ends(txn)?;
         let mut pages: std::collections::BTreeSet<_> =
@@ -301,7 +301,7 @@ impl RawList {
         Ok(Node { next, element: element.to_vec() })
     }
 
-    /// Where element `index` lies, or else how many there are.
+    /// Returns the address of element `index`, or else the number of elements.
     fn locate(&self, txn: &Txn, index: u64) -> Result<Result<RecordId, u64>> {
         let mut passed = 0;
         let mut next = self.ends(txn)?.first;
@@ -315,7 +315,7 @@ impl RawList {
         Ok(Err(passed))
     }
 
-    /// Puts a node behind `before`, or in front of the first.
+    /// Inserts a node after `before`, or before the first.
     fn insert_after(&self, txn: &mut Txn, before: Option<RecordId>, element: &[u8]) -> Result<()> {
         let next = match before {
             None => self.ends(txn)?.first,
@@ -327,7 +327,7 @@ impl RawList {
         self.link(txn, before, at.into(), next)
     }
 
-    /// Takes the node at `at` out, which lies behind `before`, or is the first.
+    /// Removes the node at `at`, which follows `before`, or is the first.
     fn remove_after(&self, txn: &mut Txn, before: Option<RecordId>, at: RecordId) -> Result<Vec<u8>> {
         let node = self.node(txn, at)?;
         self.link(txn, before, node.next, at.into())?;
@@ -342,8 +342,8 @@ impl RawList {
         Ok(node.element)
     }
 
-    /// Makes `next` follow `before`, or be the first, and keeps the end right: `other` is the node that comes behind a new
-    /// one, or the one that leaves.
+    /// Makes `next` follow `before`, or be the first, and updates the end: `other` is the node that follows a new one,
+    /// or the one that is removed.
     fn link(&self, txn: &mut Txn, before: Option<RecordId>, next: Place, other: Place) -> Result<()> {
         let mut ends = self.ends(txn)?;
         let comes = other.record().is_none() && next.record().is_some();
@@ -366,7 +366,7 @@ impl RawList {
         Ok(())
     }
 
-    /// A place for a record of this length: on the page where the last one went, or on a new page.
+    /// Returns a vacant address for a record of this length: on the page of the last insert, or on a new page.
     fn vacant(&self, txn: &mut Txn, len: usize) -> Result<RecordId> {
         let mut ends = self.ends(txn)?;
         if ends.spare != 0 {
@@ -384,7 +384,7 @@ impl RawList {
         Ok(RecordId::new(page, cedrat_pages::Slot(0)))
     }
 
-    /// The page where new nodes went until now is one like any other: given back if nothing is on it.
+    /// Retires the page for new nodes: it becomes an ordinary page, and is freed if it is empty.
     fn leave_spare(&self, txn: &mut Txn, spare: u64) -> Result<()> {
         if spare == 0 {
             return Ok(());
@@ -398,7 +398,7 @@ impl RawList {
     }
 }
 
-/// The elements of a list: see [`RawList::iter`].
+/// An iterator over the elements of a list: see [`RawList::iter`].
 #[derive(Debug)]
 pub struct RawListElements<'t> {
     list: RawList,

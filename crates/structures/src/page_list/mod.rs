@@ -1,7 +1,7 @@
 //! The page-oriented linked list (Lemon §6.2, Figure 2): a list of pages, each with a list of its own.
 //!
-//! Neighbours in the list lie on one page as long as they fit. So a change is one log record as a rule, and a walk
-//! reads all elements of a page under one pin.
+//! Neighbours in the list are on one page as long as they fit. So a change is usually one log record, and a walk reads
+//! all elements of a page under one pin.
 
 mod ops;
 mod sequence;
@@ -34,24 +34,24 @@ pub(crate) fn register(registry: Registry) -> Registry {
 
 /// A transactional list of records of any bytes, page by page.
 ///
-/// A handle; the list lies in the store. A transaction that changes it holds it alone to its end, one that reads it
-/// shares it with other readers (`Resource::Structure`): the "big lock" of Lemon §4.3, which lets each change carry
-/// plain undo. Where the store's lock manager does not lock, one transaction at a time must use the list.
+/// A handle; the list itself is in the store. A transaction that changes it holds it exclusively to its end, one that
+/// reads it shares it with other readers (`Resource::Structure`): the "big lock" of Lemon §4.3, which permits plain
+/// undo for each change. If the store's lock manager does not lock, only one transaction at a time may use the list.
 #[derive(Clone, Debug)]
 pub struct RawPageList {
     root: PageId,
 }
 
-/// Where a record stands.
+/// The position of a record.
 #[derive(Clone, Copy, Debug)]
 struct At {
     page: PageId,
-    /// Its place within the page.
+    /// The index within the page.
     index: usize,
 }
 
 impl RawPageList {
-    /// Makes an empty list.
+    /// Creates an empty list.
     ///
     /// # Errors
     /// Those of any change.
@@ -61,7 +61,7 @@ impl RawPageList {
         Ok(RawPageList { root })
     }
 
-    /// The list with this root page.
+    /// Opens the list with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`].
@@ -70,16 +70,16 @@ impl RawPageList {
         Ok(RawPageList { root })
     }
 
-    /// The page that stands for the list.
+    /// Returns the root page, which identifies the list.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// Puts a record behind the last.
+    /// Appends a record.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond [`RECORD_LEN_MAX`] bytes; [`Error::Deadlock`] from the lock; no room. So for all that
-    /// change the list.
+    /// [`Error::TooLarge`] beyond [`RECORD_LEN_MAX`] bytes; [`Error::Deadlock`] from the lock; no room. The same for
+    /// all methods that change the list.
     pub fn push_back(&self, txn: &mut Txn, record: &[u8]) -> Result<()> {
         check_len(record)?;
         self.isolated(txn, |txn| {
@@ -92,7 +92,7 @@ impl RawPageList {
         })
     }
 
-    /// Puts a record in front of the first.
+    /// Inserts a record before the first.
     ///
     /// # Errors
     /// As [`push_back`](RawPageList::push_back).
@@ -107,7 +107,7 @@ impl RawPageList {
         })
     }
 
-    /// Puts a record in front of record `index`, or behind the last.
+    /// Inserts a record before record `index`, or after the last.
     ///
     /// # Errors
     /// [`StructureError::OutOfBounds`]; as [`push_back`](RawPageList::push_back).
@@ -120,7 +120,7 @@ impl RawPageList {
         })
     }
 
-    /// Takes record `index` out.
+    /// Removes record `index`.
     ///
     /// # Errors
     /// As [`insert`](RawPageList::insert).
@@ -131,7 +131,7 @@ impl RawPageList {
         })
     }
 
-    /// Takes the first record out.
+    /// Removes the first record.
     ///
     /// # Errors
     /// As [`push_back`](RawPageList::push_back).
@@ -145,7 +145,7 @@ impl RawPageList {
         })
     }
 
-    /// Takes the last record out.
+    /// Removes the last record.
     ///
     /// # Errors
     /// As [`push_back`](RawPageList::push_back).
@@ -161,7 +161,7 @@ impl RawPageList {
         })
     }
 
-    /// Gives record `index` other bytes.
+    /// Replaces record `index`.
     ///
     /// # Errors
     /// As [`insert`](RawPageList::insert).
@@ -173,13 +173,13 @@ impl RawPageList {
                 let replace = ops::Replace { index: at.index as u16, record: record.into() };
                 return txn.update(RecordId::page(at.page), &replace);
             }
-            // It outgrew its page: out, and in again at the same place, which may be on another page by then.
+            // It outgrew its page: removed and inserted again at the same index, which may then be on another page.
             self.remove_at(txn, at)?;
             self.insert(txn, index, record)
         })
     }
 
-    /// Record `index`.
+    /// Returns record `index`.
     ///
     /// # Errors
     /// [`Error::Deadlock`] from the lock.
@@ -189,7 +189,7 @@ impl RawPageList {
         self.look(txn, at.page, |body| Ok(sequence::get(body, at.index)?.to_vec())).map(Some)
     }
 
-    /// How many records there are: a walk over the pages.
+    /// Returns the number of records, by a walk over the pages.
     ///
     /// # Errors
     /// As [`get`](RawPageList::get).
@@ -198,7 +198,7 @@ impl RawPageList {
         Ok(self.locate(txn, u64::MAX)?.err().unwrap_or(u64::MAX))
     }
 
-    /// Whether there are none.
+    /// Whether the list has no records.
     ///
     /// # Errors
     /// As [`get`](RawPageList::get).
@@ -207,7 +207,7 @@ impl RawPageList {
         Ok(self.ends(txn)?.first.page == 0)
     }
 
-    /// All records in order, page by page.
+    /// Iterates over all records in order, page by page.
     ///
     /// # Errors
     /// As [`get`](RawPageList::get).
@@ -217,7 +217,7 @@ impl RawPageList {
         Ok(PageListRecords { list: self.clone(), txn, next, records: Vec::new().into_iter() })
     }
 
-    /// Gives the list's pages back.
+    /// Frees the list's pages.
     ///
     /// # Errors
     /// As [`push_back`](RawPageList::push_back).
@@ -234,10 +234,10 @@ impl RawPageList {
         })
     }
 
-    /// Walks the list and verifies it: links agree both ways, every page is its own and holds something.
+    /// Walks the list and verifies it: links agree in both directions, and every page belongs to it and has records.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Only those that prevent the walk. Defects are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         let mut checked = Checked::default();
         checked.pages.push(self.root);
@@ -293,7 +293,7 @@ impl RawPageList {
         look(view.body()).map_err(|_| damaged(txn.store(), page, "a page of a list makes no sense"))
     }
 
-    /// Where record `index` stands, or else how many records there are.
+    /// Returns the position of record `index`, or else the number of records.
     fn locate(&self, txn: &Txn, index: u64) -> Result<Result<At, u64>> {
         let mut passed = 0;
         let mut next = self.ends(txn)?.first.page;
@@ -310,7 +310,7 @@ impl RawPageList {
         Ok(Err(passed))
     }
 
-    /// The first record of an empty list.
+    /// Inserts the first record of an empty list.
     fn begin(&self, txn: &mut Txn, record: &[u8]) -> Result<()> {
         let page = self.add_page(txn, Links { next: 0, previous: 0 })?;
         self.put(txn, page, 0, record)
@@ -320,7 +320,7 @@ impl RawPageList {
         txn.update(RecordId::page(page), &ops::Insert { index: index as u16, records: vec![record.into()] })
     }
 
-    /// Puts a record at a place: one log record, unless the page is full.
+    /// Inserts a record at a position: one log record, unless the page is full.
     fn insert_at(&self, txn: &mut Txn, at: At, record: &[u8]) -> Result<()> {
         let (fits, count, links) = self.look(txn, at.page, |body| {
             Ok((sequence::has_room(body, record.len())?, sequence::count(body)?, sequence::links(body)?))
@@ -328,7 +328,7 @@ impl RawPageList {
         if fits {
             return self.put(txn, at.page, at.index, record);
         }
-        // At either end of a full page a page of its own keeps the full one full.
+        // At either end of a full page a new page leaves the full one full.
         if at.index == 0 {
             if links.previous != 0 {
                 let before = PageId::new(links.previous);
@@ -352,14 +352,14 @@ impl RawPageList {
             if self.look(txn, at.page, |body| sequence::has_room(body, record.len()))? {
                 return self.put(txn, at.page, at.index, record);
             }
-            // A long record between two halves that are both too full for it: the new page's front tries next, and
-            // gives it a page of its own at worst.
+            // A long record between two halves that are both too full for it: it is tried at the front of the new page,
+            // and at worst gets a page of its own.
             return self.insert_at(txn, At { page: after, index: 0 }, record);
         }
         self.put(txn, after, 0, record)
     }
 
-    /// An empty page between two others, or at an end.
+    /// Adds an empty page between two others, or at an end.
     fn add_page(&self, txn: &mut Txn, links: Links) -> Result<PageId> {
         let page = txn.allocate()?;
         let begin = ops::Begin { root: self.root.get(), next: links.next, previous: links.previous };
@@ -368,7 +368,7 @@ impl RawPageList {
         Ok(page)
     }
 
-    /// Takes a record out, and its page if it was the only one there.
+    /// Removes a record, and its page if it was the only one there.
     fn remove_at(&self, txn: &mut Txn, at: At) -> Result<Vec<u8>> {
         let (record, count, links) = self.look(txn, at.page, |body| {
             Ok((sequence::get(body, at.index)?.to_vec(), sequence::count(body)?, sequence::links(body)?))
@@ -423,12 +423,12 @@ fn check_len(record: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The records of a list: see [`RawPageList::iter`]. A page's records are read together.
+/// An iterator over the records of a list: see [`RawPageList::iter`]. The records of a page are read together.
 #[derive(Debug)]
 pub struct PageListRecords<'t> {
     list: RawPageList,
     txn: &'t Txn,
-    /// The next page, 0 behind the last.
+    /// The next page, 0 after the last.
     next: u64,
     records: std::vec::IntoIter<Vec<u8>>,
 }

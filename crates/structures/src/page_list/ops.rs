@@ -1,6 +1,6 @@
 //! The operations of a page-oriented list, each on one page, each with an inverse on the same page.
 //!
-//! Positions within a page mean something only as long as nobody else changes the page. That is why the list takes
+//! Positions within a page are valid only as long as no other transaction changes the page. That is why the list takes
 //! its big lock: under it, physiological undo finds each page as the change left it (E14.1).
 
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
@@ -11,7 +11,7 @@ use super::sequence::{self, Links};
 use crate::bytes::{BytesMut, Garbled};
 use crate::kinds;
 
-/// Makes a fresh page an empty page of the list.
+/// Formats a fresh page as an empty page of the list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Begin {
     pub(super) root: u64,
@@ -37,7 +37,7 @@ impl Operation for Begin {
     }
 }
 
-/// Puts records in front of record `index` of the page.
+/// Inserts records before record `index` of the page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Insert {
     pub(super) index: u16,
@@ -69,7 +69,7 @@ impl Operation for Insert {
     }
 }
 
-/// Takes `count` records out, from record `index` on.
+/// Removes `count` records, from record `index` on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Remove {
     pub(super) index: u16,
@@ -96,7 +96,7 @@ impl Operation for Remove {
     }
 }
 
-/// Gives record `index` other bytes.
+/// Replaces record `index`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Replace {
     pub(super) index: u16,

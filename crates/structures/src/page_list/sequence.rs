@@ -8,8 +8,8 @@
 //!                                                  2 × count           from `heap` to the end
 //! ```
 //!
-//! The offsets stand in list order, so that inserting and removing in the middle moves two bytes a record and
-//! one log entry says it all (Lemon §6.2, Figure 2).
+//! The offsets are in list order, so inserting and removing in the middle moves two bytes per record and takes one log
+//! entry (Lemon §6.2, Figure 2).
 
 use cedrat_pages::BODY_LEN;
 
@@ -26,10 +26,11 @@ mod at {
 }
 const _: () = assert!(at::OFFSETS == 32);
 
-/// Bytes in front of each record: its length.
+/// Number of bytes in front of each record: its length.
 const LEN_LEN: usize = 2;
 
-/// The most bytes in one record. A page could take a few more, but a log record must hold two, before and after.
+/// Maximum length of a record, in bytes. A page could take a few more, but a log record must hold two, before and
+/// after.
 pub const RECORD_LEN_MAX: usize = 3800;
 const _: () = assert!(at::OFFSETS + 2 + LEN_LEN + RECORD_LEN_MAX <= BODY_LEN);
 
@@ -86,7 +87,7 @@ impl Shape {
         self.heap - self.offsets_end() + self.dead
     }
 
-    /// Where record `index` begins and ends, its length included.
+    /// Returns the range of record `index`, including its length.
     fn record(&self, body: &[u8], index: usize) -> Result<std::ops::Range<usize>, Garbled> {
         let start = half(body, at::OFFSETS + 2 * index)?;
         let end = start + LEN_LEN + half(body, start)?;
@@ -94,7 +95,7 @@ impl Shape {
     }
 }
 
-/// Makes `body` an empty page of the list rooted at `root`, whatever it held.
+/// Formats `body` as an empty page of the list rooted at `root`, whatever its content.
 pub(crate) fn format(body: &mut [u8], root: u64, links: Links) {
     body[..at::OFFSETS].fill(0);
     body[at::ROOT..at::ROOT + 8].copy_from_slice(&root.to_le_bytes());
@@ -111,12 +112,12 @@ pub(crate) fn set_links(body: &mut [u8], links: Links) {
     body[at::PREVIOUS..at::PREVIOUS + 8].copy_from_slice(&links.previous.to_le_bytes());
 }
 
-/// The root page that this page says it belongs to.
+/// Returns the root page to which this page belongs.
 pub(crate) fn root(body: &[u8]) -> Result<u64, Garbled> {
     word(body, at::ROOT)
 }
 
-/// How many records the page holds.
+/// Returns the number of records on the page.
 pub(crate) fn count(body: &[u8]) -> Result<usize, Garbled> {
     Ok(Shape::read(body)?.count)
 }
@@ -126,19 +127,19 @@ pub(crate) fn has_room(body: &[u8], len: usize) -> Result<bool, Garbled> {
     Ok(Shape::read(body)?.free_len() >= 2 + LEN_LEN + len)
 }
 
-/// Whether record `index` could become `len` bytes long on this page.
+/// Whether record `index` could be replaced by one of `len` bytes on this page.
 pub(crate) fn has_room_instead(body: &[u8], index: usize, len: usize) -> Result<bool, Garbled> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + shape.record(body, index)?.len() >= LEN_LEN + len)
 }
 
-/// Record `index`, counted from the page's first.
+/// Returns record `index`, counted from the page's first.
 pub(crate) fn get(body: &[u8], index: usize) -> Result<&[u8], Garbled> {
     let record = Shape::read(body)?.record(body, index)?;
     Ok(&body[record.start + LEN_LEN..record.end])
 }
 
-/// Puts a record in front of record `index`, or behind the last. The room must be there.
+/// Inserts a record before record `index`, or after the last. There must be room.
 pub(crate) fn insert(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Garbled> {
     let mut shape = Shape::read(body)?;
     let len = LEN_LEN + record.len();
@@ -159,7 +160,7 @@ pub(crate) fn insert(body: &mut [u8], index: usize, record: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Takes record `index` out.
+/// Removes record `index`.
 pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Garbled> {
     let mut shape = Shape::read(body)?;
     let record = shape.record(body, index)?;
@@ -178,7 +179,7 @@ pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Garbled> {
     Ok(())
 }
 
-/// Gives record `index` other bytes. The room must be there ([`has_room_instead`]).
+/// Replaces record `index`. There must be room ([`has_room_instead`]).
 pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Garbled> {
     let old = Shape::read(body)?.record(body, index)?;
     if old.len() == LEN_LEN + record.len() {
@@ -204,7 +205,7 @@ fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
     Ok(shape)
 }
 
-/// All records of the page, in order.
+/// Iterates over all records of the page, in order.
 pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], Garbled>>, Garbled> {
     let shape = Shape::read(body)?;
     Ok((0..shape.count).map(move |index| {
@@ -213,7 +214,7 @@ pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], 
     }))
 }
 
-/// Checks everything about the page that its bytes alone can tell.
+/// Checks everything about the page that its bytes alone can show.
 pub(crate) fn check(body: &[u8]) -> Result<(), Garbled> {
     let shape = Shape::read(body)?;
     let mut used = 0;

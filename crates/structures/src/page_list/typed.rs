@@ -18,14 +18,14 @@ const ELEMENT: &str = "an element of a page-oriented list";
 
 /// A transactional list (Lemon §6.2, Figure 2) whose neighbours share pages.
 ///
-/// See [`RawPageList`] for what is locked. A handle, cheap to clone.
+/// See [`RawPageList`] for its locks. A handle, cheap to clone.
 pub struct PageList<T> {
     raw: RawPageList,
     types: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Serialize + DeserializeOwned> PageList<T> {
-    /// Makes an empty list under a name that nothing has yet.
+    /// Creates an empty list under a new name.
     ///
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
@@ -34,7 +34,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         Ok(Self::from_raw(raw))
     }
 
-    /// The list of this name.
+    /// Opens the list of this name.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
@@ -44,7 +44,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         Self::at(txn.store(), root)
     }
 
-    /// The list of this name, made now if there is none.
+    /// Opens the list of this name, or creates it if there is none.
     ///
     /// # Errors
     /// As [`open`](PageList::open) and [`create`](PageList::create).
@@ -52,7 +52,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name) }
     }
 
-    /// The list with this root page.
+    /// Opens the list with this root page.
     ///
     /// # Errors
     /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
@@ -64,21 +64,22 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         PageList { raw, types: PhantomData }
     }
 
-    /// The list as one of bytes.
+    /// Returns the list of encoded elements.
     pub fn raw(&self) -> &RawPageList {
         &self.raw
     }
 
-    /// Puts an element behind the last.
+    /// Appends an element.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] if its encoding exceeds [`RECORD_LEN_MAX`](super::RECORD_LEN_MAX) bytes;
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; no room. So for all that change the list.
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; no room. The same for all methods that change the
+    /// list.
     pub fn push_back(&self, txn: &mut Txn, element: &T) -> Result<()> {
         self.raw.push_back(txn, &encode(element, ELEMENT)?)
     }
 
-    /// Puts an element in front of the first.
+    /// Inserts an element before the first.
     ///
     /// # Errors
     /// As [`push_back`](PageList::push_back).
@@ -86,7 +87,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.push_front(txn, &encode(element, ELEMENT)?)
     }
 
-    /// Puts an element in front of element `index`, or behind the last.
+    /// Inserts an element before element `index`, or after the last.
     ///
     /// # Errors
     /// [`StructureError::OutOfBounds`](crate::StructureError::OutOfBounds); as [`push_back`](PageList::push_back).
@@ -94,7 +95,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.insert(txn, index, &encode(element, ELEMENT)?)
     }
 
-    /// Takes element `index` out.
+    /// Removes element `index`.
     ///
     /// # Errors
     /// As [`insert`](PageList::insert).
@@ -102,7 +103,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         decode(&self.raw.remove(txn, index)?, ELEMENT)
     }
 
-    /// Takes the first element out.
+    /// Removes the first element.
     ///
     /// # Errors
     /// As [`push_back`](PageList::push_back).
@@ -110,7 +111,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.pop_front(txn)?.map(|record| decode(&record, ELEMENT)).transpose()
     }
 
-    /// Takes the last element out.
+    /// Removes the last element.
     ///
     /// # Errors
     /// As [`push_back`](PageList::push_back).
@@ -118,7 +119,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.pop_back(txn)?.map(|record| decode(&record, ELEMENT)).transpose()
     }
 
-    /// Gives element `index` another value.
+    /// Replaces element `index`.
     ///
     /// # Errors
     /// As [`insert`](PageList::insert).
@@ -126,15 +127,15 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.set(txn, index, &encode(element, ELEMENT)?)
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Errors
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; an element that is no `T`.
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; the element cannot be decoded as `T`.
     pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<T>> {
         self.raw.get(txn, index)?.map(|record| decode(&record, ELEMENT)).transpose()
     }
 
-    /// How many elements there are: a walk over the pages.
+    /// Returns the number of elements, by a walk over the pages.
     ///
     /// # Errors
     /// As [`get`](PageList::get).
@@ -142,7 +143,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.len(txn)
     }
 
-    /// Whether there are none.
+    /// Whether the list has no elements.
     ///
     /// # Errors
     /// As [`get`](PageList::get).
@@ -150,7 +151,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
         self.raw.is_empty(txn)
     }
 
-    /// All elements in order. The list is locked shared to the end of the transaction.
+    /// Iterates over all elements in order. The list is locked shared to the end of the transaction.
     ///
     /// # Errors
     /// As [`get`](PageList::get).
@@ -161,7 +162,7 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
     /// Walks the list and verifies it.
     ///
     /// # Errors
-    /// Only what keeps it from looking.
+    /// Only those that prevent the walk.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
         self.raw.check(txn)
     }
@@ -179,7 +180,7 @@ impl<T> fmt::Debug for PageList<T> {
     }
 }
 
-/// The elements of a list: see [`PageList::iter`].
+/// An iterator over the elements of a list: see [`PageList::iter`].
 pub struct Elements<'t, T> {
     records: PageListRecords<'t>,
     types: PhantomData<fn() -> T>,

@@ -1,4 +1,4 @@
-//! A store on a simulated disk, and what the tests of all structures need of it.
+//! A store on a simulated disk, and shared helpers of the tests of all structures.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -34,7 +34,7 @@ impl Bench {
         self.store = Some(open_with(&self.disk, options));
     }
 
-    /// Ends the store without a farewell, and recovers it from what lies on the disk.
+    /// Closes the store without a checkpoint, and recovers it from the disk.
     pub(crate) fn reopen(&mut self) {
         self.store = None;
         self.open();
@@ -52,7 +52,7 @@ pub(crate) fn open(disk: &Arc<SimDisk>) -> Store {
     open_with(disk, Options { locks: Arc::new(NoLocks), ..Options::simulated() })
 }
 
-/// Verifies every structure that has a name, the catalogue, and that no page belongs to two.
+/// Verifies the catalogue, every structure that has a name, and that no page belongs to two of them.
 pub(crate) fn check_all(store: &Store) {
     let mut txn = store.begin();
     let catalogue = Catalogue::open(store).expect("there is a catalogue");
