@@ -1,7 +1,8 @@
-//! `#[derive(Plain)]`: a struct, or an enum without fields, as words of a heap. Documented at `cedrat_heap::Plain`.
+//! `#[derive(Plain)]`: the representation of a struct, or of an enum without fields, in words of a heap. Documented at
+//! `cedrat_heap::Plain`.
 //!
-//! For a struct `Account` with named fields it also writes a trait `AccountFields` that gives each place where an
-//! `Account` lies a method for each of its fields. The trait is public if the struct and all its fields are.
+//! For a struct `Account` with named fields it also writes a trait `AccountFields`, which gives each place of an `Account`
+//! a method for each of its fields. The trait is public if the struct and all its fields are.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +13,7 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Generics, Ident, Index, Pa
 
 /// Writes `Plain` for a struct or for an enum whose variants have no fields.
 ///
-/// `#[plain(crate = "some::path")]` says where `cedrat_heap` is found, if under another name.
+/// `#[plain(crate = "some::path")]` names the path of `cedrat_heap`, if it is another one.
 #[proc_macro_derive(Plain, attributes(plain))]
 pub fn derive_plain(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -30,7 +31,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     }
 }
 
-/// Where the crate with the trait is found.
+/// Returns the path of the crate with the trait.
 fn heap_path(input: &DeriveInput) -> Result<Path, Error> {
     let mut path = parse_quote!(::cedrat_heap);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("plain")) {
@@ -45,7 +46,7 @@ fn heap_path(input: &DeriveInput) -> Result<Path, Error> {
     Ok(path)
 }
 
-/// Every parameter that is a type is plain as well.
+/// Requires that every type parameter is plain as well.
 fn plain_generics(generics: &Generics, heap: &Path) -> Generics {
     let mut generics = generics.clone();
     for parameter in generics.type_params_mut() {
@@ -119,7 +120,7 @@ fn describe_struct(input: &DeriveInput, fields: &Fields, heap: &Path) -> TokenSt
     }
 }
 
-/// The trait with a method for each field.
+/// Generates the trait with a method for each field.
 fn places(input: &DeriveInput, fields: &Fields, generics: &Generics, heap: &Path) -> TokenStream {
     let Fields::Named(named) = fields else { return TokenStream::new() };
     let (name, name_of_trait) = (&input.ident, format_ident!("{}Fields", input.ident));

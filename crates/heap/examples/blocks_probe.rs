@@ -1,10 +1,10 @@
-//! What allocating costs, and the structures built on it: nanoseconds, and operations in a second.
+//! Cost of allocation, and of the structures built on it: nanoseconds, and operations per second.
 
 use std::time::Instant;
 
 use cedrat_heap::{Commit, Heap, HeapCounter, HeapMap, HeapOptions, HeapOrderedMap, Memory, MemoryOptions, Result};
 
-/// Runs `work` so many times in each of some threads; prints what one took.
+/// Runs `work` repeatedly in each of several threads; prints the time of one run.
 fn measure(
     what: &str,
     threads: u64,

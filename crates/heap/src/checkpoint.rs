@@ -1,24 +1,24 @@
 //! Checkpoints of heaps: chunk by chunk, while transactions run (Hathi §4, H020–H022).
 //!
-//! A chunk is copied word by word; what transactions write back meanwhile may be in the copy or not. That is harmless,
-//! because redo is blind: replaying from *before* on writes every word again that a later commit has written. What has to
-//! hold is (E4):
+//! A chunk is copied word by word; the copy may or may not contain words that transactions write back meanwhile. That is
+//! harmless, because redo is blind: replaying from *before* on writes again every word that a later commit has written. The
+//! invariants are (E4):
 //!
-//! 1. *before*: every commit up to this LSN is in the copy. It is the oldest commit whose write-back was unfinished when
-//!    the copying began, less one, and not the newest LSN then;
-//! 2. *after*: no commit behind this LSN is in the copy. The checkpoint counts only when all up to it are durable, or
-//!    recovery would find a state in which a commit has half happened;
-//! 3. the root names a checkpoint when all of its chunks are durable, headers included, and not before; the log is
-//!    trimmed after that.
+//! 1. *before*: every commit up to this LSN is in the copy. It is the LSN before the oldest commit whose write-back was
+//!    unfinished when the copying began, and not the newest LSN then;
+//! 2. *after*: no commit behind this LSN is in the copy. The checkpoint counts only when all commits up to it are durable;
+//!    otherwise recovery would find a state with half of a commit;
+//! 3. the root names a checkpoint only after all of its chunks are durable, headers included; the log is trimmed after
+//!    that.
 //!
-//! A chunk that nobody has changed since its copy two checkpoints ago is not copied again (E4.4). Who commits sets a chunk's flag
-//! after drawing its LSN and before writing words; the checkpoint takes the flag back before it reads the clock. So a
-//! commit whose flag the checkpoint has taken, and whose words it may have missed, is one that it sees unfinished: then it
-//! puts the flag back.
+//! A chunk that no commit has changed since its copy two checkpoints ago is not copied again (E4.4). A commit sets a
+//! chunk's flag after drawing its LSN and before writing words; the checkpoint clears the flag before it reads the clock.
+//! If the checkpoint has cleared the flag of a commit whose words it may have missed, it sees that commit as unfinished and
+//! sets the flag again.
 
 use cedrat_media::AlignedBuf;
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Log, Lsn};
 
 use crate::error::{Error, Result};
@@ -29,26 +29,26 @@ use crate::heap::Core;
 use crate::memory::{Memory, Shared};
 use crate::region::WORD_LEN;
 
-/// What a checkpoint has come to.
+/// Result of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpointed {
-    /// Heaps do not need records up to this LSN any more.
+    /// Heaps no longer need records up to this LSN.
     pub redo_from: Lsn,
-    /// Chunks that were copied.
+    /// Number of chunks that were copied.
     pub chunks: u64,
 }
 
 impl Memory {
-    /// Copies what has changed to the disk, without holding up any transaction, and makes the copies count. Afterwards
-    /// heaps need no log up to [`Checkpointed::redo_from`].
+    /// Copies changed chunks to the disk, without blocking any transaction, and makes the copies the current ones.
+    /// Afterwards heaps need no log up to [`Checkpointed::redo_from`].
     ///
     /// # Errors
-    /// The store stopped, also because a file could not be written or synced: nobody knows then what lies in it.
+    /// The store stopped, also because a file could not be written or synced: its content is unknown then.
     pub fn checkpoint(&self) -> Result<Checkpointed> {
         self.shared().checkpoint()
     }
 
-    /// Heaps need no record up to this LSN; without heaps, none at all.
+    /// Returns the LSN up to which heaps need no record; without heaps they need none at all.
     pub fn redo_from(&self) -> Lsn {
         let heaps = self.shared().files.as_ref().map(Files::heaps).unwrap_or_default();
         heaps.iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX)
@@ -68,7 +68,7 @@ impl Shared {
         }
         match self.checkpoint_all(files, log, &heaps) {
             Err(Error::Io { doing, source }) => {
-                // W6: nobody knows what the disk has kept of it, and asking again would not tell.
+                // W6: after a failed sync the content of the disk is unknown, and another sync would not reveal it.
                 log.stop(format!("{doing}: {source}"));
                 self.clock.running()?;
                 Err(Error::Io { doing, source })
@@ -95,9 +95,11 @@ impl Shared {
         for (root, of_heap) in &changed {
             files.chunk_file(root, of_heap.files[(root.checkpoint & 1) as usize]).sync()?;
         }
-        // E4.2: what the copies reflect is durable before they count.
+        // E4.2: the commits in the copies are durable before the copies count.
         let reflects = changed.iter().map(|(root, _)| root.reflects).max().unwrap_or(0);
-        log.force(Lsn::new(reflects))?;
+        if !planted!("copies_count_before_their_commits") {
+            log.force(Lsn::new(reflects))?;
+        }
         files.checkpointed(changed)?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         let redo_from = files.heaps().iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX);
@@ -118,7 +120,7 @@ struct Copy<'a> {
     shared: &'a Shared,
     core: &'a Core,
     files: &'a Files,
-    /// What the root will say.
+    /// The heap's entry in the new root.
     root: HeapRoot,
     of_heap: HeapFiles,
     copied: Vec<ChunkHeader>,
@@ -131,7 +133,7 @@ impl Copy<'_> {
         self.root.redo_from = self.root.redo_from.max(self.before(clock));
         self.root.reflects = self.root.reflects.max(self.root.redo_from);
         if self.root.checkpoint > 0 && self.core.is_clean(self.root.checkpoint, self.root.chunks) {
-            return Ok(()); // nothing has changed since: the last copy is as good as a new one
+            return Ok(()); // nothing has changed since: the last copy is still current
         }
         self.root.checkpoint += 1;
         let count = self.core.chunk_count() as u32;
@@ -158,12 +160,13 @@ impl Copy<'_> {
         let clock = shared.clock.now();
         let before = self.before(clock);
         if before < clock {
-            // Somebody is writing back: perhaps here, behind the copying.
+            // A commit is writing back, perhaps to words that were copied already.
             self.core.chunks.put_back(chunk as usize, self.root.checkpoint);
         }
         let first = u64::from(chunk) * self.root.chunk_len / WORD_LEN;
         self.core.region.copy(first as usize, buffer);
-        // What the copy has of a commit, its LSN must be seen below (E4.2): pairs with the write-back's release.
+        // The LSN of a commit whose words are in the copy must be visible below (E4.2): pairs with the write-back's
+        // release.
         fence(Ordering::Acquire);
         let after = shared.clock.now();
         let data_crc = crc32c::crc32c(buffer);
@@ -176,7 +179,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Every commit up to this LSN is in the words (E4.1). `clock` was read before.
+    /// Returns an LSN up to which every commit is in the words (E4.1). `clock` was read before.
     fn before(&self, clock: u64) -> u64 {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::ChunkBeforeTooNew) {

@@ -1,24 +1,24 @@
-//! The version clock: the log's, or one of its own where nothing is logged.
+//! Version clock: that of the log, or a separate one where nothing is logged.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::{Log, Stopped};
 
-/// Where versions come from.
+/// Source of versions.
 #[derive(Debug)]
 pub(crate) enum Clock {
-    /// The store's clock: a commit's version is the LSN of its record.
+    /// Clock of the store: a commit's version is the LSN of its record.
     Log(Log),
-    /// A memory without durability has a clock of its own.
+    /// Separate clock of a memory without durability.
     Own(Counter),
 }
 
-/// On a cache line of its own.
+/// A counter on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// The next version.
+    /// Draws the next version.
     #[inline(always)]
     pub(crate) fn draw(&self) -> u64 {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
@@ -26,12 +26,12 @@ impl Counter {
 }
 
 impl Clock {
-    /// A clock that begins at 0 and that no log shares.
+    /// Creates a clock that begins at 0 and that no log shares.
     pub(crate) fn own() -> Clock {
         Clock::Own(Counter::default())
     }
 
-    /// The newest version drawn.
+    /// Returns the newest version drawn.
     #[inline(always)]
     pub(crate) fn now(&self) -> u64 {
         match self {
@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// The log, where there is one.
+    /// Returns the log, if there is one.
     #[inline(always)]
     pub(crate) fn log(&self) -> Option<&Log> {
         match self {
@@ -49,7 +49,8 @@ impl Clock {
         }
     }
 
-    /// Whether transactions may go on: after a failed sync memory is ahead of the disk, and nothing of it may be told.
+    /// Checks that transactions may continue: after a failed sync memory is ahead of the disk, and none of it may be
+    /// returned.
     #[inline(always)]
     pub(crate) fn running(&self) -> Result<(), Stopped> {
         match self.log() {

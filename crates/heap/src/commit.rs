@@ -1,17 +1,17 @@
-//! Committing: from a snapshot and a set of writes to one record in the log and words that everyone sees.
+//! Committing: from a snapshot and a write set to one record in the log and words visible to all transactions.
 //!
 //! ```text
 //! 1. room in the log is reserved                 may wait, may refuse      (E2.1)
-//! 2. stripes of what is written are locked       may refuse: conflict
-//! 3. what was read is looked at                  may refuse: cheap, keeps void records rare
+//! 2. stripes of written words are locked         may refuse: conflict
+//! 3. the reads are validated                     may refuse: cheap, keeps void records rare
 //! 4. the LSN is drawn, in the log                the clock moves
-//! 5. what was read is looked at again            decides: commit record or void record (E2.3)
+//! 5. the reads are validated again               decides: commit record or void record (E2.3)
 //! 6. words are written back, stripes unlocked    their version is the LSN
 //! ```
 //!
-//! Why step 5 comes after step 4: with the look before the draw, a transaction that changes what was read may lock, draw
-//! and commit between the two. It would come earlier in the order of LSNs, but this transaction has not seen it; a reader
-//! whose snapshot lies between both sees a state that no order of them gives.
+//! Why step 5 comes after step 4: with validation only before the draw, a transaction that changes a word that was read may
+//! lock, draw and commit between the two. It would precede this transaction in the order of LSNs, but this one has not seen
+//! it; a reader whose snapshot lies between both sees a state that no serial order of them gives.
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{ByteLen, Kind, Log, LogOffset, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
@@ -29,32 +29,32 @@ pub const HEAP_PART: Kind = match Kind::new(10) {
     None => panic!("a kind's number is not 0 and at most 63"),
 };
 
-/// What became of a commit.
+/// Result of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
-    /// To be durable before the transaction may be called durable.
+    /// LSN that must be durable before the transaction may be reported as durable.
     pub(crate) up_to: Lsn,
-    /// What its own partition has to be forced up to; only for `Partition` commits.
+    /// Position up to which its own partition has to be forced; only for `Partition` commits.
     pub(crate) position: Option<Position>,
 }
 
-/// Room is reserved in such pieces, so that most commits find some already.
+/// Unit of log space reservations, large enough that most commits find space reserved already.
 const ROOM_PIECE: u64 = 16 << 10;
 
-/// What a session keeps of it between commits, at most.
+/// Upper bound of the log space that a session keeps between commits; nothing where the log is short of space.
 const ROOM_KEPT: u64 = 4 * ROOM_PIECE;
 
-/// How often a commit that finds the log full waits for a checkpoint.
+/// Number of times that a commit that finds the log full waits for a checkpoint.
 const ROOM_ATTEMPTS: u32 = 8;
 
 impl Tx<'_> {
-    /// Whether there is nothing to commit.
+    /// Returns whether there is nothing to commit.
     #[inline(always)]
     pub(crate) fn is_read_only(&self) -> bool {
         self.this.writes.is_empty() && self.this.blocks.is_empty()
     }
 
-    /// Commits. After an interrupt nothing is left of the transaction either.
+    /// Commits. An interrupt also ends the transaction without effect.
     #[inline]
     pub(crate) fn commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
         if self.this.interrupted {
@@ -62,9 +62,9 @@ impl Tx<'_> {
             return Err(Interrupt::CONFLICT);
         }
         if self.is_read_only() {
-            // A snapshot is a state that was: nothing to look at again.
+            // A snapshot is a consistent state: nothing has to be validated again.
             let up_to = Lsn::new(self.newest_read(mode));
-            // What was taken back to a savepoint may have left locks.
+            // A rollback to a savepoint may have left locks.
             if self.this.locked.is_empty() {
                 self.forget()
             } else {
@@ -79,16 +79,17 @@ impl Tx<'_> {
         committed
     }
 
-    /// Everything that the transaction has read was committed at this version or before.
+    /// Returns a version at or before which everything that the transaction has read was committed.
     ///
-    /// The snapshot always is such a version; who is going to wait for it looks for the newest that was read.
+    /// The snapshot always is such a version; a caller that is going to wait for it gets the newest version that was read.
     pub(crate) fn newest_read(&self, mode: Commit) -> u64 {
         let snapshot = self.this.snapshot;
         let stable = self.shared.clock.log().is_none_or(|log| log.is_stable(Lsn::new(snapshot)));
         if stable || matches!(mode, Commit::Async | Commit::NoFlush) {
             return snapshot;
         }
-        // What is locked or newer now has been overwritten since: its version then is not known any more.
+        // A stripe that is locked or newer now has been overwritten since: its version at the time of the read is no longer
+        // known.
         let version = |&stripe: &u32| self.shared.stripes.look(stripe).free_version();
         let versions = self.this.reads.iter().map(|stripe| version(stripe).map_or(snapshot, |now| now.min(snapshot)));
         versions.max().unwrap_or(0)
@@ -120,7 +121,7 @@ impl Tx<'_> {
         self.prepare(part_len_max)?;
         let flagged = mode == Commit::Partition && self.may_go_alone(log);
         let slot = self.slot();
-        // The snapshot will do, though newer LSNs were drawn since: it saves a look at what everyone writes.
+        // The snapshot suffices, although newer LSNs were drawn since: it saves loading a line that every thread writes.
         slot.commits_after(self.this.snapshot);
         match self.append(log, flagged) {
             Some((lsn, position)) => {
@@ -139,14 +140,14 @@ impl Tx<'_> {
         }
     }
 
-    /// Locks what is written, looks at what was read, and puts what is written into the form of the log.
+    /// Locks the written stripes, validates the reads, and encodes the writes for the log.
     #[inline]
     pub(crate) fn prepare(&mut self, part_len_max: usize) -> Result<(), Interrupt> {
         if self.this.interrupted {
             return Err(Interrupt::CONFLICT);
         }
-        // Before the locks, if it can be: they are held for less long, and what is put now has left the processor's store
-        // buffer when the log sums it.
+        // Before the locks, if possible: they are held for less time, and the encoded bytes have left the processor's store
+        // buffer when the log computes their checksum.
         let whole = !self.this.writes.has_partial();
         if whole {
             self.encode(part_len_max);
@@ -163,7 +164,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The look before the draw: it keeps void records rare, and nothing depends on it.
+    /// Validates before the draw: this keeps void records rare, and nothing depends on it.
     fn looks_current(&self) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::SkipValidation) {
@@ -172,19 +173,20 @@ impl Tx<'_> {
         self.reads_hold()
     }
 
-    /// How much log the commit may take.
+    /// Returns the upper bound of the log space that the commit takes.
     #[inline]
     pub(crate) fn room_wanted(&self, part_len_max: usize) -> u64 {
         let writes = self.this.writes.all().len() as u64 * (WORD_LEN + crate::redo::RUN_HEAD_MAX as u64);
         let blocks: u64 = self.this.blocks.iter().map(|change| change.logged_len()).sum();
         let body = writes + blocks;
-        // Each part has a frame of its own, the end as well, and the end of one that is taken back.
+        // Each part has a frame of its own, as have the commit record and the end record of a transaction that is rolled
+        // back.
         let part = part_len_max as u64 / 2;
         let records = if body < part { 3 } else { body / part + 3 };
         body + records * record_len_bound(ByteLen(64)).0
     }
 
-    /// Takes room in the log, before anything is locked: it may wait for the disk, even for a checkpoint.
+    /// Reserves log space, before anything is locked: it may wait for the disk, even for a checkpoint.
     #[inline]
     fn reserve(&mut self, log: &Log, wanted: u64) -> Result<(), Interrupt> {
         let has = self.this.room.as_ref().map_or(0, |room| room.forward().0);
@@ -195,12 +197,14 @@ impl Tx<'_> {
     fn reserve_slowly(&mut self, log: &Log, missing: u64) -> Result<(), Interrupt> {
         log.throttle(self.this.partition).map_err(Error::from)?;
         self.shared.log_taken(missing.max(ROOM_PIECE));
-        for asked in [missing.max(ROOM_PIECE), missing] {
+        self.this.keeps_room = log.has_room_to_spare();
+        let piece = if self.this.keeps_room { ROOM_PIECE } else { 0 };
+        for asked in [missing.max(piece), missing] {
             if self.try_reserve(log, asked).is_ok() {
                 return Ok(());
             }
         }
-        // What one checkpoint has freed may go to others who waited for it.
+        // Other waiting commits may take the space that a checkpoint has freed.
         for _ in 0..ROOM_ATTEMPTS {
             self.shared.make_room();
             if self.try_reserve(log, missing).is_ok() {
@@ -229,7 +233,7 @@ impl Tx<'_> {
         if !self.this.encounter {
             let mut from = 0;
             while let Some(met) = self.lock_free_ones(from) {
-                // Somebody has this stripe, or its word was read and has changed.
+                // Another transaction holds this stripe, or its word was read and has changed.
                 let write = self.this.writes.all()[met];
                 self.lock(write.stripe)?;
                 if write.read && !self.was_old_when_locked(write.stripe) {
@@ -247,8 +251,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Locks the stripes of what is written, from a place in the write set on. Returns where it met one that is not to be had
-    /// at once.
+    /// Locks the written stripes, from an index of the write set on. Returns the index of the first one that cannot be
+    /// locked at once.
     #[inline]
     fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
         let this = &mut *self.this;
@@ -256,21 +260,22 @@ impl Tx<'_> {
         let locks = self.shared.stripes.locks();
         let (writes, locked) = (this.writes.all(), &mut this.locked);
         locked.reserve(writes.len() - from);
-        for (at, write) in writes.iter().enumerate().skip(from) {
+        let mut rest = writes[from..].iter();
+        while let Some(write) = rest.next() {
             let lock = locks.of(write.stripe);
             let seen = Look::first(lock);
             if seen.belongs_to(snapshot) && seen.take(lock, own) {
                 locked.push((write.stripe, seen));
             } else if seen != own || write.read && this.locked_newer {
-                // Its own: locked for another word of the stripe. If it was newer than the snapshot then, so may be what was
-                // read here.
-                return Some(at);
+                // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the
+                // word that was read here may be newer as well.
+                return Some(writes.len() - rest.len() - 1);
             }
         }
         None
     }
 
-    /// A heap that was dropped takes no writes any more; what else this session remembers of it goes.
+    /// Refuses writes to a heap that was dropped; everything else that this session keeps of it is discarded.
     #[cold]
     fn refuse_dropped(&mut self) -> Result<(), Interrupt> {
         let mut heaps = self.this.writes.all().iter().map(|write| write.heap);
@@ -284,7 +289,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Words of which only some bytes are written get the others from memory: they are locked, so nobody changes them.
+    /// Fills the unwritten bytes of partly written words from memory: the words are locked, so no other transaction changes
+    /// them.
     #[inline]
     fn merge_partial_words(&mut self) {
         if self.this.writes.has_partial() {
@@ -303,18 +309,18 @@ impl Tx<'_> {
         }
     }
 
-    /// Whether the transaction may commit at this version: what it has read is still so.
+    /// Returns whether the transaction may commit at this version: nothing that it has read has changed.
     #[inline(always)]
     pub(crate) fn decide(&self, version: u64) -> bool {
         #[cfg(feature = "planted-faults")]
         if matches!(self.shared.options.fault, Some(crate::Fault::SkipValidation | crate::Fault::ValidateBeforeDraw)) {
             return true;
         }
-        // Nobody has drawn in between: nobody has changed anything.
+        // No other transaction has drawn an LSN in between, so none has changed anything.
         version == self.this.snapshot + 1 || self.reads_hold()
     }
 
-    /// Puts what is written into the form of the log, in parts that fit into records.
+    /// Encodes the writes for the log, in parts that fit into records.
     #[inline]
     fn encode(&mut self, part_len_max: usize) {
         let this = &mut *self.this;
@@ -329,7 +335,8 @@ impl Tx<'_> {
         this.redo.writes(this.writes.all());
     }
 
-    /// Appends the parts and the commit record. `None` if what was read has changed: then the LSN went to a void record.
+    /// Appends the parts and the commit record. Returns `None` if a word that was read has changed: the LSN then went to a
+    /// void record.
     #[inline]
     fn append(&mut self, log: &Log, flagged: bool) -> Option<(Lsn, Position)> {
         let partition = self.this.partition;
@@ -343,12 +350,18 @@ impl Tx<'_> {
             let end = RecordHead::new(Kind::ROLLBACK_END, txn, previous);
             log.append(partition, end, &[], &mut room);
         }
-        // Much more than the next one takes is left by a large commit: others may need it.
-        if room.forward().0 <= ROOM_KEPT {
-            self.this.room = Some(room);
-        }
+        self.this.room = Some(room);
+        self.give_up_room();
         let position = Position { partition, offset: decided.appended.offset };
         decided.kept.then_some((decided.appended.lsn, position))
+    }
+
+    /// Releases log space that other sessions may need: the rest of a large commit, and all of it if the log is short of space.
+    /// A session that commits no more would keep it as long as it lives.
+    #[inline]
+    pub(crate) fn give_up_room(&mut self) {
+        let keeps = self.this.keeps_room;
+        self.this.room.take_if(|room| !keeps || room.forward().0 > ROOM_KEPT);
     }
 
     #[cold]
@@ -362,7 +375,7 @@ impl Tx<'_> {
         (txn, previous)
     }
 
-    /// Writes back, and lets go what is locked: from here on everyone sees the commit.
+    /// Writes back and releases the locks: from here on the commit is visible to all transactions.
     #[inline]
     pub(crate) fn publish(&mut self, version: u64) {
         #[cfg(feature = "planted-faults")]
@@ -377,7 +390,7 @@ impl Tx<'_> {
     fn write_back(&self) {
         let this = &*self.this;
         match &this.heaps[..] {
-            // Where its words lie need not be asked for each.
+            // One heap: the address of its words is looked up once, not for each.
             [only] => only.write_back(this.writes.all()),
             _ => this.writes.all().chunk_by(|one, next| one.heap == next.heap).for_each(|of_heap| {
                 this.heap(of_heap[0].heap).write_back(of_heap);
@@ -401,8 +414,8 @@ impl Tx<'_> {
         self.shared.wake_waiting();
     }
 
-    /// Whether a `Partition` commit may be replayed without what other partitions lose: everything that it read or
-    /// overwrites is durable, or a `Partition` commit of the same partition (E8.5).
+    /// Returns whether a `Partition` commit may be replayed although other partitions lose commits: everything that it read
+    /// or overwrote is durable, or a `Partition` commit of the same partition (E8.5).
     fn may_go_alone(&self, log: &Log) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::AloneWhateverItRead) {
@@ -413,7 +426,8 @@ impl Tx<'_> {
         let alone = |version: u64| version <= durable.get() || self.shared.flagged.has(partition, Lsn::new(version));
         let own = Look::owned_by(self.this.number);
         let reads = self.this.reads.iter().map(|&stripe| self.shared.stripes.look(stripe));
-        // What another one has locked says no version: it may be any. What is its own says it in the list of what is locked.
+        // A stripe locked by another transaction has no version: it may be any. For its own stripes the list of locks has
+        // the version.
         let read_alone = |look: Look| look.free_version().map_or(look == own, alone);
         let mut locked = self.this.locked.iter().filter_map(|(_, before)| before.free_version());
         let all = reads.into_iter().all(read_alone) && locked.all(alone);
@@ -424,7 +438,7 @@ impl Tx<'_> {
     }
 }
 
-/// `Partition` commits that are not known to be durable in all partitions, by their own.
+/// `Partition` commits that are not known to be durable in all partitions, by partition.
 #[derive(Debug)]
 pub(crate) struct Flagged(Vec<cedrat_sync::Mutex<std::collections::VecDeque<Lsn>>>);
 
@@ -438,7 +452,7 @@ impl Flagged {
         while flagged.front().is_some_and(|&oldest| oldest <= durable) {
             flagged.pop_front();
         }
-        // Sessions of one partition may come in another order than their records.
+        // Sessions of one partition may arrive in another order than their records.
         let at = flagged.partition_point(|&other| other < lsn);
         flagged.insert(at, lsn);
     }
@@ -453,13 +467,13 @@ mod tests {
     use super::*;
     use crate::joined::Joined;
     use crate::load::FoundHeaps;
-    use crate::{Counted, Heap, HeapOptions, Memory, MemoryOptions};
+    use crate::{Counted, Heap, HeapOptions, Locking, Memory, MemoryOptions};
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::atomic::{AtomicBool, AtomicU64};
     use cedrat_sync::{Arc, thread};
     use cedrat_wal::LogOptions;
 
-    /// Words whose stripes are different ones.
+    /// Words in different stripes.
     const READ: u64 = 0;
     const WRITTEN: u64 = 2048;
     const UNRELATED: u64 = 4096;
@@ -487,8 +501,8 @@ mod tests {
         count
     }
 
-    /// A commit has looked at what it read and waits for the latch of its partition's tail; then somebody changes that. Returns
-    /// what was counted, and whether the commit was recoverable alone in the end.
+    /// Runs a commit that has validated its reads and waits for the latch of its partition's tail; then another transaction
+    /// changes one of them. Returns the counters, and whether the commit was recoverable alone in the end.
     fn overtaken(mode: Commit) -> (Counted, bool) {
         let (media, memory, heap) = logged();
         let log = memory.log().expect("it is logged").clone();
@@ -515,7 +529,7 @@ mod tests {
                 while runs() && !has_read.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
-                // The clock goes on, so that a commit under way shows in what is known to be written back.
+                // The clock advances, so that a commit in progress shows in the LSN that is known to be written back.
                 quick.run(Commit::Async, |tx| tx.write(heap, UNRELATED, 1)).expect("room");
                 let clock = shared.clock.now();
                 while runs() && shared.slots.written_back(clock) == clock {
@@ -541,7 +555,7 @@ mod tests {
     fn a_commit_that_was_overtaken_while_it_drew_is_counted_as_void() {
         let (counted, _) = overtaken(Commit::Async);
         assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (1, 1, 0));
-        // Run again, it reads what another partition may lose.
+        // Run again, it reads a word that another partition may lose.
         let (counted, alone) = overtaken(Commit::Partition);
         assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (1, 1, 1));
         assert!(!alone, "E8.5");
@@ -570,7 +584,7 @@ mod tests {
         assert_eq!(void_records_in(memory.log().expect("it is logged")), 0);
     }
 
-    /// A transaction over heaps and pages draws in the store's hands.
+    /// In a transaction over heaps and pages the store draws the LSN.
     #[test]
     fn a_joined_commit_that_was_overtaken_is_counted_as_void() {
         let (_media, memory, heap) = logged();
@@ -590,5 +604,48 @@ mod tests {
         drop(joined);
         assert_eq!(memory.counted().void_records, void_records_in(log), "E2.2");
         assert_eq!(memory.counted().void_records, 1);
+    }
+
+    /// Also where the memory's option is to lock at the first write.
+    #[test]
+    fn joined_transaction_locks_nothing_before_its_commit() {
+        let options = MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() };
+        let memory = Memory::volatile(options).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::raw(64 << 10)).expect("a heap");
+        let mut joined = Joined::begin(&memory).expect("a seat");
+        joined.run(|tx| tx.write(&heap, WRITTEN, 1)).expect("no other transaction writes");
+        assert!(joined.tx().this.locked.is_empty(), "E10.4");
+    }
+
+    /// A checkpoint with words of a commit that is not durable counts only once that commit is.
+    #[test]
+    fn checkpoint_waits_for_commits_it_has_copied() {
+        let (_media, memory, heap) = logged();
+        let log = memory.log().expect("it is logged").clone();
+        memory.run(Commit::Async, |tx| tx.write(&heap, WRITTEN, 7)).expect("room");
+        let commit = log.current_lsn();
+        assert!(log.durable_lsn() < commit);
+        memory.checkpoint().expect("the disk works");
+        assert!(log.durable_lsn() >= commit, "E4.2");
+    }
+
+    /// Copies go to two files in turn: a chunk changed by a commit is copied again into each.
+    #[test]
+    fn changed_chunk_is_copied_by_each_checkpoint() {
+        let (_media, memory, heap) = logged();
+        for round in 1..=4 {
+            memory.run(Commit::Sync, |tx| tx.write(&heap, WRITTEN, round)).expect("room");
+            assert_eq!(memory.checkpoint().expect("the disk works").chunks, 1, "E4.4: checkpoint {round}");
+            assert_eq!(memory.checkpoint().expect("the disk works").chunks, 0, "nothing has changed");
+        }
+    }
+
+    #[test]
+    fn words_lie_in_no_page_file() {
+        let (media, memory, heap) = logged();
+        memory.run(Commit::Sync, |tx| tx.write(&heap, WRITTEN, 7)).expect("room");
+        memory.checkpoint().expect("the disk works");
+        let names = media.list("").expect("it has a directory");
+        assert!(!names.contains(&"pages".to_string()), "E7.4: {names:?}");
     }
 }

@@ -1,120 +1,120 @@
-//! What can go wrong, and what interrupts a transaction.
+//! Errors, and interrupts of transactions.
 
 use std::fmt;
 use std::io;
 
 use cedrat_wal::{LogError, LogFull, Stopped, TxnId};
 
-/// What a call of this crate failed with.
+/// Error of a call of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Bytes outside of the heap.
     #[error("heap {heap}: {len} bytes at offset {offset} do not lie in the heap, which has offsets {from} to {to}")]
     OutOfRange {
-        /// The heap's name.
+        /// Heap's name.
         heap: String,
-        /// Where the bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many they are.
+        /// Number of bytes.
         len: u64,
-        /// The first offset that may be used.
+        /// First offset that may be used.
         from: u64,
-        /// The first offset behind the heap.
+        /// End of the heap, exclusive.
         to: u64,
     },
     /// A word does not begin at a multiple of eight.
     #[error("heap {heap}: offset {offset} is not a multiple of 8; words are, use bytes for anything else")]
     Misaligned {
-        /// The heap's name.
+        /// Heap's name.
         heap: String,
-        /// The offset.
+        /// Offset of the word.
         offset: u64,
     },
     /// No allocated block begins here.
     #[error("heap {heap}: no allocated block begins at offset {offset}; it was freed before, or never allocated")]
     NotAllocated {
-        /// The heap's name.
+        /// Heap's name.
         heap: String,
-        /// The offset.
+        /// Offset of the expected block.
         offset: u64,
     },
-    /// A block is shorter than what is looked for in it, as an element behind an array's last.
+    /// A block is too short for the requested access, as to an element past the end of an array.
     #[error("heap {heap}: the block at offset {offset} has {has} bytes; {len} are needed for what was asked for")]
     BlockTooShort {
-        /// The heap's name.
+        /// Heap's name.
         heap: String,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// How many bytes it would have at least.
+        /// Minimum length that the access requires, in bytes.
         len: u64,
-        /// How many it has.
+        /// Length of the block, in bytes.
         has: u64,
     },
-    /// The heap has no room for a block.
+    /// The heap has no space for a block.
     #[error("heap {heap}: no room for a block of {len} bytes; {}", room_hint(*room_to_grow))]
     HeapFull {
-        /// The heap's name.
+        /// Heap's name.
         heap: String,
-        /// The length asked for.
+        /// Requested length.
         len: u64,
-        /// How many bytes `Memory::grow_heap` could add.
+        /// Number of bytes that `Memory::grow_heap` could add.
         room_to_grow: u64,
     },
     /// There is no heap, root or structure of this name.
     #[error("there is no {what} named {name:?}")]
     Unknown {
-        /// What was looked for.
+        /// Kind of object that was looked up.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// The name is taken.
+    /// The name is in use.
     #[error("there already is a {what} named {name:?}")]
     Exists {
-        /// What was to be made.
+        /// Kind of object that was to be created.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// What lies there has another type than the one asked for.
+    /// The named object has another type than the requested one.
     #[error("{name:?} is a {found}, not a {wanted}; open it as what it is")]
     WrongType {
-        /// The name.
+        /// Name of the object.
         name: String,
-        /// What it is.
+        /// Its type.
         found: String,
-        /// What was asked for.
+        /// Requested type.
         wanted: String,
     },
-    /// An option makes no sense.
+    /// An option is invalid.
     #[error("option {option}: {what}")]
     Options {
-        /// Its name.
+        /// Name of the option.
         option: &'static str,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         what: String,
     },
-    /// A limit that is written down.
+    /// A documented limit is exceeded.
     #[error("{what}: {given}; at most {limit}")]
     Limit {
-        /// Of what.
+        /// Quantity that is limited.
         what: &'static str,
-        /// How much was asked for.
+        /// Requested amount.
         given: u64,
-        /// The most there can be.
+        /// Maximum amount.
         limit: u64,
     },
-    /// A call that makes no sense here.
+    /// A call that is invalid in this state.
     #[error("{0}")]
     Misuse(&'static str),
-    /// The application rolled back by its own wish.
+    /// The application rolled the transaction back.
     #[error("rolled back by the program: {0}")]
     Aborted(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What a transaction read was changed by others, and it cannot be repeated here.
+    /// A write conflict, in a transaction that cannot be restarted here.
     #[error("another transaction was quicker; roll back and try again")]
     Conflict,
-    /// A transaction that is prepared, and was not told yet whether it commits, holds what is needed. Try again when it was.
+    /// A prepared transaction that has not received its outcome yet holds a required lock. Try again after its outcome.
     #[error("transaction {txn} is prepared and holds what is needed; try again when it was told whether it commits")]
     InDoubt {
         /// Its number, as `Store::in_doubt` lists it.
@@ -123,28 +123,28 @@ pub enum Error {
     /// A file is damaged.
     #[error("{file}, offset {offset}: {what}")]
     Damaged {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: String,
     },
-    /// The operating system refused something.
+    /// The operating system returned an error.
     #[error("{doing}: {source}")]
     Io {
-        /// What was attempted.
+        /// Operation that failed.
         doing: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The log has no room.
+    /// The log has no space.
     #[error(transparent)]
     LogFull(#[from] LogFull),
     /// The store stopped; only reopening helps.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The log.
+    /// An error of the log.
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -156,7 +156,7 @@ fn room_hint(room_to_grow: u64) -> String {
     }
 }
 
-/// The result of most calls.
+/// Result of most calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -169,32 +169,32 @@ impl Error {
     }
 }
 
-/// Why a transaction's work cannot go on: pass it up with `?`.
+/// Reason why a transaction's work cannot continue: pass it up with `?`.
 ///
-/// Whoever runs the transaction rolls back and, after a conflict, runs the work again. Any error turns into an
-/// interrupt that rolls the transaction back and is then returned by the call that ran it.
+/// The call that runs the transaction rolls it back and, after a conflict, runs the work again. Any error turns into an
+/// interrupt that rolls the transaction back; the call that ran it then returns the error.
 pub struct Interrupt(Option<Box<Why>>);
 
-/// What becomes of an interrupted transaction.
+/// Action that an interrupt requires, unless it is a conflict.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// Run it again when something that it read has changed.
+    /// Run the work again when something that it read has changed.
     Retry,
-    /// Roll back and return this.
+    /// Roll back and return this error.
     Failed(Error),
 }
 
 impl Interrupt {
-    /// Another transaction was quicker: run the work again.
+    /// A write conflict: run the work again.
     pub(crate) const CONFLICT: Interrupt = Interrupt(None);
 
-    /// Rolls back, waits until something that the transaction has read is changed by others, and runs it again. To be
-    /// returned as an error by the transaction's work.
+    /// Returns an interrupt that rolls back, waits until another transaction changes something that this one has read, and
+    /// runs the work again. The transaction's work returns it as an error.
     pub fn retry() -> Interrupt {
         Interrupt(Some(Box::new(Why::Retry)))
     }
 
-    /// Rolls back; the call that ran the transaction returns [`Error::Aborted`] with this.
+    /// Returns an interrupt that rolls back; the call that ran the transaction returns [`Error::Aborted`] with this reason.
     pub fn abort(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Interrupt {
         Interrupt::failed(Error::Aborted(reason.into()))
     }
@@ -204,12 +204,17 @@ impl Interrupt {
         Interrupt(Some(Box::new(Why::Failed(error))))
     }
 
-    /// What to do; `None` after a conflict.
+    /// Returns whether it is a write conflict.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the required action; `None` after a conflict.
     pub(crate) fn why(self) -> Option<Why> {
         self.0.map(|why| *why)
     }
 
-    /// The error that a caller gets who cannot run the work again by himself.
+    /// Converts to the error for a caller that cannot run the work again.
     pub fn into_error(self) -> Error {
         match self.why() {
             Some(Why::Failed(error)) => error,

@@ -2,8 +2,8 @@
 
 use std::{fmt, io};
 
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use cedrat_sync::{Arc, planted};
 
 use crate::blocks::Blocks;
 use crate::error::{Error, Interrupt, Result};
@@ -13,7 +13,7 @@ use crate::region::{Mapping, Region, WORD_LEN};
 use crate::tx::Tx;
 use crate::write_set::Write;
 
-/// A durable (or, in a memory without a log, volatile) region of memory. Cheap to clone; all clones are the same heap.
+/// A durable (or, in a memory without a log, volatile) region of memory. Cheap to clone; all clones refer to the same heap.
 ///
 /// It is read and written in transactions; see [`Heap::atomically`]. All methods may be called from any thread.
 #[derive(Clone)]
@@ -22,39 +22,43 @@ pub struct Heap {
     pub(crate) core: Arc<Core>,
 }
 
-/// What all handles of a heap share.
+/// State shared by all handles of a heap.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) region: Region,
-    /// Words in use: the heap's size.
+    /// Size of the heap: words in use.
     words: AtomicU64,
-    /// The first word that programs may use.
+    /// Size up to which the heap may grow, in words, as chosen at its creation. The region may be shorter.
+    pub(crate) reserved_words: u64,
+    /// First word that programs may use.
     pub(crate) first_word: u64,
-    /// Sets its stripes apart from those of other heaps.
+    /// Separates its stripes from those of other heaps.
     pub(crate) salt: u64,
-    /// Its account of blocks, where it keeps one.
+    /// Account of blocks, if the heap has one.
     pub(crate) blocks: Option<Blocks>,
     pub(crate) chunks: Chunks,
     dropped: AtomicBool,
 }
 
-/// Which chunks were changed since they were last copied, for each of the two generations of a heap's checkpoints.
+/// Chunks changed since their last copy, for each of the two generations of a heap's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     pub(crate) len: u64,
     words_log2: Option<u32>,
     words: u64,
-    /// A bit for each chunk and generation: words of the even one and of the odd one by turns. What is not written costs no
-    /// memory.
+    /// Whether checkpoints read the flags.
+    watched: bool,
+    /// A bit for each chunk and generation: words of the even generation alternate with words of the odd one. Unwritten
+    /// words cost no memory.
     flags: Region,
 }
 
-/// Chunks in a word of flags.
+/// Number of chunks in a word of flags.
 const IN_WORD: usize = u64::BITS as usize;
 
-/// The flags by value, for who goes through many words.
+/// The flags by value, for loops over many words.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
     flags: &'a [[AtomicU64; 2]],
@@ -68,16 +72,18 @@ impl Changes<'_> {
         self.words_log2.map_or_else(|| word / self.words, |shift| word >> shift) as usize
     }
 
-    /// A word of a chunk is about to be written. After the commit's LSN was drawn; see `checkpoint`.
+    /// Marks a chunk of which a word is about to be written. Called after the commit's LSN was drawn; see `checkpoint`.
     #[inline(always)]
     fn changes(self, word: u64) {
         let chunk = self.of(word);
-        let bit = 1 << (chunk % IN_WORD);
         if let Some([even, odd]) = self.flags.get(chunk / IN_WORD)
-            && even.load(Ordering::SeqCst) & odd.load(Ordering::SeqCst) & bit == 0
+            && (even.load(Ordering::SeqCst) & odd.load(Ordering::SeqCst)) >> (chunk % IN_WORD) & 1 == 0
         {
+            let bit = 1 << (chunk % IN_WORD);
             even.fetch_or(bit, Ordering::SeqCst);
-            odd.fetch_or(bit, Ordering::SeqCst);
+            if !planted!("change_missed_by_odd_copies") {
+                odd.fetch_or(bit, Ordering::SeqCst);
+            }
         }
     }
 }
@@ -90,6 +96,7 @@ impl Chunks {
             len,
             words_log2: words.is_power_of_two().then(|| words.ilog2()),
             words,
+            watched: true,
             flags: Region::new(2 * count.div_ceil(IN_WORD), Mapping::default())?,
         })
     }
@@ -99,17 +106,17 @@ impl Chunks {
         self.flags.words().as_chunks().0
     }
 
-    /// Where a chunk's flag for a generation lies: the word, and the bit in it.
+    /// Returns the place of a chunk's flag for a generation: the word, and the bit in it.
     fn flag(&self, chunk: usize, generation: u64) -> (&AtomicU64, u64) {
         (&self.flags()[chunk / IN_WORD][(generation & 1) as usize], 1 << (chunk % IN_WORD))
     }
 
-    /// The chunk that has the word.
+    /// Returns the chunk of a word.
     pub(crate) fn of(&self, word: u64) -> usize {
         self.by_value().of(word)
     }
 
-    /// A word of a chunk is about to be written.
+    /// Marks the chunk of a word that is about to be written.
     pub(crate) fn changes(&self, word: u64) {
         self.by_value().changes(word);
     }
@@ -119,24 +126,44 @@ impl Chunks {
         Changes { flags: self.flags(), words_log2: self.words_log2, words: self.words }
     }
 
-    /// Whether the chunk was changed since this generation's copy; from now on it was not.
+    /// Returns whether the chunk was changed since this generation's copy, and clears the flag.
     pub(crate) fn take(&self, chunk: usize, generation: u64) -> bool {
         let (flags, bit) = self.flag(chunk, generation);
         flags.fetch_and(!bit, Ordering::SeqCst) & bit != 0
     }
 
-    /// This generation's copy may not have everything.
+    /// Sets the flag again: this generation's copy may be incomplete.
     pub(crate) fn put_back(&self, chunk: usize, generation: u64) {
         let (flags, bit) = self.flag(chunk, generation);
         flags.fetch_or(bit, Ordering::SeqCst);
     }
 
-    /// Whether one of the first few chunks was changed since this generation's copy.
+    /// Returns whether one of the first `chunks` chunks was changed since this generation's copy.
     fn any(&self, chunks: usize, generation: u64) -> bool {
         (0..chunks)
             .map(|chunk| self.flag(chunk, generation))
             .any(|(flags, bit)| flags.load(Ordering::SeqCst) & bit != 0)
     }
+}
+
+/// Reserves address space for a heap: where the system refuses `wanted` words, a quarter of what it allows, but never fewer
+/// than `needed`.
+fn reserve(needed: u64, wanted: u64, mapping: Mapping) -> io::Result<Region> {
+    let region = |words: u64| match usize::try_from(words) {
+        Ok(words) => Region::new(words, mapping),
+        Err(_) => Err(io::ErrorKind::OutOfMemory.into()),
+    };
+    let mut allowed = wanted;
+    loop {
+        match region(allowed) {
+            Ok(region) if allowed == wanted => return Ok(region),
+            Ok(_) => break,
+            // Another mapping is at its address: a shorter range does not help.
+            Err(error) if allowed <= needed || error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => allowed = (allowed / 2).max(needed),
+        }
+    }
+    region((allowed / 4).max(needed))
 }
 
 impl Core {
@@ -149,17 +176,22 @@ impl Core {
         first_word: u64,
         mapping: Mapping,
     ) -> Result<Core> {
-        let set_aside = |error| Error::io(format!("setting memory aside for heap {name}"), error);
-        let region = usize::try_from(reserved_words)
-            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))
-            .and_then(|reserved| Region::new(reserved, mapping))
-            .map_err(set_aside)?;
+        let set_aside = |error| {
+            let bytes = words * WORD_LEN;
+            let doing = format!(
+                "reserving {bytes} bytes of address space for heap {name} (its size; size_max would have more); raise the \
+                 limit of the process (ulimit -v, vm.overcommit_memory), or reserve less for pages"
+            );
+            Error::io(doing, error)
+        };
+        let region = reserve(words, reserved_words, mapping).map_err(set_aside)?;
         let blocks = (first_word > 0).then(|| Blocks::new(reserved_words)).transpose().map_err(set_aside)?;
         Ok(Core {
             number,
             name: name.to_owned(),
             region,
             words: AtomicU64::new(words),
+            reserved_words,
             first_word: blocks.as_ref().map_or(0, |blocks| blocks.layout.first_word()),
             salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
             blocks,
@@ -168,7 +200,13 @@ impl Core {
         })
     }
 
-    /// Words in use.
+    /// Excludes the heap from checkpoints.
+    pub(crate) fn without_checkpoints(mut self) -> Core {
+        self.chunks.watched = false;
+        self
+    }
+
+    /// Returns the number of words in use.
     #[inline(always)]
     pub(crate) fn words(&self) -> u64 {
         self.words.load(Ordering::Acquire)
@@ -186,19 +224,27 @@ impl Core {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Writes back what a commit has for this heap; the stripes are locked.
+    /// Writes back the writes of a commit to this heap; the stripes are locked.
     #[inline]
     pub(crate) fn write_back(&self, writes: &[Write]) {
-        let (words, changed) = (self.region.words(), self.chunks.by_value());
+        let words = self.region.words();
+        // `Release`: a reader of the value sees the stripe locked, or newer.
+        let store = |write: &Write| words[write.word as usize].store(write.value, Ordering::Release);
+        if !self.chunks.watched {
+            return writes.iter().for_each(store);
+        }
+        let changed = self.chunks.by_value();
         for write in writes {
             changed.changes(write.word);
-            // `Release`: who sees the value sees the stripe locked, or newer.
-            words[write.word as usize].store(write.value, Ordering::Release);
+            store(write);
         }
     }
 
-    /// Words were changed by recovery.
+    /// Marks words that were changed by recovery, or by plain stores.
     pub(crate) fn mark_changed(&self, first: u64, count: u64) {
+        if !self.chunks.watched {
+            return;
+        }
         let mut word = first;
         while word < first + count {
             self.chunks.changes(word);
@@ -206,17 +252,17 @@ impl Core {
         }
     }
 
-    /// Whether nothing has changed since this checkpoint's copy, which has so many chunks.
+    /// Returns whether nothing has changed since the copy of this checkpoint, which has this number of chunks.
     pub(crate) fn is_clean(&self, checkpoint: u64, chunks: u32) -> bool {
         chunks as usize == self.chunk_count() && !self.chunks.any(self.chunk_count(), checkpoint)
     }
 
-    /// Chunks in use.
+    /// Returns the number of chunks in use.
     pub(crate) fn chunk_count(&self) -> usize {
         self.words().div_ceil(self.chunks.words) as usize
     }
 
-    /// The word at a byte offset that programs may use.
+    /// Returns the word at a byte offset, if programs may use it.
     #[inline(always)]
     pub(crate) fn word_at(&self, offset: u64) -> Result<u64, Interrupt> {
         // An offset between two words becomes a number larger than that of any word.
@@ -227,7 +273,7 @@ impl Core {
         Ok(word)
     }
 
-    /// Says why a word or some bytes cannot be used.
+    /// Returns the error that explains why a word or some bytes cannot be used.
     #[cold]
     pub(crate) fn refuse(&self, offset: u64, len: u64) -> Interrupt {
         Interrupt::failed(self.refusal(offset, len))
@@ -240,7 +286,7 @@ impl Core {
         if inside { Error::Misaligned { heap, offset } } else { Error::OutOfRange { heap, offset, len, from, to } }
     }
 
-    /// Whether bytes lie in what programs may use.
+    /// Checks that all bytes are in the part that programs may use.
     pub(crate) fn check_range(&self, offset: u64, len: u64) -> Result<(), Interrupt> {
         let (from, to) = (self.first_word * WORD_LEN, self.words() * WORD_LEN);
         if offset < from || offset > to || len > to - offset {
@@ -251,54 +297,55 @@ impl Core {
 }
 
 impl Heap {
-    /// The heap's name.
+    /// Returns the heap's name.
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn size(&self) -> u64 {
         self.core.words() * WORD_LEN
     }
 
-    /// What it may grow to, in bytes: so much of the address space is its own from the beginning.
+    /// Returns the size up to which the heap may grow until the store is opened again, in bytes: its address space. This is
+    /// the `size_max` of its creation, or less where the system had less.
     pub fn size_max(&self) -> u64 {
         self.core.region.words().len() as u64 * WORD_LEN
     }
 
-    /// The first offset that programs may use: 0, or behind the account of blocks where the heap keeps one.
+    /// Returns the first offset that programs may use: 0, or the end of the account of blocks where the heap has one.
     pub fn first_offset(&self) -> u64 {
         self.core.first_word * WORD_LEN
     }
 
-    /// Where in memory offset 0 lies. For C programs that know a heap by addresses.
+    /// Returns the address of offset 0, for C programs that use addresses in a heap.
     pub fn address(&self) -> usize {
         self.core.region.address()
     }
 
-    /// Says that bytes were changed by plain stores, which nothing logs: the next checkpoint copies them. Before that a
-    /// crash may lose them or keep them in part, so they belong into blocks that no committed word names yet.
+    /// Declares bytes that were changed by plain stores, which are not logged: the next checkpoint copies them. Until then
+    /// a crash may lose them or keep them in part, so they belong in blocks that no committed word references yet.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
     pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
         self.core.check_range(offset, len).map_err(Interrupt::into_error)?;
-        // The stores before the look at the flags: a checkpoint that takes a flag afterwards has them in its copy.
+        // The stores precede the check of the flags: a checkpoint that takes a flag afterwards has them in its copy.
         fence(Ordering::SeqCst);
         let first = offset / WORD_LEN;
         self.core.mark_changed(first, (offset + len).div_ceil(WORD_LEN) - first);
         Ok(())
     }
 
-    /// The memory that the heap belongs to.
+    /// Returns the memory that the heap belongs to.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// Runs `work` in a transaction and commits it durably ([`Commit::Sync`]).
     ///
-    /// `work` is run again after every conflict, so it should change nothing but the heap. An error rolls back: nothing of
-    /// it remains.
+    /// `work` runs again after every conflict, so it should change nothing but the heap. An error rolls the transaction
+    /// back.
     ///
     /// ```
     /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
@@ -316,12 +363,12 @@ impl Heap {
     /// ```
     ///
     /// # Errors
-    /// What `work` failed with; [`Error::Stopped`], after which only reopening tells whether the commit was kept.
+    /// Those of `work`; [`Error::Stopped`], after which only reopening shows whether the commit was kept.
     pub fn atomically<T>(&self, work: impl FnMut(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         Ok(self.memory.run(Commit::Sync, work)?.value)
     }
 
-    /// Asks the processor to fetch the word at this offset, and its lock: a hint before a transaction that will use it.
+    /// Asks the processor to prefetch the word at this offset, and its lock: a hint before a transaction that will use it.
     #[inline(always)]
     pub fn prefetch(&self, offset: u64) {
         let word = offset / WORD_LEN;

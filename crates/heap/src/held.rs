@@ -1,58 +1,107 @@
-//! A transaction that is held from one call to the next, for programs that cannot hand over their work as a closure: a
-//! language that jumps back to where the transaction began.
+//! A transaction that is held from one call to the next, for programs that cannot pass their work as a closure, such as a
+//! language that jumps back to the point where the transaction began.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 
 use cedrat_sync::atomic::Ordering;
 
 use crate::error::{Error, Interrupt, Result, Why};
+use crate::heap::Heap;
 use crate::joined::Joined;
 use crate::memory::Memory;
 use crate::options::Commit;
+use crate::region::WORD_LEN;
 use crate::session::{Done, back_off, wait_for};
 use crate::tx::{Descriptor, Tx};
+use crate::view::Seat;
 
-/// What [`Session`](crate::Session) is to closures: a thread's place in a memory, with at most one transaction, which
-/// runs from [`Held::begin`] to [`Held::commit`] or [`Held::abort`], or to the first conflict.
+/// Counterpart of [`Session`](crate::Session) without closures: a thread's session in a memory, with at most one
+/// transaction, which runs from [`Held::begin`] to [`Held::commit`] or [`Held::abort`], or to the first conflict.
 ///
-/// It belongs to one thread at a time and may be moved to another. Dropped within a transaction, it leaves nothing of it.
+/// It belongs to one thread at a time and may be moved to another. Dropping it within a transaction rolls the transaction
+/// back.
 pub struct Held {
     memory: Memory,
-    descriptor: Option<Box<Descriptor>>,
+    descriptor: Option<Seat>,
     running: bool,
-    /// How often in a row a transaction has met a conflict.
+    /// Number of successive transactions that met a conflict.
     attempts: u32,
 }
 
 impl Held {
-    /// A place without a transaction.
+    /// Creates a session without a transaction.
     ///
     /// # Errors
     /// [`Error::Limit`] if there are `sessions_max` already.
     pub fn new(memory: &Memory) -> Result<Held> {
         let descriptor = memory.shared().take_descriptor()?;
-        Ok(Held { memory: memory.clone(), descriptor: Some(descriptor), running: false, attempts: 0 })
+        Ok(Held { memory: memory.clone(), descriptor: Some(Seat::new(descriptor)), running: false, attempts: 0 })
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Whether a transaction runs.
+    /// Returns whether a transaction runs.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.running
     }
 
+    fn descriptor(&mut self) -> &mut Descriptor {
+        self.descriptor.as_mut().expect("it has its descriptor until it is dropped")
+    }
+
+    /// Returns the address of the `cedrat_view` of the C header, which stays valid as long as this object lives. Between
+    /// calls, the thread that makes them may load and store through it.
+    pub fn view(&self) -> NonNull<()> {
+        self.descriptor.as_ref().expect("it has its descriptor until it is dropped").address().cast()
+    }
+
+    /// Exposes the words of a heap through [`Held::view`], in place of those of another heap. The heap stays mapped as long
+    /// as they are exposed.
+    ///
+    /// Under a seeded scheduler no words are exposed, because they are not plain memory there.
+    pub fn show(&mut self, heap: &Heap) {
+        self.hide();
+        if !cfg!(cedrat_shuttle) && std::ptr::eq(self.memory.shared(), heap.memory.shared()) {
+            let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
+            this.show(&heap.core, &self.memory.shared().stripes);
+            if self.running {
+                this.open_window();
+            }
+        }
+    }
+
+    /// Stops exposing words.
+    pub fn hide(&mut self) {
+        self.descriptor().hide();
+    }
+
+    /// Routes each access to these bytes of the exposed heap through a call, until the transaction ends.
+    pub fn suspect(&mut self, offset: u64, len: u64) {
+        let (first, end) = (offset / WORD_LEN, (offset + len).div_ceil(WORD_LEN));
+        self.descriptor().writes.suspect(first, end - first);
+    }
+
+    /// Exposes the heap for stores too, if the transaction has written to it.
+    #[inline(always)]
+    pub fn show_for_stores(&mut self) {
+        if self.running {
+            self.descriptor().open_window();
+        }
+    }
+
     fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
-        // Its end is not that of the transaction.
+        // Dropping this `Tx` must not end the transaction.
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
     }
 
-    /// Begins a transaction, with a snapshot of now. After a conflict it waits a little before, longer each time.
+    /// Begins a transaction with a current snapshot. After a conflict it first waits a little, longer each time.
     ///
     /// # Errors
     /// [`Error::Misuse`] if one runs; [`Error::Stopped`].
@@ -68,16 +117,16 @@ impl Held {
             back_off(this, self.attempts);
         }
         let tx = ManuallyDrop::new(Tx::begin(shared, this));
-        tx.slot().locks_early(false); // another thread may commit it
+        tx.slot().locks_early(false); // another thread may commit the transaction
         self.running = true;
         Ok(())
     }
 
-    /// Reads, writes, allocates and frees.
+    /// Runs reads, writes, allocations and frees in the transaction.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: another transaction was quicker, and nothing is left of this one; begin again. Anything else
-    /// that `work` fails with leaves the transaction running. [`Error::Misuse`] if none runs.
+    /// [`Error::Conflict`]: the transaction lost a write conflict and was rolled back; begin again. Any other error of
+    /// `work` leaves the transaction running. [`Error::Misuse`] if none runs.
     #[inline]
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         if !self.running {
@@ -101,11 +150,11 @@ impl Held {
         }
     }
 
-    /// Commits; returns when `mode` says. Whatever it returns, the transaction has ended.
+    /// Commits and returns as late as `mode` requires. Whatever the result, the transaction has ended.
     ///
     /// # Errors
-    /// [`Error::Conflict`] and [`Error::LogFull`]: nothing is left of it. [`Error::Stopped`]: only reopening the store
-    /// tells whether the commit was kept. [`Error::Misuse`] if none runs.
+    /// [`Error::Conflict`] and [`Error::LogFull`]: the transaction was rolled back. [`Error::Stopped`]: only reopening the
+    /// store shows whether the commit was kept. [`Error::Misuse`] if none runs.
     #[inline]
     pub fn commit(&mut self, mode: Commit) -> Result<Done<()>> {
         if !self.running {
@@ -124,11 +173,12 @@ impl Held {
         Ok(Done { value: (), lsn: committed.up_to, alone: committed.position })
     }
 
-    /// Gives the transaction that runs to a larger one, over `memory`, which is the same; from now on none runs here.
+    /// Moves the running transaction into a larger one, over `memory`, which is the same memory; afterwards no transaction
+    /// runs here.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if none runs, or the memory is another; [`Error::Limit`] if there are `sessions_max` already. It runs
-    /// on then.
+    /// [`Error::Misuse`] if none runs, or the memory is another one; [`Error::Limit`] if there are `sessions_max` already.
+    /// The transaction then continues to run.
     pub fn hand_over(&mut self, memory: &Memory) -> Result<Joined> {
         if !self.running {
             return Err(Error::Misuse("no transaction runs; begin one first"));
@@ -136,13 +186,15 @@ impl Held {
         if !std::ptr::eq(self.memory.shared(), memory.shared()) {
             return Err(Error::Misuse("the transaction runs over another memory"));
         }
-        let other = memory.shared().take_descriptor()?;
-        let descriptor = self.descriptor.replace(other).expect("it has its descriptor until it is dropped");
+        let mut other = memory.shared().take_descriptor()?;
+        // The address stays with this object; the content moves.
+        std::mem::swap(self.descriptor(), &mut *other);
+        other.hide();
         (self.running, self.attempts) = (false, 0);
-        Ok(Joined::around(memory, descriptor))
+        Ok(Joined::around(memory, other))
     }
 
-    /// Ends the transaction, if one runs; nothing is left of it.
+    /// Rolls the transaction back, if one runs.
     pub fn abort(&mut self) {
         if self.running {
             self.running = false;
@@ -151,7 +203,7 @@ impl Held {
         self.attempts = 0;
     }
 
-    /// As [`Held::abort`], to begin again: the next [`Held::begin`] waits as after a conflict.
+    /// Rolls back as [`Held::abort`] does, in order to begin again: the next [`Held::begin`] waits as after a conflict.
     pub fn restart(&mut self) {
         let attempts = self.attempts;
         self.abort();
@@ -162,8 +214,9 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.abort();
-        if let Some(descriptor) = self.descriptor.take() {
-            self.memory.shared().give_back_descriptor(descriptor);
+        if let Some(mut seat) = self.descriptor.take() {
+            seat.hide();
+            self.memory.shared().give_back_descriptor(seat.into_box());
         }
     }
 }

@@ -1,29 +1,32 @@
-//! A heap transaction that is part of a larger one, which may change pages too and has one commit record for all (E10).
+//! A heap transaction that is part of a larger one, which may also change pages and has one commit record for all of it
+//! (E10).
 
 use std::fmt;
 use std::mem::ManuallyDrop;
 
 use cedrat_sync::atomic::Ordering;
+use cedrat_sync::planted;
 use cedrat_wal::Lsn;
 
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Memory;
 use crate::tx::{Descriptor, HeapSavepoint, Tx};
 
-/// The heap part of a transaction over several faces.
+/// Heap part of a transaction over several faces.
 ///
-/// One that is to commit in two phases logs what [`Joined::put_prepared`] puts, asks [`Joined::may_commit`] for the LSN of that, and
-/// [holds](Joined::hold) it; at its commit it says so ([`Joined::commits`]), and logs as any other.
+/// A transaction that commits in two phases logs the bytes of [`Joined::put_prepared`], passes the LSN of that record to
+/// [`Joined::may_commit`], and [holds](Joined::hold) its locks; at its commit it calls [`Joined::commits`] and logs as any
+/// other.
 ///
-/// Its owner logs: first [`Joined::parts`], then the commit record with [`Joined::last_part`], and asks
-/// [`Joined::may_commit`] once the LSN of that is drawn. Dropped before [`Joined::publish`], it leaves nothing.
+/// Its owner writes the log: first [`Joined::parts`], then the commit record with [`Joined::last_part`], and calls
+/// [`Joined::may_commit`] once the LSN of that record is drawn. Dropped before [`Joined::publish`], it leaves no effect.
 pub struct Joined {
     memory: Memory,
     descriptor: Option<Box<Descriptor>>,
 }
 
 impl Joined {
-    /// Begins, with a snapshot of now. Locks are taken at the commit, whatever the memory's choice (E10.4).
+    /// Begins with a current snapshot. Locks are taken at the commit, whatever the memory's option (E10.4).
     ///
     /// # Errors
     /// [`Error::Limit`] if there are too many sessions.
@@ -31,30 +34,32 @@ impl Joined {
         let shared = memory.shared();
         let mut descriptor = shared.take_descriptor()?;
         let mut tx = ManuallyDrop::new(Tx::begin(shared, &mut descriptor));
-        tx.this.encounter = false;
+        if !planted!("joined_locks_early") {
+            tx.this.encounter = false;
+        }
         tx.slot().locks_early(false);
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
     }
 
-    /// A transaction that runs already.
+    /// Wraps a transaction that already runs.
     pub(crate) fn around(memory: &Memory, descriptor: Box<Descriptor>) -> Joined {
         Joined { memory: memory.clone(), descriptor: Some(descriptor) }
     }
 
     pub(crate) fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
-        // Its end is not that of the transaction.
+        // Dropping this `Tx` must not end the transaction.
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
     }
 
-    /// Reads and writes.
+    /// Runs reads and writes.
     ///
     /// # Errors
-    /// What `work` failed with; [`Error::Conflict`] if another transaction was quicker.
+    /// Those of `work`; [`Error::Conflict`] after a write conflict.
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         let mut tx = self.tx();
         let before = tx.savepoint();
-        // Until the work has returned: a panic that somebody catches leaves half of it.
+        // Until the work has returned: a panic that is caught leaves it half done.
         let was_interrupted = std::mem::replace(&mut tx.this.interrupted, true);
         let done = work(&mut tx);
         match done {
@@ -71,10 +76,10 @@ impl Joined {
         }
     }
 
-    /// As [`Joined::run`], where nothing may be written, allocated or freed.
+    /// Runs `work` as [`Joined::run`] does, but refuses writes, allocations and frees.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if it was tried, and it is taken back then; else as [`Joined::run`].
+    /// [`Error::Misuse`] if `work` wrote, allocated or freed, which is then rolled back; else as [`Joined::run`].
     pub fn run_reading<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         let before = self.savepoint();
         let value = self.run(work)?;
@@ -87,21 +92,21 @@ impl Joined {
         Ok(value)
     }
 
-    /// Whether anything was written, allocated or freed.
+    /// Returns whether anything was written, allocated or freed.
     pub fn has_writes(&mut self) -> bool {
         !self.tx().is_read_only()
     }
 
-    /// Whether anything was read.
+    /// Returns whether anything was read.
     pub fn has_reads(&mut self) -> bool {
         self.tx().has_read()
     }
 
-    /// Moves the snapshot to now: called when the transaction has come to see something else of this moment, a locked
-    /// page for example (E10.1).
+    /// Moves the snapshot to now: called when the transaction has observed other state of this moment, a locked page for
+    /// example (E10.1).
     ///
     /// # Errors
-    /// [`Error::Conflict`] if something that was read has changed.
+    /// [`Error::Conflict`] if a word that was read has changed.
     pub fn keep_up(&mut self) -> Result<()> {
         let mut tx = self.tx();
         let now = tx.shared.clock.now();
@@ -118,15 +123,15 @@ impl Joined {
         Ok(())
     }
 
-    /// A place to come back to.
+    /// Sets a savepoint.
     pub fn savepoint(&mut self) -> HeapSavepoint {
         self.tx().savepoint()
     }
 
-    /// Takes back what was written since the savepoint, or all. What was read stays read (E10.6).
+    /// Rolls back the writes since the savepoint, or all writes. The read set is kept (E10.6).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if an older savepoint was gone back to since.
+    /// [`Error::Misuse`] if the transaction was rolled back to an older savepoint since.
     pub fn back_to(&mut self, savepoint: Option<HeapSavepoint>) -> Result<()> {
         match savepoint {
             Some(savepoint) => self.tx().back_to(savepoint).map_err(Interrupt::into_error)?,
@@ -135,18 +140,18 @@ impl Joined {
         Ok(())
     }
 
-    /// Everything read was committed up to here.
+    /// Returns an LSN up to which everything read was committed.
     pub fn seen(&mut self) -> Lsn {
         Lsn::new(self.tx().newest_read(crate::Commit::Sync))
     }
 
-    /// How much room in the log the commit takes, at most.
+    /// Returns the upper bound of the log space that the commit takes.
     pub fn log_wanted(&mut self, part_len_max: usize) -> u64 {
         self.tx().room_wanted(part_len_max)
     }
 
-    /// Locks what is written, and puts it into the form of the log. From here to the end nothing may wait: a stripe's
-    /// owner is not somebody whom the lock manager knows (E10.4).
+    /// Locks the written stripes and encodes the writes for the log. From here to the end nothing may wait: the lock
+    /// manager does not know the owner of a stripe (E10.4).
     ///
     /// # Errors
     /// [`Error::Conflict`].
@@ -159,17 +164,18 @@ impl Joined {
         prepared
     }
 
-    /// What goes into records of their own before the commit record.
+    /// Returns the parts that go into records of their own before the commit record.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.descriptor.iter().flat_map(|this| this.redo.all_but_last())
     }
 
-    /// What goes into the commit record.
+    /// Returns the part that goes into the commit record.
     pub fn last_part(&self) -> &[u8] {
         self.descriptor.as_ref().map_or(&[], |this| this.redo.last_part())
     }
 
-    /// Whether the commit may have this LSN: what was read is still so (E2.3). Ask once: a no is counted as a void record.
+    /// Returns whether the commit may have this LSN: no word that was read has changed (E2.3). Call once: a refusal is
+    /// counted as a void record.
     pub fn may_commit(&mut self, lsn: Lsn) -> bool {
         let may = self.tx().decide(lsn.get());
         if !may {
@@ -178,7 +184,7 @@ impl Joined {
         may
     }
 
-    /// The commit record is in the log: now everyone sees what was written.
+    /// Publishes the writes; the commit record is in the log.
     pub fn publish(mut self, lsn: Lsn) {
         let mut tx = self.tx();
         tx.publish(lsn.get());

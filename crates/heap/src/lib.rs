@@ -2,26 +2,27 @@
 //! (Hathi, HP Laboratories, 2011).
 //!
 //! A [`Memory`] has one clock and one table of locks; [`Heap`]s are its regions. Within a store the clock is that of the
-//! log, and a commit is one log record: what was written, redo only. There is no undo, because a heap holds only what was
-//! committed. `docs/inside/invariants.md` numbers what must hold (E2, E3, E4, E8, E10, E17, H), `docs/formats/heap.md`
-//! draws the bytes.
+//! log, and a commit is one log record with the new values only. There is no undo, because a heap holds only committed
+//! values. `docs/inside/invariants.md` numbers the invariants (E2, E3, E4, E8, E10, E17, H), `docs/formats/heap.md` draws
+//! the bytes.
 //!
 //! Where to read on:
 //!
-//! 1. `region`, `stripes`, `slots`: words, their locks, and what transactions publish about themselves;
+//! 1. `region`, `stripes`, `slots`: words, their locks, and the published state of transactions;
 //! 2. `tx`, `write_set`: a transaction while its work runs;
-//! 3. `commit`, `redo`: how it becomes a record and then visible;
-//! 4. `session`: running until it commits;
-//! 5. `files`, `checkpoint`, `load`, `replay`, `look`: what lies on the disk, and how it is found again;
+//! 3. `commit`, `redo`: encoding, logging and publishing its writes;
+//! 4. `session`, `batch`: running until it commits, one at a time and several in one commit;
+//! 5. `files`, `checkpoint`, `load`, `replay`, `look`: files on the disk, and recovery from them;
 //! 6. `blocks`: allocation;
 //! 7. `typed`: the program's own structs as values in a heap;
 //! 8. `structures`: maps, vectors, queues and counters of such values.
 
 #![deny(unsafe_code)]
 
-// So that what `derive(Plain)` writes is understood here, too.
+// The code that `derive(Plain)` generates compiles here, too.
 extern crate self as cedrat_heap;
 
+mod batch;
 mod blocks;
 mod checkpoint;
 mod clock;
@@ -46,8 +47,11 @@ mod stripes;
 mod structures;
 mod tx;
 mod typed;
+#[allow(unsafe_code)]
+mod view;
 mod write_set;
 
+pub use batch::BatchFailed;
 pub use blocks::{Root, Usage};
 pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;

@@ -1,7 +1,7 @@
-//! Finding heaps again: their checkpoints, then the commits of the log (Hathi §4, H023).
+//! Recovery of heaps: their checkpoints, then the commits of the log (Hathi §4, H023).
 //!
 //! Nothing is written here (R2). Redo is blind: a word gets the value of each commit in turn, whatever it holds, so
-//! commits that the checkpoint has already do no harm.
+//! replaying commits that are already in the checkpoint is harmless.
 
 use std::collections::HashMap;
 
@@ -44,11 +44,11 @@ struct FoundHeap {
 }
 
 impl FoundHeaps {
-    /// Looks for heaps and loads their checkpoints into memory, with so many threads beside this one. So many at
-    /// most replay what follows in the log, if the machine runs them at the same time as this one.
+    /// Finds the heaps and loads their checkpoints into memory, with `threads` threads beside this one. At most as many
+    /// replay the log that follows, if the machine can run them in parallel with this one.
     ///
     /// # Errors
-    /// [`Error::Damaged`], with file and offset; no memory for a heap, or not where it has to be.
+    /// [`Error::Damaged`], with file and offset; not enough memory for a heap, or not at its required address.
     pub fn load(media: &Arc<dyn Media>, store: StoreId, options: &MemoryOptions, threads: usize) -> Result<FoundHeaps> {
         options.check()?;
         let found = RootFile::open(&**media, &store, OpenMode::Read)?;
@@ -66,15 +66,15 @@ impl FoundHeaps {
             heaps.push(load_heap(media, &store, options, heap, threads)?);
         }
         let cores = heaps.iter().map(|heap| Arc::clone(&heap.core)).collect();
-        // This thread has a processor too: it reads the log meanwhile.
+        // This thread needs a processor too: it reads the log meanwhile.
         let replay = Replay::new(cores, threads.min(thread::parallelism() - 1));
         let (media, options) = (Arc::clone(media), options.clone());
         let found_prepared = FoundPrepared::default();
         Ok(FoundHeaps { media, store, options, has_root, root, heaps, replay, found_prepared })
     }
 
-    /// Whether log and checkpoints fit together: the log begins where the checkpoints need it, and reaches as far as they
-    /// reflect it. `begin` is the first LSN that the log has, `end` the one behind its last.
+    /// Checks that log and checkpoints match: the log begins at or before the LSN that the checkpoints need, and reaches as
+    /// far as they reflect it. `begin` is the first LSN in the log, `end` the one after its last.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -95,15 +95,15 @@ impl FoundHeaps {
         Ok(())
     }
 
-    /// Whether no heap was ever created.
+    /// Returns whether no heap was ever created.
     pub fn is_empty(&self) -> bool {
         self.root.next_number == 0
     }
 
-    /// Replays (a part of) a commit. Commits come in the order of their LSNs.
+    /// Replays a commit, or a part of one. Commits arrive in the order of their LSNs.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it makes no sense of the heaps that there are.
+    /// [`Error::Damaged`] if it is invalid for the existing heaps.
     pub fn replay(&mut self, lsn: Lsn, body: &[u8]) -> Result<()> {
         let bad = |what: String| Error::damaged("the log", 0, format!("the commit with LSN {lsn}: {what}"));
         for run in Runs::of(body) {
@@ -111,7 +111,7 @@ impl FoundHeaps {
             if run.heap >= self.root.next_number {
                 return Err(bad(format!("no heap ever had the number {}", run.heap)));
             }
-            // Of a heap that was dropped since.
+            // A run of a heap that was dropped since.
             let Some(at) = self.place_of(run.heap) else { continue };
             let heap = &self.heaps[at];
             let count = run.values.len() as u64 / 8;
@@ -125,17 +125,17 @@ impl FoundHeaps {
         Ok(())
     }
 
-    /// The heap with this number.
+    /// Returns the heap with this number.
     pub(crate) fn core(&self, number: u32) -> Option<&Arc<Core>> {
         self.place_of(number).map(|at| &self.heaps[at].core)
     }
 
-    /// Whether there ever was a heap with this number.
+    /// Returns whether there ever was a heap with this number.
     pub(crate) fn had(&self, number: u32) -> bool {
         number < self.root.next_number
     }
 
-    /// Where in the list the heap with this number is.
+    /// Returns the index of the heap with this number.
     #[inline]
     fn place_of(&self, number: u32) -> Option<usize> {
         match self.heaps.first() {
@@ -144,28 +144,28 @@ impl FoundHeaps {
         }
     }
 
-    /// Comes back when all that was replayed is in memory.
+    /// Returns when all replayed words are in memory.
     ///
     /// # Panics
-    /// As a thread did that wrote it.
+    /// If a thread that wrote them panicked.
     pub fn finish_replay(&mut self) {
         self.replay.finish();
     }
 
-    /// How many words were replayed.
+    /// Returns the number of words replayed.
     pub fn words_replayed(&self) -> u64 {
         self.replay.words()
     }
 
-    /// Bytes of all heaps.
+    /// Returns the size of all heaps, in bytes.
     pub fn bytes(&self) -> u64 {
         self.heaps.iter().map(|heap| heap.core.words() * 8).sum()
     }
 
-    /// The memory of an open store. `next_txn` counts the store's transactions.
+    /// Opens the memory of an open store. `next_txn` counts the store's transactions.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn open(mut self, log: Log, next_txn: Arc<AtomicU64>) -> Result<Memory> {
         self.finish_replay();
         let mut root_file = None;
@@ -173,6 +173,7 @@ impl FoundHeaps {
         if self.has_root {
             let opened = RootFile::open(&*self.media, &self.store, OpenMode::ReadWrite)?;
             root_file = opened.map(|(file, _)| file);
+            root_file.iter().try_for_each(|file| file.settle(&*self.media))?;
         }
         for heap in &self.heaps {
             files.insert(heap.root.number, self.open_files(heap)?);
@@ -185,7 +186,7 @@ impl FoundHeaps {
         Ok(memory)
     }
 
-    /// Opens a heap's files for writing. What lies in the older one is unknown, so all of it will be written anew.
+    /// Opens a heap's files for writing. The content of the older one is unknown, so all of it will be rewritten.
     fn open_files(&self, heap: &FoundHeap) -> Result<HeapFiles> {
         let open = |checkpoint| {
             let name = heap.root.file_name(checkpoint);
@@ -247,7 +248,7 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     let next = AtomicU64::new(0);
     let work = || load_some(&file, heap, &next);
     let parts = thread::scope(|scope| {
-        // Fewer where the system has no thread to give. This one does not stand by: most of the time each waits for the disk.
+        // Fewer threads where the system refuses more. This one does not help: most of the time each waits for the disk.
         let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
         let running: Vec<_> = (0..threads).map_while(spawn).collect();
         let mut parts = vec![work()];
@@ -263,7 +264,7 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     Ok(checksums)
 }
 
-/// Loads chunks, one after the other that nobody has taken yet. Returns those that are there, with their checksums.
+/// Loads chunks that no other thread has claimed, one at a time. Returns those that exist, with their checksums.
 fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result<Vec<(u32, u32)>> {
     let mut place = AlignedBuf::zeroed(heap.root.chunk_len as usize + BLOCK_LEN);
     let mut loaded = Vec::new();
@@ -274,7 +275,7 @@ fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result
         }
         let read = file.read(chunk as u32, heap.root.checkpoint, &mut place);
         if read.is_err() {
-            next.store(u64::MAX / 2, Ordering::Relaxed); // the others need not go on
+            next.store(u64::MAX / 2, Ordering::Relaxed); // the other threads need not continue
         }
         if let Some(header) = read? {
             let first = chunk * heap.root.chunk_len / 8;
@@ -291,7 +292,7 @@ mod tests {
     use cedrat_media::{Damage, SimDisk};
     use cedrat_wal::LogOptions;
 
-    /// Several threads load the chunks of a heap. One that is damaged is enough to know that the store will not open.
+    /// Several threads load the chunks of a heap. One damaged chunk suffices to refuse to open the store.
     #[test]
     fn after_a_damaged_chunk_no_other_is_loaded() {
         const CHUNKS: u64 = 12;
@@ -316,7 +317,7 @@ mod tests {
 
         let place = ChunkFile::len(3, 4096);
         disk.corrupt(&name, place + BLOCK_LEN as u64, Damage::Flip { bit: 0 }).expect("a file");
-        // One thread after the other, as they may well come.
+        // The threads run one after the other, which is a possible schedule.
         let next = AtomicU64::new(0);
         let told = load_some(&file, &heap, &next).expect_err("the fourth chunk is damaged").to_string();
         assert!(told.contains(&(place + BLOCK_LEN as u64).to_string()), "E20.2: {told}");

@@ -1,4 +1,4 @@
-//! What is known of a store's heaps without loading them.
+//! Information about a store's heaps, without loading them.
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
 use cedrat_wal::{Lsn, StoreId};
@@ -8,29 +8,29 @@ use crate::files::chunk::{ChunkFile, digest};
 use crate::files::root::{HeapRoot, RootFile};
 use crate::region::WORD_LEN;
 
-/// What a store's root says about a heap.
+/// Description of a heap in a store's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeapInfo {
-    /// No other heap of the store has or had this number.
+    /// Unique number, never reused within the store.
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// The name of its checkpoint files, without `.0` and `.1`.
+    /// Name of its checkpoint files, without `.0` and `.1`.
     pub file: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What it may grow to, in bytes.
+    /// Maximum size, in bytes.
     pub size_max: u64,
-    /// How much a checkpoint copies at a time, in bytes.
+    /// Unit of copying in a checkpoint, in bytes.
     pub chunk_len: u64,
-    /// Whether it keeps account of blocks.
+    /// Whether it has an account of blocks.
     pub blocks: bool,
-    /// Where in memory it has to begin, if it does not matter `None`.
+    /// Required start address; `None` if any address will do.
     pub address: Option<u64>,
-    /// The number of the newest whole checkpoint; 0 if there is none yet.
+    /// Number of the newest complete checkpoint; 0 if there is none yet.
     pub checkpoint: u64,
-    /// How many chunks that checkpoint has.
+    /// Number of chunks in that checkpoint.
     pub chunks: u32,
     /// Commits up to this LSN are in the checkpoint.
     pub redo_from: Lsn,
@@ -38,30 +38,30 @@ pub struct HeapInfo {
     pub reflects: Lsn,
 }
 
-/// The heaps of a store, in the order in which they were created. Reads the root alone, and changes nothing.
+/// Returns the heaps of a store, in the order in which they were created. Reads the root alone, and changes nothing.
 ///
 /// # Errors
-/// [`Error::Damaged`](crate::Error::Damaged), with file and offset; what the file system says.
+/// [`Error::Damaged`](crate::Error::Damaged), with file and offset; errors of the file system.
 pub fn look(media: &dyn Media, store: &StoreId) -> Result<Vec<HeapInfo>> {
     let found = RootFile::open(media, store, OpenMode::Read)?;
     Ok(found.map(|(_, root)| root.heaps.into_iter().map(HeapInfo::from).collect()).unwrap_or_default())
 }
 
-/// What lies in the file of a heap's newest checkpoint.
+/// Content of the file of a heap's newest checkpoint.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LookedAt {
-    /// The heap.
+    /// Description of the heap.
     pub heap: HeapInfo,
-    /// Chunks that are as they were written.
+    /// Number of intact chunks.
     pub sound: u32,
-    /// Chunks that were never written: they are all zero.
+    /// Number of chunks that were never written: they are all zero.
     pub never_written: u32,
-    /// What is wrong: one error for each chunk that is not as it was written, or one for all of the file.
+    /// Damage: one error for each damaged chunk, or one for the whole file.
     pub problems: Vec<Error>,
 }
 
-/// Reads every chunk of the checkpoints that count, whatever the others are like; loads none. Changes nothing.
+/// Reads every chunk of the current checkpoints, even after damaged ones, without loading them. Changes nothing.
 ///
 /// # Errors
 /// Those of [`look`].

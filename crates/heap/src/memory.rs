@@ -1,4 +1,4 @@
-//! A memory: heaps that share one clock, one table of locks, and so their transactions.
+//! A memory: heaps that share one clock and one table of locks, and so their transactions.
 
 use std::any::Any;
 use std::fmt;
@@ -19,17 +19,17 @@ use crate::slots::Slots;
 use crate::stripes::Stripes;
 use crate::tx::{Descriptor, Tx};
 
-/// Heaps that transactions may use together. Cheap to clone; all clones are the same memory.
+/// A set of heaps that transactions may use together. Cheap to clone; all clones refer to the same memory.
 ///
-/// A store has one. One that stands alone ([`Memory::volatile`]) has the same transactions, and forgets everything.
+/// A store has one. A separate one ([`Memory::volatile`]) has the same transactions, without durability.
 #[derive(Clone)]
 pub struct Memory {
     shared: Arc<Shared>,
-    /// Keeps the store open as long as somebody may commit.
+    /// Keeps the store open as long as a commit is possible.
     _lease: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What all clones of a memory share.
+/// State shared by all clones of a memory.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) stripes: Stripes,
@@ -39,10 +39,10 @@ pub(crate) struct Shared {
     pub(crate) next_txn: Arc<AtomicU64>,
     pub(crate) counters: Counters,
     pub(crate) heaps: RwLock<Vec<Arc<Core>>>,
-    /// Of heaps in a memory without files; no number comes again.
+    /// Next heap number in a memory without files; numbers are not reused.
     next_number: AtomicU32,
     pub(crate) files: Option<Files>,
-    /// Held while heaps come, go or grow, and during checkpoints. Taken before `heaps`.
+    /// Held while heaps are created, dropped or grown, and during checkpoints. Acquired before `heaps`.
     pub(crate) changing: Mutex<()>,
     seats: Mutex<Seats>,
     waiting: Waiting,
@@ -50,13 +50,13 @@ pub(crate) struct Shared {
     keeper: Mutex<Option<Arc<dyn LogKeeper>>>,
 }
 
-/// Who sits where: sessions, and transactions without one, by partitions of the log.
+/// Assignment of sessions, and of transactions without one, to partitions of the log.
 #[derive(Debug)]
 struct Seats {
-    /// Descriptors that nobody uses at the moment. Boxed: a session takes one by its pointer.
+    /// Unused descriptors. Boxed: a session holds one by pointer.
     #[allow(clippy::vec_box)]
     idle: Vec<Box<Descriptor>>,
-    /// How many are in use in each partition.
+    /// Number of descriptors in use in each partition.
     live: Vec<u32>,
 }
 
@@ -65,23 +65,23 @@ impl Seats {
         Seats { idle: Vec::new(), live: vec![0; usize::from(partitions)] }
     }
 
-    /// The partition with the fewest, the first of them.
+    /// Returns the partition with the fewest descriptors in use, the first of them on a tie.
     fn emptiest(&self) -> PartitionId {
         let (partition, _) = self.live.iter().enumerate().min_by_key(|&(_, live)| live).expect("a log has a partition");
         PartitionId(partition as u16)
     }
 }
 
-/// Who looks after the log that commits fill: a store.
+/// The store's part in keeping log space available to commits.
 pub trait LogKeeper: Send + Sync {
-    /// Commits are about to write so many bytes, more or less.
+    /// Called when commits are about to write approximately this many bytes.
     fn taken(&self, bytes: u64);
 
-    /// The log is full: takes a checkpoint, or waits for one. Nothing is locked by the caller.
+    /// Takes a checkpoint, or waits for one, because the log is full. The caller holds no locks.
     fn make_room(&self);
 }
 
-/// What happened, counted since the memory was made.
+/// Event counters since the memory was created.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) partition_commits_made_sync: AtomicU64,
@@ -90,22 +90,22 @@ pub(crate) struct Counters {
     pub(crate) checkpoints: AtomicU64,
 }
 
-/// What happened, counted since the store was opened.
+/// Event counters since the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counted {
-    /// Transactions that were run again, because another was quicker.
+    /// Transactions restarted after a write conflict.
     pub conflicts: u64,
     /// `Partition` commits that depended on others and became `Sync` (E8.5).
     pub partition_commits_made_sync: u64,
-    /// Commits whose LSN went to a void record, because what they had read changed while they drew it (E2.3). Each that is over
-    /// heaps alone was run again, and is among the conflicts.
+    /// Commits whose LSN went to a void record, because a word that they had read changed while they drew it (E2.3). Those
+    /// over heaps alone were restarted, and are among the conflicts.
     pub void_records: u64,
-    /// Checkpoints of the heaps that count.
+    /// Completed checkpoints of the heaps.
     pub checkpoints: u64,
 }
 
-/// Those who wait until something that they read is changed.
+/// Transactions that wait until something that they read is changed.
 #[derive(Debug, Default)]
 struct Waiting {
     count: AtomicU32,
@@ -114,10 +114,10 @@ struct Waiting {
 }
 
 impl Memory {
-    /// A memory without a log: transactions, and nothing that survives.
+    /// Creates a memory without a log: it has transactions, but nothing survives.
     ///
     /// # Errors
-    /// Options that make no sense; no memory for the table of locks.
+    /// Invalid options; not enough memory for the table of locks.
     pub fn volatile(options: MemoryOptions) -> Result<Memory> {
         Memory::around(Clock::own(), options, None, Arc::new(AtomicU64::new(1)))
     }
@@ -130,7 +130,13 @@ impl Memory {
     ) -> Result<Memory> {
         options.check()?;
         let stripes = Stripes::new(options.stripes_log2, options.stripe_words_log2, options.huge_pages)
-            .map_err(|error| Error::io("setting memory aside for the locks of heaps", error))?;
+            .map_err(|error| {
+                let bytes = 8u64 << options.stripes_log2;
+                let doing = format!(
+                    "reserving {bytes} bytes of address space for the locks of heaps (MemoryOptions::stripes_log2, stripes in C)"
+                );
+                Error::io(doing, error)
+            })?;
         let partitions = clock.log().map_or(1, Log::partitions);
         let shared = Shared {
             clock,
@@ -152,12 +158,12 @@ impl Memory {
         Ok(Memory { shared: Arc::new(shared), _lease: None })
     }
 
-    /// The same memory; whatever is made with this handle keeps `lease` alive.
+    /// Returns a handle of the same memory that keeps `lease` alive, as does everything made with it.
     pub fn with_lease(&self, lease: Arc<dyn Any + Send + Sync>) -> Memory {
         Memory { shared: Arc::clone(&self.shared), _lease: Some(lease) }
     }
 
-    /// Says who looks after the log.
+    /// Sets the keeper of the log.
     pub fn set_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
         *self.shared.keeper.lock() = Some(keeper);
     }
@@ -169,10 +175,10 @@ impl Memory {
 
     // ---- heaps ------------------------------------------------------------------------------------------------
 
-    /// Creates a heap, all zero. When this returns it is durable that the heap exists.
+    /// Creates a heap, all zero. When this returns, its creation is durable.
     ///
     /// # Errors
-    /// [`Error::Exists`]; options that make no sense; no memory; no room on the disk for two checkpoints of it.
+    /// [`Error::Exists`]; invalid options; not enough memory; not enough disk space for two checkpoints of it.
     pub fn create_heap(&self, name: &str, options: &HeapOptions) -> Result<Heap> {
         options.check()?;
         self.shared.clock.running()?;
@@ -190,7 +196,7 @@ impl Memory {
         let mapping = Mapping { huge: self.shared.options.huge_pages, address: options.address };
         let (words, reserved) = (round(options.size), round(options.size_max));
         let core = Core::new(number, name, words, reserved, options.chunk_len, first_word, mapping)?;
-        let core = Arc::new(core);
+        let core = Arc::new(if self.shared.files.is_some() { core } else { core.without_checkpoints() });
         if let Some(files) = &self.shared.files {
             files.create(&core, options)?;
         }
@@ -199,7 +205,7 @@ impl Memory {
         Ok(self.heap_of(core))
     }
 
-    /// The heap with this name.
+    /// Returns the heap with this name.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -209,13 +215,13 @@ impl Memory {
         Ok(self.heap_of(core.ok_or_else(unknown)?))
     }
 
-    /// All heaps, in the order in which they were created.
+    /// Returns all heaps, in the order in which they were created.
     pub fn heaps(&self) -> Vec<Heap> {
         let heaps = self.shared.heaps.read().clone();
         heaps.into_iter().map(|core| self.heap_of(core)).collect()
     }
 
-    /// Removes a heap, for good. Transactions that write to it from now on fail.
+    /// Drops a heap permanently. Transactions that write to it from now on fail.
     ///
     /// # Errors
     /// [`Error::Unknown`]; the store stopped.
@@ -235,19 +241,23 @@ impl Memory {
         }
     }
 
-    /// Makes a heap larger, to at most the `size_max` that it was created with. When this returns it is durable.
+    /// Grows a heap, to at most its [`Heap::size_max`]. When this returns, the new size is durable.
     ///
     /// # Errors
-    /// [`Error::Limit`]; no room on the disk; the store stopped.
+    /// [`Error::Limit`]; not enough disk space; the store stopped.
     pub fn grow_heap(&self, name: &str, size: u64) -> Result<()> {
         self.shared.clock.running()?;
         let _alone = self.shared.changing.lock();
         let heap = self.heap(name)?;
         let core = &heap.core;
-        let words = size.next_multiple_of(core.chunks.len) / WORD_LEN;
+        let words = size.checked_next_multiple_of(core.chunks.len).unwrap_or(u64::MAX) / WORD_LEN;
         let reserved = core.region.words().len() as u64;
         if words > reserved {
-            return Err(Error::Limit { what: "the size of a heap, in bytes", given: size, limit: reserved * WORD_LEN });
+            let what = match reserved < core.reserved_words {
+                true => "the size of a heap, in bytes, for which the system had address space (ulimit -v)",
+                false => "the size of a heap, in bytes (its size_max)",
+            };
+            return Err(Error::Limit { what, given: size, limit: reserved * WORD_LEN });
         }
         if words > core.words() {
             if let Some(files) = &self.shared.files {
@@ -264,7 +274,8 @@ impl Memory {
 
     // ---- transactions -----------------------------------------------------------------------------------------
 
-    /// What a thread holds that runs many transactions: their buffers, its log partition. The quickest way to run them.
+    /// Opens a session: buffers and a log partition for a thread that runs many transactions, and the fastest way to run
+    /// them.
     ///
     /// # Errors
     /// [`Error::Limit`] if there are `sessions_max` already.
@@ -273,7 +284,7 @@ impl Memory {
         Ok(Session::new(self.clone(), descriptor))
     }
 
-    /// Runs `work` in a transaction and commits it; as [`Session::run`], with a session of the memory's own.
+    /// Runs `work` in a transaction and commits it, as [`Session::run`] does, with a session of the memory's own.
     ///
     /// # Errors
     /// Those of [`Session::run`].
@@ -281,18 +292,18 @@ impl Memory {
         self.session()?.run(mode, work)
     }
 
-    /// Whether the commit with this LSN, and every one before it, will be found after any crash (`isStable` of
-    /// Hathi §3). With `wait`, returns when it is so; without a log nothing ever is.
+    /// Returns whether the commit with this LSN, and every earlier one, survives any crash (`isStable` of Hathi §3). With
+    /// `wait`, returns once that is so; without a log no commit is ever stable.
     ///
     /// # Errors
-    /// The store stopped before: what was not stable by then never will be.
+    /// The store stopped before: commits that were not stable by then never will be.
     pub fn is_stable(&self, lsn: Lsn, wait: bool) -> Result<bool> {
         match self.shared.clock.log() {
             None => Ok(false),
             Some(log) if log.is_stable(lsn) => Ok(true),
             Some(log) if wait => {
                 log.ticket(lsn).wait()?;
-                // What was never drawn is not stable, however long one waits.
+                // An LSN that was never drawn is not stable, however long the wait.
                 Ok(log.is_stable(lsn))
             }
             Some(log) => match log.stopped() {
@@ -302,12 +313,12 @@ impl Memory {
         }
     }
 
-    /// The log of the store; `None` where nothing is logged.
+    /// Returns the log of the store; `None` where nothing is logged.
     pub fn log(&self) -> Option<&Log> {
         self.shared.clock.log()
     }
 
-    /// What happened, counted.
+    /// Returns the event counters.
     pub fn counted(&self) -> Counted {
         let counters = &self.shared.counters;
         Counted {
@@ -333,7 +344,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// A descriptor that nobody uses, with a slot, in the partition of the log with the fewest others.
+    /// Returns an unused descriptor, with a slot, in the partition of the log with the fewest others.
     pub(crate) fn take_descriptor(&self) -> Result<Box<Descriptor>> {
         let mut seats = self.seats.lock();
         let partition = seats.emptiest();
@@ -353,7 +364,7 @@ impl Shared {
         Ok(descriptor)
     }
 
-    /// Gives a descriptor back; it holds nothing but room in the log.
+    /// Returns a descriptor to the pool; it holds nothing but log space.
     pub(crate) fn give_back_descriptor(&self, mut descriptor: Box<Descriptor>) {
         if self.has_dropped_heaps() {
             descriptor.forget_dropped();
@@ -363,13 +374,13 @@ impl Shared {
         seats.idle.push(descriptor);
     }
 
-    /// Whether any heap was dropped since the memory was made.
+    /// Returns whether any heap was dropped since the memory was created.
     #[inline(always)]
     pub(crate) fn has_dropped_heaps(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// The log is full: what idle descriptors have reserved is given up, then room is made.
+    /// Frees log space: idle descriptors give up their reservations, then the keeper makes room.
     pub(crate) fn make_room(&self) {
         self.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.room = None);
         let keeper = self.keeper.lock().clone();
@@ -384,10 +395,10 @@ impl Shared {
         }
     }
 
-    /// After words changed: those who wait for that look again.
+    /// Wakes the transactions that wait for a change, after words changed.
     #[inline(always)]
     pub(crate) fn wake_waiting(&self) {
-        // They counted themselves before they looked at the stripes; the stripes were locked before this look.
+        // A waiter counts itself before it checks the stripes; the stripes were locked before this check.
         if self.waiting.count.load(Ordering::SeqCst) > 0 {
             self.wake_slowly();
         }
@@ -401,12 +412,12 @@ impl Shared {
 
     /// Returns when something that the transaction has read may have changed, or the log has stopped.
     pub(crate) fn wait_for_change(&self, tx: &Tx<'_>) {
-        // It will begin anew: until then it is not somebody for whom freed blocks must wait (E17.2).
+        // It will begin anew: until then freed blocks need not wait for it (E17.2).
         tx.slot().end();
         self.waiting.count.fetch_add(1, Ordering::SeqCst);
         let mut turn = self.waiting.turn.lock();
         while tx.all_reads_hold() && self.clock.running().is_ok() {
-            // Looked at now and then as well, for nobody says here that the log has stopped.
+            // Polled as well, because a stop of the log sends no notification here.
             self.waiting.changed.wait_for(&mut turn, std::time::Duration::from_millis(20));
         }
         drop(turn);

@@ -1,69 +1,68 @@
-//! What can be chosen.
+//! Options of transactional memory, of heaps and of commits.
 
 use crate::error::{Error, Result};
 
-/// When a transaction takes the locks of what it writes.
+/// Time at which a transaction locks the words that it writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
-    /// When it commits: transactions that read and write disturb each other least.
+    /// At commit: transactions that read and write disturb each other least.
     #[default]
     CommitTime,
-    /// When it first writes a word: two transactions that would collide notice it earlier. A transaction that also
-    /// changes pages locks at commit all the same (E10.4).
+    /// At the first write to a word: two transactions that would conflict notice it earlier. A transaction that also
+    /// changes pages still locks at commit (E10.4).
     ///
     /// Another transaction that the same thread runs meanwhile, within the work of this one, fails with
     /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written. Within a
-    /// [`Held`](crate::Held), which another thread may commit, it waits for ever.
+    /// [`Held`](crate::Held), which another thread may commit, it waits without end.
     EncounterTime,
 }
 
-/// When a commit returns.
+/// Time at which a commit returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commit {
     /// When the commit, and all that the transaction read, is durable.
     #[default]
     Sync,
-    /// At once. The ticket tells when it is durable; a crash before that loses the transaction as a whole.
+    /// At once. The ticket, or the LSN, shows when it is durable; a crash before that loses the whole transaction.
     Async,
-    /// As `Async`, and nobody is asked to hurry ("no flush", Lemon §1): it becomes durable with the next that is
-    /// forced, or when its block is full.
+    /// As `Async`, but without requesting a flush ("no flush", Lemon §1): it becomes durable with the next forced commit,
+    /// or when its block is full.
     NoFlush,
-    /// When its own log partition is durable (Hathi §3): after a crash it is found even where earlier commits of other
-    /// partitions are lost. For heap transactions that are independent of those; where a transaction is seen to depend on
-    /// one that is neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.5). Transactions
-    /// that touch pages are refused (E8.3).
+    /// When its own log partition is durable (Hathi §3): it survives a crash even where earlier commits of other partitions
+    /// are lost. For heap transactions that do not depend on those; where a transaction is seen to depend on one that is
+    /// neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.5). Transactions that touch
+    /// pages are refused (E8.3).
     Partition,
 }
 
-/// Choices for transactional memory.
+/// Options of transactional memory.
 #[derive(Clone, Debug)]
 pub struct MemoryOptions {
-    /// How many stripes share the locks, as a power of two. More mean fewer false conflicts and more cache misses.
+    /// Number of lock stripes, as a power of two. More stripes mean fewer false conflicts and more cache misses.
     pub stripes_log2: u32,
-    /// How many words share a stripe, as a power of two.
+    /// Number of words per stripe, as a power of two.
     pub stripe_words_log2: u32,
-    /// When locks are taken.
+    /// Time at which locks are taken.
     pub locking: Locking,
-    /// Whether a transaction that meets something newer than its snapshot tries to move the snapshot, instead of running
-    /// again.
+    /// Whether a transaction that meets a version newer than its snapshot tries to extend the snapshot before it restarts.
     pub snapshot_extension: bool,
-    /// Whether the system is asked for huge pages, for heaps and locks.
+    /// Whether to request huge pages for heaps and locks.
     pub huge_pages: bool,
-    /// How many sessions, and so transactions at one moment, there can be.
+    /// Maximum number of sessions, and so of concurrent transactions.
     pub sessions_max: u32,
-    /// A deliberate mistake, for tests that show that it is noticed.
+    /// A planted fault, for tests that show that it is detected.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
 }
 
-/// A deliberate mistake. Tests plant one and show that it is caught.
+/// A planted fault. Tests plant one and show that it is detected.
 #[cfg(feature = "planted-faults")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// What was read is not looked at again before a commit.
+    /// Reads are not validated before a commit.
     SkipValidation,
-    /// What was read is looked at before the commit's LSN is drawn, and not after (against E2.3).
+    /// Reads are validated before the commit's LSN is drawn, and not after (against E2.3).
     ValidateBeforeDraw,
     /// Words are written back before their stripes are locked.
     PublishBeforeLock,
@@ -73,7 +72,7 @@ pub enum Fault {
     GenerationSwitchedEarly,
     /// A freed block is used again at once, and its stripes keep their versions (against E17.1 and E17.2).
     ReusedTooEarly,
-    /// A `Partition` commit is told to be recoverable alone, whatever it depends on (against E8.5).
+    /// A `Partition` commit is reported as recoverable alone, whatever it depends on (against E8.5).
     AloneWhateverItRead,
 }
 
@@ -93,7 +92,7 @@ impl Default for MemoryOptions {
 }
 
 impl MemoryOptions {
-    /// A small table of locks and few sessions: for simulations and tests.
+    /// Returns options with a small table of locks and few sessions: for simulations and tests.
     pub fn small() -> MemoryOptions {
         MemoryOptions { stripes_log2: 8, huge_pages: false, sessions_max: 16, ..MemoryOptions::default() }
     }
@@ -113,30 +112,30 @@ impl MemoryOptions {
     }
 }
 
-/// Choices for a heap, made when it is created.
+/// Options of a heap, chosen when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapOptions {
     /// Its size in bytes; rounded up to whole chunks.
     pub size: u64,
-    /// What it may grow to, in bytes; so much of the address space is set aside. At least `size`.
+    /// Maximum size, in bytes, which is reserved in the address space. At least `size`.
     pub size_max: u64,
-    /// The name of its checkpoint files in the store's directory `heaps`; by default the heap's own name.
+    /// Name of its checkpoint files in the store's directory `heaps`; by default the heap's own name.
     pub file: Option<String>,
-    /// Where in memory it begins, so that raw addresses in it survive a restart. By default anywhere.
+    /// Required start address, so that raw addresses in it survive a restart. By default any address.
     pub address: Option<usize>,
-    /// Whether the heap keeps account of blocks (`pmalloc`, `pfree`, roots). Without, all of it is the program's own.
+    /// Whether the heap has an account of blocks (`pmalloc`, `pfree`, roots). Without one, the program manages all of it.
     pub blocks: bool,
-    /// How much is copied at a time by a checkpoint, in bytes: a multiple of 4,096.
+    /// Unit of copying in a checkpoint, in bytes: a multiple of 4,096.
     pub chunk_len: u64,
 }
 
 impl HeapOptions {
-    /// A heap of `size` bytes that the program divides by itself, as in Hathi §3.
+    /// Returns options for a heap of `size` bytes that the program manages itself, as in Hathi §3.
     pub fn raw(size: u64) -> HeapOptions {
         HeapOptions { size, size_max: size, file: None, address: None, blocks: false, chunk_len: 1 << 20 }
     }
 
-    /// A heap of `size` bytes with blocks and roots, that may grow to eight times as much.
+    /// Returns options for a heap of `size` bytes with blocks and roots, which may grow to eight times that size.
     pub fn new(size: u64) -> HeapOptions {
         HeapOptions { size_max: size.saturating_mul(8), blocks: true, ..HeapOptions::raw(size) }
     }

@@ -1,9 +1,9 @@
-//! What a prepared transaction has written to heaps, between its promise and its outcome (E9).
+//! Heap writes of a prepared transaction, between its prepare record and its outcome (E9).
 //!
-//! It holds its stripes, and its words are in the log and nowhere else. A crash takes the stripes; [`Joined::restored`] takes them
-//! again, with all that the transaction knew of blocks: then its end is that of a transaction that never saw a crash.
+//! The transaction holds its stripes, and its words are only in the log. A crash loses the locks; [`Joined::restored`]
+//! takes them again, with all that the transaction knew of blocks: it then ends like a transaction that never saw a crash.
 //!
-//! In the log, as `postcard` writes it: what it writes, in the form of a commit (`redo`), then [`LoggedBlock`]s and
+//! Format in the log, in `postcard` encoding: the writes, encoded as in a commit (`redo`), then [`LoggedBlock`]s and
 //! [`LoggedBatch`]es.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::redo::Runs;
 use crate::stripes::Stripes;
 use crate::tx::Tx;
 
-/// A block that is allocated or freed, or a span that is carved on.
+/// A block that is allocated or freed, or a span in which blocks are carved.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct LoggedBlock {
     heap: u32,
@@ -38,7 +38,7 @@ enum LoggedKind {
     Carved,
 }
 
-/// A span of blocks of one size that is carved on.
+/// A span of blocks of one size in which blocks are carved.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct LoggedBatch {
     heap: u32,
@@ -58,10 +58,10 @@ struct Logged<'a> {
     batches: Vec<LoggedBatch>,
 }
 
-/// The most bytes that a block, or a batch, takes in the log.
+/// Maximum number of bytes that a block, or a batch, takes in the log.
 const LOGGED_LEN_MAX: u64 = 64;
 
-/// What a prepared transaction has written to heaps, as the log has it.
+/// Heap writes of a prepared transaction, as logged.
 #[derive(Debug)]
 pub struct PreparedWords {
     txn: TxnId,
@@ -72,14 +72,14 @@ pub struct PreparedWords {
 }
 
 impl Joined {
-    /// How much room in the log takes what [`Joined::put_prepared`] puts, at most.
+    /// Returns the upper bound of the log space for the bytes of [`Joined::put_prepared`].
     pub fn prepared_len_max(&mut self, part_len_max: usize) -> u64 {
         let tx = self.tx();
         let blocks = (tx.this.blocks.len() + tx.this.batches.len()) as u64;
         tx.room_wanted(part_len_max) + (1 + blocks) * LOGGED_LEN_MAX
     }
 
-    /// Puts what is written into the form in which it is prepared, after [`Joined::prepare`].
+    /// Encodes the writes for the prepare record, after [`Joined::prepare`].
     pub fn put_prepared(&mut self, bytes: &mut Vec<u8>) {
         let words: Vec<u8> = self.parts().chain([self.last_part()]).flatten().copied().collect();
         let tx = self.tx();
@@ -88,7 +88,7 @@ impl Joined {
             first: change.first,
             words: change.words,
             kind: match change.kind {
-                // What it was filled with is among the words.
+                // The content that filled it is among the words.
                 Change::Allocated { carved } | Change::Filled { carved } => LoggedKind::Allocated { carved },
                 Change::Freed => LoggedKind::Freed,
                 Change::Carved => LoggedKind::Carved,
@@ -105,22 +105,24 @@ impl Joined {
         bytes.extend(postcard::to_allocvec(&logged).expect("numbers and bytes can be written"));
     }
 
-    /// The prepare record is in the log. Whoever meets what is locked is told of `txn` from now on, and does not wait.
+    /// Keeps the locks; the prepare record is in the log. From now on a transaction that meets one of them fails with `txn`
+    /// instead of waiting.
     pub fn hold(&mut self, txn: TxnId) {
         let tx = self.tx();
-        // It reads no more: no block waits for it, and no checkpoint.
+        // The transaction reads no more: neither the reuse of blocks nor a checkpoint waits for it.
         tx.slot().committed();
         tx.slot().end();
         tx.slot().holds(txn.0);
     }
 
-    /// The commit record of what is held, and its parts, are about to be logged.
+    /// Announces that the commit record of the held transaction, and its parts, are about to be logged.
     pub fn commits(&mut self) {
         let tx = self.tx();
         tx.slot().commits_after(tx.shared.clock.now());
     }
 
-    /// A transaction that was prepared before the store was opened: it holds what it held then. Nobody else runs yet.
+    /// Restores a transaction that was prepared before the store was opened, with the locks that it held. No other
+    /// transaction runs yet.
     ///
     /// # Errors
     /// [`Error::Limit`] if there are too many.
@@ -170,7 +172,7 @@ impl Tx<'_> {
     }
 }
 
-/// Prepared transactions that were found, and whose stripes are whose.
+/// Prepared transactions that were found, and the stripes that they own.
 #[derive(Debug, Default)]
 pub(crate) struct FoundPrepared {
     count: u32,
@@ -178,12 +180,12 @@ pub(crate) struct FoundPrepared {
 }
 
 impl FoundHeaps {
-    /// What a prepared transaction without an outcome has written to heaps: the bytes of [`Joined::put_prepared`], from the
-    /// records up to `lsn`.
+    /// Decodes the heap writes of a prepared transaction without an outcome: the bytes of [`Joined::put_prepared`], from
+    /// the records up to `lsn`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it makes no sense of the heaps that there are. [`Error::Options`] if with these options two of
-    /// them would share a lock, or be more than there can be sessions.
+    /// [`Error::Damaged`] if the bytes are invalid for the existing heaps. [`Error::Options`] if with these options two
+    /// such transactions would share a lock, or there would be more of them than sessions.
     pub fn prepared(&mut self, txn: TxnId, lsn: Lsn, bytes: &[u8]) -> Result<PreparedWords> {
         let bad = |what: &str| Error::damaged("the log", 0, format!("the prepare record with LSN {lsn}: {what}"));
         let Ok((Logged { words, blocks, batches }, [])) = postcard::take_from_bytes::<Logged<'_>>(bytes) else {
@@ -226,7 +228,7 @@ impl FoundHeaps {
         Ok(prepared)
     }
 
-    /// A heap that has these words; `None` if it was dropped since.
+    /// Returns a heap that has these words; `None` if it was dropped since.
     fn core_with(&self, heap: u32, first: u64, words: u64) -> Result<Option<Arc<Core>>, &'static str> {
         match self.core(heap) {
             Some(core) if first.checked_add(words).is_some_and(|end| end <= core.words()) => Ok(Some(Arc::clone(core))),
@@ -236,7 +238,7 @@ impl FoundHeaps {
         }
     }
 
-    /// The stripes of words are a transaction's.
+    /// Records the stripes of words as owned by a transaction.
     fn locks(&mut self, salt: u64, first: u64, words: u64, txn: TxnId) -> Result<()> {
         let (count_log2, words_log2) = (self.options.stripes_log2, self.options.stripe_words_log2);
         for stripe in Stripes::of_range(count_log2, words_log2, salt, first, words) {
@@ -275,7 +277,7 @@ mod tests {
         (memory, heap)
     }
 
-    /// A heap whose account of blocks was much used, and some of its blocks.
+    /// Creates a heap whose account of blocks was used heavily, and some of its blocks.
     fn used() -> (Arc<dyn Media>, Log, Memory, Heap, Vec<u64>) {
         let media: Arc<dyn Media> = Arc::new(SimDisk::new());
         let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
@@ -295,11 +297,11 @@ mod tests {
         (media, log, memory, heap, blocks)
     }
 
-    /// Blocks of all kinds come and go; each new one begins with `mark`.
+    /// Allocates and frees blocks of all kinds; each new one begins with `mark`.
     fn change(tx: &mut Tx<'_>, heap: &Heap, gone: &[u64], mark: u64) -> Result<Vec<u64>, Interrupt> {
         gone.iter().try_for_each(|&block| tx.free(heap, block))?;
         let mut new = Vec::new();
-        // So many of one size that a span is carved on.
+        // So many of one size that a span is carved further.
         for len in [300, 1000, 1000, 20_000].into_iter().chain([40; 100]) {
             let block = tx.allocate(heap, len)?;
             tx.write(heap, block, mark)?;
@@ -311,8 +313,8 @@ mod tests {
         Ok(new)
     }
 
-    /// E9.6, E17.3: in the next opening a prepared transaction has the blocks that it had; others go on without them; what is
-    /// known of blocks at its end is what the words say.
+    /// E9.6, E17.3: after reopening, a prepared transaction has the blocks that it had, and other transactions work without
+    /// them; at its end the cached free blocks match the words.
     #[test]
     fn blocks_are_as_if_there_had_been_no_opening() {
         for commits in [false, true] {
@@ -334,7 +336,7 @@ mod tests {
             let mut joined = Joined::restored(&memory, words).expect("a seat");
             assert!(matches!(heap.atomically(|tx| tx.read(&heap, new[0])), Err(Error::InDoubt { txn: TXN })), "E9.9");
             assert!(heap.atomically(|tx| tx.free(&heap, gone[0])).is_err());
-            // Others go on, where they do not meet it.
+            // Other transactions continue, where they do not meet it.
             let (mut others, mut refused) = (Vec::new(), 0);
             for round in 0..40 {
                 match heap.atomically(|tx| change(tx, &heap, &[], round)) {
@@ -372,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Options with which two transactions in doubt would not go together are refused before anything is written (R2).
+    /// Options under which two in-doubt transactions would share a lock are refused before anything is written (R2).
     #[test]
     fn options_that_do_not_fit_are_refused_by_name() {
         let (media, log, memory, heap, blocks) = used();
@@ -419,10 +421,10 @@ mod tests {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[at] ^= 1 << bit;
-                let _ = read(&other); // anything but a panic
+                let _ = read(&other); // any result but a panic
             }
         }
-        // In a heap that was dropped since, it has done nothing.
+        // In a heap that was dropped since, it has no effect.
         let (memory, heap) = open(found_again(&media, &log, &options()), &log);
         drop(heap);
         memory.drop_heap("blocks").expect("it is there");

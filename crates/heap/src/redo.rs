@@ -1,20 +1,20 @@
-//! Redo: what a commit record says about heap words (drawn in docs/formats/heap.md).
+//! Redo: encoding of heap words in a commit record (drawn in docs/formats/heap.md).
 //!
 //! ```text
 //! body   run*
 //! run    tag 1 | number 0 to 8 | [count varint] | value 8 *
 //! pairs  tag 1 | number 0 to 8 | (word 4, value 8) *
-//! tag    bits 0 to 3: how many bytes the number has
+//! tag    bits 0 to 3: number of bytes of the number
 //!        bit 4: a count follows, else there is one value
-//!        bit 5: the number is that of a heap, whose the runs and pairs that follow are; nothing else follows
-//!        bit 6: the number says how many pairs of a word's number and its value follow
+//!        bit 5: the number is that of the heap of the runs and pairs that follow; the entry ends here
+//!        bit 6: the number counts the pairs that follow, each a word's number and its value
 //! ```
 //!
-//! A run's number is that of its first word, counted from the heap's beginning. Numbers and values are little endian. A body
-//! begins with the number of its heap.
+//! A run's number is that of its first word, counted from the heap's beginning. Numbers and values are little endian. A
+//! body begins with the number of its heap.
 //!
-//! Most commits write a few words here and there: as pairs, whose places are known before the first one is put, that takes a
-//! quarter of the instructions of as many runs, and a byte less for each word.
+//! Most commits write a few scattered words: encoded as pairs, whose positions are known before the first one is written,
+//! that takes a quarter of the instructions of as many runs, and a byte less for each word.
 
 use crate::write_set::Write;
 
@@ -24,37 +24,37 @@ const HEAP: u8 = 0x20;
 const PAIRS: u8 = 0x40;
 const LEN_MASK: u8 = 0x0f;
 
-/// Writes runs.
+/// Encodes runs.
 #[derive(Debug, Default)]
 pub(crate) struct RedoWriter {
-    /// Always some bytes longer than what is used, so that numbers can be put in one step.
+    /// Always some bytes longer than the used part, so that numbers can be written in one step.
     bytes: Vec<u8>,
     used: usize,
     heap: Option<u32>,
-    /// Where parts end, and the next begin.
+    /// Offsets at which one part ends and the next begins.
     cuts: Vec<usize>,
     part_len_max: usize,
 }
 
-/// The most bytes that stand before a run's values: its heap, then its own head.
+/// Maximum number of bytes before a run's values: its heap, then its own head.
 pub(crate) const RUN_HEAD_MAX: usize = (1 + 4) + (1 + 8 + 10);
 
 /// A pair: the word's number in four bytes, its value in eight.
 const PAIR_LEN: usize = 4 + 8;
 
-/// Larger write sets are written as runs. A byte counts the pairs.
+/// Larger write sets are encoded as runs. A byte counts the pairs.
 const PAIRS_MAX: usize = 64;
 
-/// Of so few words nobody asks whether they follow each other: they are written before that would be found out.
+/// Number of words up to which they are encoded as pairs without testing for runs: encoding them is cheaper than the test.
 const PAIRS_IN_ANY_CASE: usize = 8;
 
-/// Whether words mostly follow each other, so that runs are shorter than pairs.
+/// Returns whether words are mostly consecutive, so that runs are shorter than pairs.
 fn are_joined(writes: &[Write]) -> bool {
     let joined = writes.windows(2).filter(|pair| follows(&pair[1], &pair[0], 1)).count();
     2 * joined > writes.len()
 }
 
-/// Whether a word is the `distance`th behind another one, of the same heap.
+/// Returns whether a word is the `distance`th after another one, of the same heap.
 #[inline(always)]
 fn follows(write: &Write, first: &Write, distance: u64) -> bool {
     write.word == first.word + distance && write.heap == first.heap
@@ -70,13 +70,13 @@ impl RedoWriter {
         self.part_len_max = part_len_max;
     }
 
-    /// How many parts there are; at least one.
+    /// Returns the number of parts, at least one.
     #[inline]
     pub(crate) fn parts(&self) -> usize {
         self.cuts.len() + 1
     }
 
-    /// What goes into the commit record.
+    /// Returns the part that goes into the commit record.
     #[inline]
     pub(crate) fn last_part(&self) -> &[u8] {
         &self.bytes[self.part_begin()..self.used]
@@ -86,13 +86,13 @@ impl RedoWriter {
         self.cuts.last().copied().unwrap_or(0)
     }
 
-    /// What goes before it.
+    /// Returns the parts before the commit record.
     pub(crate) fn all_but_last(&self) -> impl Iterator<Item = &[u8]> {
         let begins = std::iter::once(0).chain(self.cuts.iter().copied());
         begins.zip(&self.cuts).map(|(begin, &end)| &self.bytes[begin..end])
     }
 
-    /// All of a write set. Words that follow each other in it and in the heap become one run.
+    /// Encodes a whole write set. Words that are consecutive both in it and in the heap become one run.
     pub(crate) fn writes(&mut self, writes: &[Write]) {
         let mut rest = writes;
         while !rest.is_empty() {
@@ -100,7 +100,8 @@ impl RedoWriter {
         }
     }
 
-    /// A small write set as the whole body, in pairs; `false`, and nothing was put, if it must or should be told otherwise.
+    /// Encodes a small write set as the whole body, in pairs. Returns `false`, without effect, if it does not fit or runs
+    /// are shorter.
     #[inline]
     pub(crate) fn pairs_alone(&mut self, writes: &[Write]) -> bool {
         const HEAD_LEN: usize = 4;
@@ -128,7 +129,7 @@ impl RedoWriter {
         true
     }
 
-    /// The run that a write set begins with; returns its words.
+    /// Encodes the run at the beginning of a write set; returns its number of words.
     fn first_run(&mut self, writes: &[Write]) -> usize {
         let first = &writes[0];
         let count = (1..writes.len()).find(|&at| !follows(&writes[at], first, at as u64)).unwrap_or(writes.len());
@@ -136,7 +137,7 @@ impl RedoWriter {
         count
     }
 
-    /// `count` words from `first` on.
+    /// Encodes `count` words from `first` on.
     #[inline]
     pub(crate) fn run(&mut self, heap: u32, first: u64, count: usize, mut values: impl Iterator<Item = u64>) {
         let (mut first, mut left) = (first, count);
@@ -151,14 +152,14 @@ impl RedoWriter {
         }
     }
 
-    /// Makes sure that a run of up to so many words can be written; says how many the part has room for.
+    /// Reserves space for a run of up to this many words; returns how many of them fit into the part.
     #[inline]
     fn room_for(&mut self, count: usize) -> usize {
         let needed = RUN_HEAD_MAX + 8 * count;
         if self.used + needed > self.part_begin() + self.part_len_max {
             return self.room_in_parts(count);
         }
-        // Eight more: numbers are put as eight bytes, however short.
+        // Eight more: a number is written as eight bytes, however short it is.
         if self.bytes.len() < self.used + needed + 8 {
             self.grow(needed);
         }
@@ -198,7 +199,7 @@ impl RedoWriter {
         }
     }
 
-    /// A tag and its number.
+    /// Encodes a tag and its number.
     #[inline]
     fn number(&mut self, tag: u8, number: u64) {
         let len = (64 - number.leading_zeros() as usize).div_ceil(8);
@@ -218,7 +219,7 @@ impl RedoWriter {
     }
 }
 
-/// A body that makes no sense, although its checksum holds.
+/// An invalid body whose checksum is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Senseless(pub &'static str);
 
@@ -231,12 +232,12 @@ pub(crate) struct Run<'a> {
     pub(crate) values: &'a [u8],
 }
 
-/// Reads a body's runs.
+/// Decoder of a body's runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runs<'a> {
     rest: &'a [u8],
     heap: Option<u32>,
-    /// So many pairs come first.
+    /// Number of pairs to return first.
     pairs: u64,
 }
 
@@ -277,12 +278,12 @@ impl<'a> Runs<'a> {
         Ok(None)
     }
 
-    /// The next pair, as a run of one word.
+    /// Decodes the next pair, as a run of one word.
     #[inline]
     fn pair(&mut self) -> Result<Run<'a>, Senseless> {
         let heap = self.heap.ok_or(Senseless("words of no heap"))?;
         let Some((pair, rest)) = self.rest.split_at_checked(PAIR_LEN) else {
-            *self = Runs::of(&[]); // nothing can be told of what comes behind
+            *self = Runs::of(&[]); // the rest cannot be decoded
             return Err(CUT);
         };
         let (word, values) = pair.split_first_chunk().expect("a pair has twelve bytes");

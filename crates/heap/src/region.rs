@@ -1,17 +1,17 @@
-//! Where the words of a heap lie in memory.
+//! Memory mapping of the words of a heap.
 //!
 //! This module holds the `unsafe` of the engine of this crate. It is sound because
 //!
-//! 1. a [`Region`] maps its range once and gives it back only when dropped; what is lent from it borrows it;
+//! 1. a [`Region`] maps its range once and unmaps it only when dropped; every reference into it borrows it;
 //! 2. the range is private, anonymous memory: every word reads as zero until written, and no file and no other process
 //!    can change it;
-//! 3. words are only ever touched as aligned 64-bit atomics, so that a transaction that writes back and readers that do
-//!    not know it yet do not race in the sense of the language;
-//! 4. a prefetch is a hint: it reads nothing that the program could see, whatever the address;
-//! 5. a [`Table`] has a power of two of words, and an index is cut to its size before it is used.
+//! 3. words are only ever accessed as aligned 64-bit atomics, so a transaction that writes back does not race, in the sense
+//!    of the language, with readers that have not noticed it yet;
+//! 4. a prefetch is a hint: it reads nothing that the program could observe, whatever the address;
+//! 5. a [`Table`] has a power of two of words, and an index is masked to its size before use.
 //!
-//! Under a seeded scheduler words are its atomics, in ordinary memory: that a reader may come between two of a writer's
-//! stores is what is explored there.
+//! Under a seeded scheduler, and under Miri, words are atomics in ordinary memory: these runs explore readers that come
+//! between two stores of a writer.
 
 use std::io;
 
@@ -23,13 +23,13 @@ pub const WORD_LEN: u64 = 8;
 /// How a region is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// Ask for huge pages: random words then cost one miss instead of two.
+    /// Whether to request huge pages: random words then cost one miss instead of two.
     pub(crate) huge: bool,
-    /// Where the region has to begin, so that raw addresses in it survive a restart.
+    /// Required start address, so that raw addresses into the region survive a restart.
     pub(crate) address: Option<usize>,
 }
 
-/// A range of words, all zero, that costs memory only where it is written.
+/// A range of words, initially zero, that consumes memory only for the pages that are written.
 #[derive(Debug)]
 pub(crate) struct Region {
     words: backing::Words,
@@ -41,13 +41,13 @@ impl Region {
         Ok(Region { words: backing::Words::new(words.max(1), mapping)? })
     }
 
-    /// All words.
+    /// Returns all words.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.words.all()
     }
 
-    /// Asks the processor to fetch the line of this word. Nothing happens outside of the region.
+    /// Asks the processor to prefetch the cache line of this word. An index outside of the region is ignored.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
         if let Some(word) = self.words().get(index) {
@@ -55,12 +55,13 @@ impl Region {
         }
     }
 
-    /// The address of the first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn address(&self) -> usize {
         self.words().as_ptr() as usize
     }
 
-    /// Copies words into bytes, little endian, while others may change them: each word is whole, no two need fit together.
+    /// Copies words into bytes, little endian, while other threads may change them: each word is consistent, a set of words
+    /// need not be.
     pub(crate) fn copy(&self, first: usize, into: &mut [u8]) {
         let words = &self.words()[first..first + into.len() / 8];
         for (word, bytes) in words.iter().zip(into.chunks_exact_mut(8)) {
@@ -68,7 +69,7 @@ impl Region {
         }
     }
 
-    /// Stores bytes of any place and length; nobody else stores to their words meanwhile.
+    /// Stores bytes at any offset and of any length; no other thread may store to their words concurrently.
     pub(crate) fn store_bytes(&self, offset: u64, bytes: &[u8]) {
         let (mut at, mut bytes) = (offset, bytes);
         while !bytes.is_empty() {
@@ -82,7 +83,7 @@ impl Region {
         }
     }
 
-    /// Fills words from bytes; nobody else uses the region yet.
+    /// Fills words from bytes, before any other thread uses the region.
     pub(crate) fn fill(&self, first: usize, from: &[u8]) {
         let words = &self.words()[first..first + from.len() / 8];
         for (word, bytes) in words.iter().zip(from.chunks_exact(8)) {
@@ -91,7 +92,7 @@ impl Region {
     }
 }
 
-/// A power of two of words, addressed modulo their number: no index lies outside.
+/// A power of two of words, addressed modulo their number, so that no index is out of bounds.
 #[derive(Debug)]
 pub(crate) struct Table {
     region: Region,
@@ -99,7 +100,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table of `2^count_log2` words.
+    /// Creates a table of `2^count_log2` words.
     pub(crate) fn new(count_log2: u32, huge: bool) -> io::Result<Table> {
         let count = 1usize << count_log2;
         let region = Region::new(count, Mapping { huge, address: None })?;
@@ -107,37 +108,42 @@ impl Table {
         Ok(Table { region, mask: count - 1 })
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     pub(crate) fn count(&self) -> usize {
         self.mask + 1
     }
 
-    /// The index modulo the number of words.
+    /// Returns the address of the first word.
+    pub(crate) fn address(&self) -> usize {
+        self.region.address()
+    }
+
+    /// Returns the index modulo the number of words.
     #[inline(always)]
     pub(crate) fn cut(&self, index: usize) -> usize {
         index & self.mask
     }
 
-    /// The word with this index, modulo their number.
+    /// Returns the word at this index, modulo the number of words.
     #[inline(always)]
     pub(crate) fn at(&self, index: usize) -> &AtomicU64 {
         self.view().at(index)
     }
 
-    /// All of it, by value.
+    /// Returns a view of the whole table, by value.
     #[inline(always)]
     pub(crate) fn view(&self) -> TableView<'_> {
         TableView { words: self.region.words(), mask: self.mask }
     }
 
-    /// Asks the processor to fetch the line of a word.
+    /// Asks the processor to prefetch the cache line of a word.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: usize) {
         backing::prefetch(self.at(index));
     }
 }
 
-/// A [`Table`], as it is handed round.
+/// A [`Table`] by value, for passing around.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableView<'a> {
     words: &'a [AtomicU64],
@@ -145,7 +151,7 @@ pub(crate) struct TableView<'a> {
 }
 
 impl<'a> TableView<'a> {
-    /// The word with this index, modulo their number.
+    /// Returns the word at this index, modulo the number of words.
     #[inline(always)]
     pub(crate) fn at(self, index: usize) -> &'a AtomicU64 {
         // SAFETY: 5; the mask is one less than the number of words.
@@ -153,7 +159,7 @@ impl<'a> TableView<'a> {
     }
 }
 
-#[cfg(not(cedrat_shuttle))]
+#[cfg(not(any(cedrat_shuttle, miri)))]
 mod backing {
     use std::io;
     use std::ptr::NonNull;
@@ -169,7 +175,7 @@ mod backing {
     pub(super) struct Words {
         base: NonNull<AtomicU64>,
         count: usize,
-        /// What was mapped: more than the words, so that they can begin at a huge page.
+        /// Address of the mapping, which is longer than the words, so that they can begin at a huge page.
         mapped: NonNull<u8>,
         mapped_len: usize,
     }
@@ -200,8 +206,8 @@ mod backing {
                 mapped_len,
             };
             let advice = if mapping.huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-            // A hint: where it is not understood, pages are small.
-            // SAFETY: 1; the range was just mapped and nobody else knows it.
+            // A hint: a kernel without support uses small pages.
+            // SAFETY: 1; the range was just mapped and nothing else refers to it.
             let _ = unsafe { madvise(words.base.as_ptr().cast(), len, advice) };
             // SAFETY: as above. A child of `fork` would make every change copy its page.
             let _ = unsafe { madvise(words.base.as_ptr().cast(), len, Advice::LinuxDontFork) };
@@ -215,22 +221,22 @@ mod backing {
         }
     }
 
-    /// Maps `len` bytes, at the address if one is given; never over anything that is mapped there.
+    /// Maps `len` bytes, at the address if one is given, and never over an existing mapping.
     fn map(address: Option<usize>, len: usize) -> io::Result<NonNull<u8>> {
         let at = address.map_or(std::ptr::null_mut(), |address| address as *mut core::ffi::c_void);
         let mut flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         if address.is_some() {
             flags |= MapFlags::FIXED_NOREPLACE;
         }
-        // SAFETY: a fresh mapping, at an address of the system's choice or where nothing is mapped, touches no memory
-        // that exists.
+        // SAFETY: a fresh mapping, at an address of the system's choice or at one where nothing is mapped, touches no
+        // existing memory.
         let base = unsafe { mmap_anonymous(at, len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
         Ok(NonNull::new(base.cast()).expect("a mapping does not begin at address zero"))
     }
 
     impl Drop for Words {
         fn drop(&mut self) {
-            // SAFETY: 1; this is the range that was mapped, and whatever was lent from it is gone.
+            // SAFETY: 1; this is the range that was mapped, and no borrow of it is left.
             let _ = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_len) };
         }
     }
@@ -248,7 +254,7 @@ mod backing {
     }
 }
 
-#[cfg(cedrat_shuttle)]
+#[cfg(any(cedrat_shuttle, miri))]
 mod backing {
     use std::io;
 

@@ -1,11 +1,12 @@
-//! Writing into memory what the log says about heap words, in several threads.
+//! Replay of logged heap words into memory, in several threads.
 //!
-//! One thread reads the log and deals the words out, each to the lane of its chunk; a worker per lane writes them. All words of a
-//! chunk take one lane, and a lane keeps the order of the log, so each word gets its values in the order of their commits (R4).
+//! One thread reads the log and distributes the words, each to the lane of its chunk; one worker per lane writes them. All
+//! words of a chunk take one lane, and a lane keeps the order of the log, so each word gets its values in the order of
+//! their commits (R4).
 //!
-//! Words are written a batch at a time, also where there is no worker: replay goes to random places, and would wait for memory
-//! at each. Within the few instructions of `write_words` a processor has many of these places on the way at once; between the
-//! many that read a record it has one.
+//! Words are written in batches, even without workers: replay writes to random places, and would wait for memory at each.
+//! Within the few instructions of `write_words` a processor has many of these cache misses in flight at once; between the
+//! many instructions that read a record it has one.
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{Arc, Closing, Lane, thread};
@@ -15,12 +16,12 @@ use crate::heap::Core;
 /// Words of a batch: enough to pay for handing it over, few enough that they are still in a cache when they are written.
 /// Tests have few words and want many batches.
 const BATCH_WORDS: usize = if cfg!(any(test, cedrat_shuttle)) { 16 } else { 8 << 10 };
-/// Batches that wait for one worker.
+/// Number of batches that may wait for one worker.
 const LANE_LEN: usize = 4;
-/// How many words ahead of its turn a word's line is asked for: about as many as a processor fetches at a time.
+/// Prefetch distance in words: about as many as a processor fetches at a time.
 const WORDS_AHEAD: usize = 32;
 
-/// Replay, until it is finished.
+/// A replay in progress.
 #[derive(Debug)]
 pub(crate) struct Replay {
     heaps: Arc<[Arc<Core>]>,
@@ -33,13 +34,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// For these heaps, with so many threads beside this one.
+    /// Creates a replay for these heaps, with `threads` threads beside this one.
     pub(crate) fn new(heaps: Vec<Arc<Core>>, threads: usize) -> Replay {
         let filling = (0..threads.max(1)).map(|_| Batch::default()).collect();
         Replay { heaps: heaps.into(), threads, workers: Vec::new(), filling, words: 0 }
     }
 
-    /// A run of words, each of which the heap has; the heap is given by its place in the list.
+    /// Adds a run of words that exist in the heap; the heap is given by its index in the list.
     #[inline]
     pub(crate) fn write(&mut self, heap: usize, first: u64, values: &[u8]) {
         let (values, _) = values.as_chunks();
@@ -54,19 +55,19 @@ impl Replay {
         }
     }
 
-    /// How many words came so far.
+    /// Returns the number of words added so far.
     pub(crate) fn words(&self) -> u64 {
         self.words
     }
 
-    /// The lane of the word's chunk.
+    /// Returns the lane of the word's chunk.
     #[inline]
     fn lane_of(&self, heap: usize, word: u64) -> usize {
         let lanes = self.filling.len() as u64;
         if lanes == 1 {
             return 0;
         }
-        // Neighbours part: a heap's busy chunks often lie together.
+        // Neighbouring chunks take different lanes: a heap's busy chunks are often adjacent.
         let chunk = self.heaps[heap].chunks.of(word) as u64 + heap as u64;
         let hash = chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash * lanes) >> 32) as usize
@@ -86,7 +87,7 @@ impl Replay {
         }
     }
 
-    /// Starts the workers. Where the system has no thread to give, the lanes without one are written by this thread.
+    /// Starts the workers. Where the system refuses a thread, this thread writes the lanes that have none.
     fn start(&mut self) {
         self.workers = (0..self.threads).map_while(|_| Worker::start(&self.heaps)).collect();
         if self.workers.is_empty() {
@@ -94,10 +95,10 @@ impl Replay {
         }
     }
 
-    /// Comes back when all words are written.
+    /// Returns when all words are written.
     ///
     /// # Panics
-    /// As a worker did.
+    /// If a worker panicked.
     pub(crate) fn finish(&mut self) {
         for lane in 0..self.filling.len() {
             match self.workers.get(lane) {
@@ -124,12 +125,12 @@ struct Worker {
 }
 
 impl Worker {
-    /// `None` if there is no thread to have.
+    /// Returns `None` if the system refuses a thread.
     fn start(heaps: &Arc<[Arc<Core>]>) -> Option<Worker> {
         let lane = Arc::new(Lane::<Batch>::new(LANE_LEN));
         let (taken, heaps) = (Arc::clone(&lane), Arc::clone(heaps));
         let work = move || {
-            // Closed on every way out, panic included: the reader must not wait for a worker that is gone.
+            // Closed on every exit, panics included: the reader must not wait for a worker that has ended.
             let _closed_at_end = Closing(&taken);
             while let Some(batch) = taken.take() {
                 batch.write(&heaps);
@@ -153,7 +154,7 @@ impl Drop for Worker {
 #[derive(Debug, Default)]
 struct Batch {
     words: Vec<(u64, u64)>,
-    /// From where on in `words` they are words of which heap.
+    /// Start indices in `words`, each with the heap of the words from there on.
     heaps: Vec<(usize, usize)>,
 }
 
@@ -204,7 +205,7 @@ mod tests {
     const CHUNK_LEN: u64 = 4096;
     const HEAP_WORDS: u64 = 4 * CHUNK_LEN / 8;
 
-    /// Heap, first word, how many, and the value of the first; the others count up.
+    /// Heap, first word, number of words, and the value of the first; the values count up.
     type Run = (usize, u64, usize, u64);
 
     fn heaps(count: u32) -> Vec<Arc<Core>> {
@@ -214,7 +215,7 @@ mod tests {
         (0..count).map(|number| Arc::new(heap(number))).collect()
     }
 
-    /// What heaps hold and which of their chunks were changed.
+    /// Returns the words of heaps and the flags of their changed chunks.
     fn look(heaps: &[Arc<Core>]) -> Vec<(Vec<u64>, Vec<bool>)> {
         let look = |heap: &Arc<Core>| {
             let words = heap.region.words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
@@ -235,7 +236,7 @@ mod tests {
         look(&heaps)
     }
 
-    /// The dull way: word by word.
+    /// Replays word by word, as a reference.
     fn expected(runs: &[Run]) -> Vec<(Vec<u64>, Vec<bool>)> {
         let heaps = heaps(3);
         for &(heap, first, count, value) in runs {
@@ -247,7 +248,7 @@ mod tests {
         look(&heaps)
     }
 
-    /// Runs that often cross the end of a chunk.
+    /// Generates runs that often cross the end of a chunk.
     #[cfg(not(cedrat_shuttle))]
     fn run() -> impl Strategy<Value = Run> {
         let first = prop_oneof![0..HEAP_WORDS - 600, (1..4u64).prop_map(|chunk| chunk * CHUNK_LEN / 8 - 3)];
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The same words again and again, so that only the last of many values counts, in every order of the threads.
+    /// Writes the same words repeatedly, so that only the last of many values counts, in every order of the threads.
     #[test]
     fn a_word_keeps_its_last_value_however_threads_take_turns() {
         explore(7, 100, || {
@@ -274,14 +275,14 @@ mod tests {
         });
     }
 
-    // Under the scheduler a panic in any thread is the test's.
+    // Under the scheduler a panic in any thread fails the test.
     #[cfg(not(cedrat_shuttle))]
     #[test]
     fn a_worker_that_panics_is_not_waited_for() {
         let heaps = heaps(1);
         let mut replay = Replay::new(heaps, 2);
         for n in 0..100 * BATCH_WORDS as u64 {
-            // No heap has so many words, which is looked at before.
+            // No heap has so many words, which the caller has checked.
             replay.write(0, HEAP_WORDS + n, &[7; 8]);
         }
         let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| replay.finish()));

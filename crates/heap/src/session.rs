@@ -1,4 +1,5 @@
-//! Sessions: what a thread keeps from one transaction to the next, and how transactions are run until they commit.
+//! Sessions: state that a thread keeps from one transaction to the next, and the loop that runs a transaction until it
+//! commits.
 
 use std::fmt;
 
@@ -12,23 +13,23 @@ use crate::memory::{Memory, Shared};
 use crate::options::Commit;
 use crate::tx::{Descriptor, Tx};
 
-/// What a transaction came to.
+/// Outcome of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<T> {
-    /// What the work returned.
+    /// Result of the work.
     pub value: T,
-    /// When this LSN is stable ([`Memory::is_stable`]), so is the transaction, and all that it read. Of a transaction that
-    /// wrote something, the LSN of its commit or a later one.
+    /// Once this LSN is stable ([`Memory::is_stable`]), so is the transaction, and everything that it read. For a
+    /// transaction that wrote something, it is the LSN of its commit or a later one.
     pub lsn: Lsn,
-    /// Of a `Partition` commit: where its record lies. `None` if the commit was made `Sync` because it depended on others
-    /// (E8.5), and of all other commits.
+    /// Position of the record of a `Partition` commit. `None` if the commit was made `Sync` because it depended on others
+    /// (E8.5), and for all other commits.
     pub alone: Option<Position>,
 }
 
-/// A thread's place in a memory: buffers, a slot in what others look at, a partition of the log.
+/// A thread's session in a memory: buffers, a slot that other transactions read, a partition of the log.
 ///
-/// It belongs to one thread at a time and may be moved to another. A new one is in the partition of the log with the fewest
-/// others: a few are each in their own.
+/// It belongs to one thread at a time and may be moved to another. A new session gets the partition of the log with the
+/// fewest others: a few sessions are each in their own.
 pub struct Session {
     memory: Memory,
     descriptor: Option<Box<Descriptor>>,
@@ -39,24 +40,24 @@ impl Session {
         Session { memory, descriptor: Some(descriptor) }
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Runs `work` in a transaction and commits it; returns when `mode` says.
+    /// Runs `work` in a transaction and commits it; returns as late as `mode` requires.
     ///
-    /// After a conflict `work` is run again, at once at first, then after longer and longer waits, so it should change
-    /// nothing but heaps. If it fails, or panics, nothing remains of what it wrote, allocated or freed.
+    /// After a conflict `work` runs again, at first immediately, then after increasing waits, so it should change nothing
+    /// but heaps. If it fails, or panics, everything that it wrote, allocated or freed is rolled back.
     ///
-    /// Another transaction that `work` runs is one of its own, which commits whatever becomes of this one. If it changes what
-    /// this one has read, this one meets a conflict each time that it is run, and never ends. With
-    /// [`Locking::EncounterTime`](crate::Locking::EncounterTime) it fails with [`Error::Misuse`] where it needs what this one
-    /// has written.
+    /// A transaction that `work` itself runs is independent and commits whatever the outcome of this one. If it changes a
+    /// word that this one has read, this one meets a conflict each time that it runs, and never ends. With
+    /// [`Locking::EncounterTime`](crate::Locking::EncounterTime) it fails with [`Error::Misuse`] where it needs a word that
+    /// this one has written.
     ///
     /// # Errors
-    /// What `work` failed with. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store tells
-    /// whether the commit was kept.
+    /// Those of `work`. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store shows whether the
+    /// commit was kept.
     #[inline]
     pub fn run<T>(
         &mut self,
@@ -72,7 +73,7 @@ impl Session {
             let interrupt = match work(&mut tx) {
                 Ok(value) => match tx.commit(mode) {
                     Ok(committed) => {
-                        std::mem::forget(tx); // it holds nothing any more
+                        std::mem::forget(tx); // the transaction holds nothing any more
                         break (value, committed);
                     }
                     Err(interrupt) => interrupt,
@@ -87,7 +88,7 @@ impl Session {
         Ok(Done { value, lsn: committed.up_to, alone: committed.position })
     }
 
-    /// [`Session::run`] with [`Commit::Sync`], for the value alone.
+    /// Runs [`Session::run`] with [`Commit::Sync`] and returns the value alone.
     ///
     /// # Errors
     /// Those of [`Session::run`].
@@ -95,48 +96,17 @@ impl Session {
         Ok(self.run(Commit::Sync, work)?.value)
     }
 
-    /// Runs many small transactions, each on its own, and overlaps their cache misses: while one runs, what the next ones
-    /// will touch is fetched.
-    ///
-    /// `touch(index)` is called a few transactions ahead and names what transaction `index` will use, by
-    /// [`Heap::prefetch`](crate::Heap::prefetch); `work(index, tx)` is its work. Returns the LSN that the last of them
-    /// waits for: once that is stable, all are. `mode` is waited for once, at the end.
-    ///
-    /// # Errors
-    /// Those of [`Session::run`], of the first transaction that fails; those before it are committed.
+    /// Lends the memory and the descriptor to a batch.
     #[inline]
-    pub fn run_batch(
-        &mut self,
-        count: usize,
-        mode: Commit,
-        mut touch: impl FnMut(usize),
-        mut work: impl FnMut(usize, &mut Tx<'_>) -> Result<(), Interrupt>,
-    ) -> Result<Lsn> {
-        const AHEAD: usize = 6;
-        for index in 0..AHEAD.min(count) {
-            touch(index);
-        }
-        let mut up_to = Lsn::ZERO;
-        for index in 0..count {
-            if index + AHEAD < count {
-                touch(index + AHEAD);
-            }
-            let each = match mode {
-                Commit::Sync => Commit::Async,
-                other => other,
-            };
-            up_to = up_to.max(self.run(each, |tx| work(index, tx))?.lsn);
-        }
-        if mode == Commit::Sync {
-            self.memory.is_stable(up_to, true)?;
-        }
-        Ok(up_to)
+    pub(crate) fn parts(&mut self) -> (&Shared, &mut Descriptor) {
+        let descriptor = self.descriptor.as_mut().expect("a session has its descriptor until it is dropped");
+        (self.memory.shared(), descriptor)
     }
 }
 
-/// Judges what interrupted a transaction's work or commit; returns if it is to be run again.
+/// Handles an interrupt of a transaction's work or commit; returns if the work is to run again.
 #[cold]
-fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
+pub(crate) fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
     match interrupt.why() {
         None => {
             tx.shared.counters.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -154,12 +124,12 @@ fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
     }
 }
 
-/// Waits as long as the commit mode asks for.
+/// Waits as long as the commit mode requires.
 #[inline]
 pub(crate) fn wait_for(shared: &Shared, mode: Commit, committed: &Committed) -> Result<()> {
     let Some(log) = shared.clock.log() else { return Ok(()) };
     match (mode, committed.position) {
-        // After a stop memory is ahead of the disk, and nothing of it may be told (E16.5).
+        // After a stop memory is ahead of the disk, and none of it may be returned (E16.5).
         (Commit::Async | Commit::NoFlush, _) => shared.clock.running()?,
         (Commit::Partition, Some(position)) => log.force_partition(position)?,
         (Commit::Sync | Commit::Partition, _) => {
@@ -171,7 +141,7 @@ pub(crate) fn wait_for(shared: &Shared, mode: Commit, committed: &Committed) -> 
     Ok(())
 }
 
-/// Waits a little, at random and longer each time, so that those who collide do not collide again.
+/// Waits for a random time that grows with each attempt, so that conflicting transactions do not conflict again.
 #[cold]
 pub(crate) fn back_off(descriptor: &mut Descriptor, attempt: u32) {
     const SPINS: u32 = 5;
@@ -181,7 +151,7 @@ pub(crate) fn back_off(descriptor: &mut Descriptor, attempt: u32) {
         }
         return;
     }
-    // Somebody with a lock may be waiting for this processor.
+    // The owner of a lock may be waiting for this processor.
     for _ in 0..descriptor.next_random() % u64::from(attempt.min(16)) + 1 {
         thread::yield_now();
     }

@@ -1,4 +1,5 @@
-//! Versioned write locks: who may write a word, and when it was last written (Hathi §4; DESIGN of TL2 and TinySTM).
+//! Versioned write locks: the right to write a word, and the version of its last write (Hathi §4; DESIGN of TL2 and
+//! TinySTM).
 //!
 //! Words share the locks of one striped table. A lock is a number:
 //!
@@ -7,8 +8,8 @@
 //! 2^63 + owner     locked; the owner knows the version before
 //! ```
 //!
-//! A reader looks at the lock, reads the word, looks again: if both looks gave the same free version, not newer than its
-//! snapshot, the word belongs to the snapshot.
+//! A reader loads the lock, reads the word, and loads the lock again: if both loads gave the same free version, not newer
+//! than its snapshot, the word belongs to the snapshot.
 
 use std::io;
 
@@ -16,21 +17,21 @@ use cedrat_sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::{Table, TableView};
 
-/// Set in what is locked. No LSN is so large.
+/// Set in a locked stripe. No LSN is so large.
 const LOCKED: u64 = 1 << 63;
 
-/// What a lock says.
+/// Observed state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look(u64);
 
 impl Look {
-    /// The look before the word is read.
+    /// Loads the lock before the word is read.
     #[inline(always)]
     pub(crate) fn first(lock: &AtomicU64) -> Look {
         Look(lock.load(Ordering::SeqCst))
     }
 
-    /// The look after the word was read with `Acquire`.
+    /// Loads the lock after the word was read with `Acquire`.
     #[inline(always)]
     pub(crate) fn again(lock: &AtomicU64) -> Look {
         Look(lock.load(Ordering::Relaxed))
@@ -51,26 +52,27 @@ impl Look {
         self.0 & LOCKED != 0
     }
 
-    /// Who has it, if it is locked.
+    /// Returns the owner, if the stripe is locked.
     pub(crate) fn owner(self) -> Option<u32> {
         self.is_locked().then_some(self.0 as u32)
     }
 
-    /// The version, if it is free.
+    /// Returns the version, if the stripe is free.
     #[inline(always)]
     pub(crate) fn free_version(self) -> Option<u64> {
         if self.is_locked() { None } else { Some(self.0) }
     }
 
-    /// Takes a lock that still says this, which is free, for `owner`.
+    /// Acquires the lock for `owner` if it still has this state, which is free.
     #[inline(always)]
     pub(crate) fn take(self, lock: &AtomicU64, owner: Look) -> bool {
-        // Sequentially consistent: who waits for a change (`retry`) says so and then looks, a committer locks and then
-        // asks whether anybody waits.
+        // Sequentially consistent: a waiting transaction (`retry`) registers and then checks the stripes, a committer locks
+        // and then checks for waiters.
         lock.compare_exchange(self.0, owner.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it is free and not newer than the snapshot. One compare: what is locked says a larger number than any version.
+    /// Returns whether it is free and not newer than the snapshot. One comparison: a locked state is a larger number than
+    /// any version.
     #[inline(always)]
     pub(crate) fn belongs_to(self, snapshot: u64) -> bool {
         debug_assert!(snapshot < LOCKED);
@@ -78,7 +80,7 @@ impl Look {
     }
 }
 
-/// The table.
+/// Table of all stripes.
 #[derive(Debug)]
 pub(crate) struct Stripes {
     table: Table,
@@ -87,28 +89,33 @@ pub(crate) struct Stripes {
 }
 
 impl Stripes {
-    /// A table of `2^count_log2` stripes of `2^words_log2` words.
+    /// Creates a table of `2^count_log2` stripes of `2^words_log2` words.
     pub(crate) fn new(count_log2: u32, words_log2: u32, huge: bool) -> io::Result<Stripes> {
         Ok(Stripes { table: Table::new(count_log2, huge)?, words_shift: words_log2 })
     }
 
-    /// How many stripes there are.
+    /// Returns the number of stripes.
     pub(crate) fn count(&self) -> usize {
         self.table.count()
     }
 
-    /// Words in a stripe.
+    /// Returns the address of the table.
+    pub(crate) fn address(&self) -> usize {
+        self.table.address()
+    }
+
+    /// Returns the number of words in a stripe.
     pub(crate) fn stripe_words(&self) -> u64 {
         1 << self.words_shift
     }
 
-    /// The stripe of a word. Neighbours share one or have neighbouring ones; heaps are set apart by their salt.
+    /// Returns the stripe of a word. Neighbouring words share a stripe or have neighbouring ones; a salt separates heaps.
     #[inline(always)]
     pub(crate) fn of(&self, salt: u64, word: u64) -> u32 {
         self.table.cut((word >> self.words_shift).wrapping_add(salt) as usize) as u32
     }
 
-    /// The stripes of so many words, in a table of `2^count_log2` stripes of `2^words_log2` words.
+    /// Returns the stripes of this many words, in a table of `2^count_log2` stripes of `2^words_log2` words.
     pub(crate) fn of_range(
         count_log2: u32,
         words_log2: u32,
@@ -121,31 +128,31 @@ impl Stripes {
         indices.take(count as usize).map(move |index| (index.wrapping_add(salt) & (count - 1)) as u32)
     }
 
-    /// All locks.
+    /// Returns a view of all locks.
     #[inline(always)]
     pub(crate) fn locks(&self) -> Locks<'_> {
         Locks(self.table.view())
     }
 
-    /// The lock itself, for [`Look::first`] and [`Look::again`].
+    /// Returns the lock itself, for [`Look::first`] and [`Look::again`].
     #[inline(always)]
     pub(crate) fn lock(&self, stripe: u32) -> &AtomicU64 {
         self.table.at(stripe as usize)
     }
 
-    /// What a stripe's lock says now.
+    /// Returns the current state of a stripe's lock.
     #[inline(always)]
     pub(crate) fn look(&self, stripe: u32) -> Look {
         Look::first(self.lock(stripe))
     }
 
-    /// Takes the lock if it still says `seen`, which is free.
+    /// Acquires the lock if it still has the state `seen`, which is free.
     #[inline(always)]
     pub(crate) fn try_lock(&self, stripe: u32, seen: Look, owner: u32) -> bool {
         seen.take(self.lock(stripe), Look::owned_by(owner))
     }
 
-    /// Lets the lock go; the words of the stripe were last written at `version`.
+    /// Releases the lock; the words of the stripe were last written at `version`.
     #[inline(always)]
     pub(crate) fn unlock(&self, stripe: u32, version: Look) {
         self.locks().let_go(stripe, version);
@@ -157,18 +164,19 @@ impl Stripes {
     }
 }
 
-/// The locks, for who looks at several: where they lie stays in the processor's registers, though locks are written meanwhile.
+/// View of the locks for loops over several of them: the table's address stays in registers although locks are written
+/// meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locks<'a>(TableView<'a>);
 
 impl<'a> Locks<'a> {
-    /// The lock of a stripe.
+    /// Returns the lock of a stripe.
     #[inline(always)]
     pub(crate) fn of(self, stripe: u32) -> &'a AtomicU64 {
         self.0.at(stripe as usize)
     }
 
-    /// Lets a lock go; the words of its stripe were last written at `version`.
+    /// Releases a lock; the words of its stripe were last written at `version`.
     #[inline(always)]
     pub(crate) fn let_go(self, stripe: u32, version: Look) {
         debug_assert!(!version.is_locked());

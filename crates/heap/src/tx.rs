@@ -1,9 +1,9 @@
-//! A transaction: reading from a snapshot, and keeping what is written until it commits.
+//! A transaction: reads from a snapshot, and a write set that is kept until it commits.
 //!
-//! What holds (docs/inside/invariants.md, H):
+//! Invariants (docs/inside/invariants.md, H):
 //!
-//! - every word that is read belongs to one snapshot: the state after all commits up to an LSN (*opacity*). A
-//!   transaction that would see anything else is interrupted before it sees it;
+//! - every word that is read belongs to one snapshot: the state after all commits up to an LSN (*opacity*). A transaction
+//!   that would see any other state is interrupted before it sees it;
 //! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
 
 use cedrat_sync::{Arc, spin_hint, thread};
@@ -16,77 +16,89 @@ use crate::options::Locking;
 use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
 use crate::slots::Slot;
-use crate::stripes::Look;
+use crate::stripes::{Look, Stripes};
+use crate::view::{List, Window};
 use crate::write_set::{Bytes, Write, WriteMark, WriteSet};
 use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{PartitionId, Reservation, TxnId};
 
-/// How often a locked stripe is looked at again before its owner is called quicker.
+/// Number of checks of a locked stripe before the transaction counts it as a conflict.
 const LOOKS_AT_LOCKED: u32 = 64;
 
-/// What a transaction keeps, and a session from one transaction to the next.
+/// Buffers of a transaction, which a session keeps from one transaction to the next.
+///
+/// The fields down to the write set's filter are exposed to code outside of the library, which loads and stores words
+/// directly: `view` defines their layout.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Descriptor {
-    /// Its slot, which is also its name as an owner of stripes.
-    pub(crate) number: u32,
-    pub(crate) partition: PartitionId,
+    pub(crate) window: Window,
     /// Every word read belongs to the state after this version.
     pub(crate) snapshot: u64,
-    /// Stripes that were read.
-    pub(crate) reads: Vec<u32>,
+    /// Stripes of the words that were read.
+    pub(crate) reads: List<u32>,
     pub(crate) writes: WriteSet,
-    /// Stripes that are locked, and what they said before.
+    /// Number of words in the window while a transaction runs.
+    window_words: u64,
+    /// Number of its slot, which is also its owner number in stripes.
+    pub(crate) number: u32,
+    pub(crate) partition: PartitionId,
+    /// Locked stripes, with the state that each had before.
     pub(crate) locked: Vec<(u32, Look)>,
-    /// One of them said something newer than the snapshot.
+    /// Whether one of them was newer than the snapshot.
     pub(crate) locked_newer: bool,
-    /// The numbers of savepoints that can be gone back to, ascending.
+    /// Numbers of the savepoints that a rollback may name, ascending.
     savepoints: Vec<u64>,
     savepoint_number: u64,
-    /// An interrupt was given: what the work did after it, if it went on, stands on nothing.
+    /// Whether an interrupt was returned: if the work continued after it, its results are invalid.
     pub(crate) interrupted: bool,
-    /// Whether locks are taken by writing.
+    /// Whether locks are taken at the first write.
     pub(crate) encounter: bool,
     /// Blocks allocated and freed.
     pub(crate) blocks: Vec<BlockChange>,
-    /// Blocks carved and not handed out; empty where `blocks` is.
+    /// Blocks carved but not allocated yet; empty where `blocks` is.
     pub(crate) batches: Vec<Batch>,
-    /// Heaps that this session has written to lately.
+    /// Heaps that this session has written to recently.
     pub(crate) heaps: Vec<Arc<Core>>,
-    /// The number of the first of them.
+    /// Number of the first of them.
     writes_to: u32,
     pub(crate) redo: RedoWriter,
-    /// Boxed: it is taken out for each commit.
+    /// Boxed: it is moved out for each commit.
     pub(crate) room: Option<Box<Reservation>>,
+    /// The log had room to spare when `room` was reserved: what is left of it is kept for the next commit.
+    pub(crate) keeps_room: bool,
     /// State of a small random generator, for waiting times.
     pub(crate) random: u64,
 }
 
-/// A heap transaction, while its work runs. It may touch any heap of its memory.
+/// A heap transaction, while its work runs. It may use any heap of its memory.
 ///
-/// All its calls return an [`Interrupt`] where the transaction cannot go on; pass it up with `?`.
+/// Each call returns an [`Interrupt`] if the transaction cannot continue; pass it up with `?`.
 #[derive(Debug)]
 pub struct Tx<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) this: &'a mut Descriptor,
 }
 
-/// A place in a transaction that its writes can be taken back to (E10.6).
+/// A point in a transaction to which its writes can be rolled back (E10.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapSavepoint {
     writes: WriteMark,
     blocks: usize,
-    /// No other savepoint of the session has it.
+    /// Unique among the savepoints of the session.
     number: u64,
 }
 
 impl Descriptor {
     pub(crate) fn new(number: u32, partition: PartitionId) -> Descriptor {
         Descriptor {
+            window: Window::CLOSED,
+            snapshot: 0,
+            reads: List::with_capacity(64),
+            writes: WriteSet::default(),
+            window_words: 0,
             number,
             partition,
-            snapshot: 0,
-            reads: Vec::with_capacity(64),
-            writes: WriteSet::default(),
             locked: Vec::with_capacity(64),
             locked_newer: false,
             savepoints: Vec::new(),
@@ -99,6 +111,7 @@ impl Descriptor {
             writes_to: u32::MAX,
             redo: RedoWriter::default(),
             room: None,
+            keeps_room: false,
             random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
         }
     }
@@ -115,6 +128,7 @@ impl Descriptor {
     fn remember(&mut self, core: &Arc<Core>) {
         const KEPT: usize = 8;
         self.writes_to = core.number;
+        self.window.store_words = 0;
         if let Some(at) = self.heaps.iter().position(|known| Arc::ptr_eq(known, core)) {
             self.heaps.swap(0, at);
             return;
@@ -125,7 +139,7 @@ impl Descriptor {
         self.heaps.insert(0, Arc::clone(core));
     }
 
-    /// The heap with this number, to which this session has written.
+    /// Returns the heap with this number, to which this session has written.
     #[inline(always)]
     pub(crate) fn heap(&self, number: u32) -> &Arc<Core> {
         match self.heaps.first() {
@@ -139,19 +153,58 @@ impl Descriptor {
         self.heaps.iter().find(|core| core.number == number).expect("what is written to is remembered")
     }
 
-    /// Forgets heaps that are gone, if nothing is to be written.
+    /// Forgets dropped heaps, if nothing is to be written.
     pub(crate) fn forget_dropped(&mut self) {
         if self.writes.is_empty() && self.blocks.is_empty() {
             self.heaps.retain(|core| !core.is_dropped());
             self.writes_to = self.heaps.first().map_or(u32::MAX, |first| first.number);
+            self.window.store_words = 0;
         }
     }
 
-    /// The transaction cannot commit any more, whatever becomes of the interrupt.
+    /// Marks the transaction as unable to commit, whether or not the work passes the interrupt up.
     #[cold]
     pub(crate) fn conflict(&mut self) -> Interrupt {
         self.interrupted = true;
         Interrupt::CONFLICT
+    }
+
+    /// Exposes the words of a heap to code outside of the library, which loads and stores them directly while a transaction
+    /// runs.
+    ///
+    /// The window begins at a multiple of the words that the filter and a stripe cover, so that one number of a word serves
+    /// both.
+    pub(crate) fn show(&mut self, core: &Core, stripes: &Stripes) {
+        const FILTER_BITS: u64 = u64::BITS as u64;
+        let step = stripes.stripe_words().max(FILTER_BITS);
+        let first = core.first_word.next_multiple_of(step);
+        let stripe_words_log2 = stripes.stripe_words().ilog2();
+        self.window_words = core.words().saturating_sub(first);
+        self.window = Window {
+            from: core.region.address() as u64 + first * WORD_LEN,
+            words: 0,
+            store_words: 0,
+            first,
+            stripes: stripes.address() as u64,
+            salt: core.salt.wrapping_add(first >> stripe_words_log2),
+            mask: stripes.count() as u64 - 1,
+            heap: core.number,
+            stripe_words_log2,
+        };
+    }
+
+    /// Stops exposing words.
+    pub(crate) fn hide(&mut self) {
+        self.window = Window::CLOSED;
+        self.window_words = 0;
+    }
+
+    /// Opens the window, as a transaction runs: outside code may load, and store where the commit will find the heap.
+    #[inline(always)]
+    pub(crate) fn open_window(&mut self) {
+        let stores = self.writes_to == self.window.heap && !self.encounter;
+        self.window.words = self.window_words;
+        self.window.store_words = if stores { self.window_words } else { 0 };
     }
 
     pub(crate) fn next_random(&mut self) -> u64 {
@@ -163,7 +216,7 @@ impl Descriptor {
 }
 
 impl<'a> Tx<'a> {
-    /// Begins a transaction in a descriptor that holds nothing.
+    /// Begins a transaction in an empty descriptor.
     #[inline(always)]
     pub(crate) fn begin(shared: &'a Shared, this: &'a mut Descriptor) -> Tx<'a> {
         debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
@@ -171,6 +224,7 @@ impl<'a> Tx<'a> {
         this.interrupted = false;
         this.encounter = shared.options.locking == Locking::EncounterTime;
         shared.slots.slot(this.number).begin(this.snapshot);
+        this.open_window();
         if this.encounter {
             shared.slots.slot(this.number).locks_early(true);
         }
@@ -195,7 +249,7 @@ impl<'a> Tx<'a> {
         self.read_word(&heap.core, word)
     }
 
-    /// Writes the word at `offset`, a multiple of eight. Others see it when the transaction has committed.
+    /// Writes the word at `offset`, a multiple of eight. Other transactions see it after the commit.
     ///
     /// # Errors
     /// An offset out of range or not aligned; a conflict.
@@ -206,8 +260,8 @@ impl<'a> Tx<'a> {
         self.write_word(&heap.core, word, value)
     }
 
-    /// Reads the word at `offset` and writes what `change` makes of it; returns what was read. Quicker than
-    /// [`Tx::read`] and then [`Tx::write`].
+    /// Reads the word at `offset` and writes the result of `change`; returns the value that was read. Faster than
+    /// [`Tx::read`] followed by [`Tx::write`].
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -218,7 +272,7 @@ impl<'a> Tx<'a> {
         self.update_word(&heap.core, word, change)
     }
 
-    /// Reads bytes, of any place and length (`READ` of Hathi, Figure 1).
+    /// Reads bytes, at any offset and of any length (`READ` of Hathi, Figure 1).
     ///
     /// # Errors
     /// Bytes out of range; a conflict.
@@ -237,7 +291,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Writes bytes, of any place and length (`WRITE` of Hathi, Figure 1).
+    /// Writes bytes, at any offset and of any length (`WRITE` of Hathi, Figure 1).
     ///
     /// # Errors
     /// Bytes out of range; a conflict.
@@ -258,7 +312,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Reads a word of the transaction's snapshot, or what the transaction has written over it.
+    /// Reads a word of the transaction's snapshot, or the transaction's own write to it.
     #[inline(always)]
     pub(crate) fn read_word(&mut self, core: &Arc<Core>, word: u64) -> Result<u64, Interrupt> {
         if let Some(own) = self.this.writes.find(core.number, word) {
@@ -267,7 +321,7 @@ impl<'a> Tx<'a> {
         self.read_shared(core, word)
     }
 
-    /// A word that the transaction has written, all of it or some of its bytes.
+    /// Reads a word that the transaction has written, wholly or in part.
     #[cold]
     fn read_own(&mut self, core: &Arc<Core>, word: u64, own: Write) -> Result<u64, Interrupt> {
         if own.bytes == Bytes::ALL {
@@ -283,7 +337,7 @@ impl<'a> Tx<'a> {
         let stripe = stripes.of(core.salt, word);
         let lock = stripes.lock(stripe);
         let before = Look::first(lock);
-        // `Acquire`: the second look comes after it; and who sees a value written back sees its stripe locked before.
+        // `Acquire`: the second check comes after it; and a reader of a value written back sees its stripe locked before.
         let value = core.region.words()[word as usize].load(Ordering::Acquire);
         if before.belongs_to(self.this.snapshot) && Look::again(lock) == before {
             self.note_read(stripe);
@@ -299,7 +353,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The stripe is locked, or newer than the snapshot, or changed under the reader's eyes.
+    /// Handles a stripe that is locked, newer than the snapshot, or changed during the read.
     #[cold]
     fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
@@ -310,7 +364,7 @@ impl<'a> Tx<'a> {
             let value = core.region.words()[word as usize].load(Ordering::Acquire);
             let again = Look::again(lock);
             if before == Look::owned_by(self.this.number) {
-                // Its own lock: nobody else writes here. What it said before was judged when it was taken.
+                // Its own lock: no other transaction writes here. The version before was validated when the lock was taken.
                 return self.read_locked_by_itself(stripe, value);
             }
             seen = before;
@@ -321,7 +375,8 @@ impl<'a> Tx<'a> {
                     return Ok(value);
                 }
                 Some(_) => self.extend_snapshot()?,
-                // Its owner may wait for this processor; but nobody waits for long who has locks himself.
+                // The owner may wait for this processor. A transaction that holds locks itself does not yield: others may
+                // wait for them.
                 None if looks % 16 == 0 && self.this.locked.is_empty() => thread::yield_now(),
                 None => spin_hint(),
             }
@@ -329,12 +384,13 @@ impl<'a> Tx<'a> {
         Err(self.met(seen))
     }
 
-    /// The prepared transaction that holds a stripe until it is told its outcome.
+    /// Returns the prepared transaction that holds a stripe until it receives its outcome.
     pub(crate) fn held_by(&self, seen: Look) -> Option<TxnId> {
         seen.owner().and_then(|owner| self.shared.slots.slot(owner).prepared()).map(TxnId)
     }
 
-    /// A stripe stays locked. If its owner cannot go on before this thread does, waiting for it would not end.
+    /// Returns the interrupt for a stripe that stays locked. If its owner cannot continue before this thread does, waiting
+    /// for it would not end.
     #[cold]
     fn met(&mut self, seen: Look) -> Interrupt {
         if seen.owner().is_some_and(|owner| self.shared.slots.slot(owner).waits_for_this_thread()) {
@@ -343,7 +399,7 @@ impl<'a> Tx<'a> {
             ));
         }
         if let Some(txn) = self.held_by(seen) {
-            return Interrupt::failed(Error::InDoubt { txn }); // E9.9: it may take days
+            return Interrupt::failed(Error::InDoubt { txn }); // E9.9: the outcome may take days
         }
         self.this.conflict()
     }
@@ -370,25 +426,25 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Whether the stripes in the list of those read still are as they were. Enough where what is written is locked: words
-    /// that were read by the call that wrote them were judged when they were locked.
+    /// Returns whether the stripes in the read set are unchanged. This suffices where the written stripes are locked: words
+    /// that were read by the call that wrote them were validated when they were locked.
     #[inline]
     pub(crate) fn reads_hold(&self) -> bool {
         self.this.reads.iter().all(|&stripe| self.holds(stripe))
     }
 
-    /// Whether everything that was read still is as it was.
+    /// Returns whether nothing that was read has changed.
     pub(crate) fn all_reads_hold(&self) -> bool {
         let written = self.this.writes.all().iter().filter(|write| write.read);
         self.reads_hold() && written.map(|write| write.stripe).all(|stripe| self.holds(stripe))
     }
 
-    /// Whether anything was read.
+    /// Returns whether anything was read.
     pub(crate) fn has_read(&self) -> bool {
         !self.this.reads.is_empty() || self.this.writes.all().iter().any(|write| write.read)
     }
 
-    /// Whether a stripe is free, or locked by this transaction, and not newer than the snapshot.
+    /// Returns whether a stripe is free, or locked by this transaction, and not newer than the snapshot.
     #[inline]
     fn holds(&self, stripe: u32) -> bool {
         let look = self.shared.stripes.look(stripe);
@@ -396,7 +452,7 @@ impl<'a> Tx<'a> {
             || look == Look::owned_by(self.this.number) && self.was_old_when_locked(stripe)
     }
 
-    /// Of a stripe that this transaction has locked.
+    /// Returns whether a stripe that this transaction has locked was not newer than the snapshot before.
     #[inline]
     pub(crate) fn was_old_when_locked(&self, stripe: u32) -> bool {
         let this = &*self.this;
@@ -420,7 +476,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Reads a word and writes what `change` makes of it.
+    /// Reads a word and writes the result of `change`.
     #[inline(always)]
     pub(crate) fn update_word(
         &mut self,
@@ -433,11 +489,11 @@ impl<'a> Tx<'a> {
         let before = Look::first(lock);
         let value = core.region.words()[word as usize].load(Ordering::Acquire);
         let clear = before.belongs_to(self.this.snapshot) && Look::again(lock) == before;
-        if !clear || self.this.encounter || self.this.writes.may_have(core.number, word) {
+        if !clear || self.this.encounter || self.this.writes.has(core.number, word) {
             return self.update_slowly(core, word, change);
         }
         self.this.will_write(core);
-        // Not in the list of what was read: the commit looks at the stripe when it locks it.
+        // Not in the read set: the commit validates the stripe when it locks it.
         let (value_then, heap, bytes) = (change(value), core.number, Bytes::ALL);
         self.this.writes.put_new(Write { word, value: value_then, heap, stripe, bytes, read: true });
         Ok(value)
@@ -455,7 +511,7 @@ impl<'a> Tx<'a> {
         Ok(value)
     }
 
-    /// Takes a stripe's lock, if this transaction does not have it.
+    /// Acquires a stripe's lock, unless this transaction holds it.
     #[inline]
     pub(crate) fn lock(&mut self, stripe: u32) -> Result<(), Interrupt> {
         let stripes = &self.shared.stripes;
@@ -481,7 +537,7 @@ impl<'a> Tx<'a> {
 
     // ---- savepoints -------------------------------------------------------------------------------------------
 
-    /// A place to which [`Tx::back_to`] takes the transaction's writes back.
+    /// Sets a savepoint, to which [`Tx::back_to`] rolls back.
     pub fn savepoint(&mut self) -> HeapSavepoint {
         self.this.savepoint_number += 1;
         let number = self.this.savepoint_number;
@@ -489,15 +545,16 @@ impl<'a> Tx<'a> {
         HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
     }
 
-    /// Whether anything was written, allocated or freed since the savepoint, which was just taken.
+    /// Returns whether anything was written, allocated or freed since the savepoint, which is the newest.
     pub(crate) fn has_changed_since(&mut self, savepoint: &HeapSavepoint) -> bool {
         self.this.writes.mark() != savepoint.writes || self.this.blocks.len() != savepoint.blocks
     }
 
-    /// Takes back what was written, allocated and freed since the savepoint. What was read stays read (E10.6).
+    /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept (E10.6).
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the savepoint is another transaction's, or newer than one that was gone back to since.
+    /// [`Error::Misuse`] if the savepoint belongs to another transaction, or is newer than one that was rolled back to
+    /// since.
     pub fn back_to(&mut self, savepoint: HeapSavepoint) -> Result<(), Interrupt> {
         let at = self.this.savepoints.iter().rposition(|&number| number == savepoint.number);
         let Some(at) = at else {
@@ -505,21 +562,39 @@ impl<'a> Tx<'a> {
             return Err(Interrupt::failed(Error::Misuse(what)));
         };
         self.this.savepoints.truncate(at + 1);
+        self.undo_since(&savepoint);
+        Ok(())
+    }
+
+    /// Sets a mark between two transactions of a batch. Savepoints of the transactions before it become invalid.
+    #[inline]
+    pub(crate) fn mark(&mut self) -> HeapSavepoint {
+        self.this.savepoints.clear();
+        HeapSavepoint { writes: self.this.writes.mark_afresh(), blocks: self.this.blocks.len(), number: 0 }
+    }
+
+    /// Rolls back the writes, allocations and frees since the newest mark, but keeps the read set.
+    #[cold]
+    pub(crate) fn take_back(&mut self, mark: HeapSavepoint) {
+        self.this.savepoints.clear();
+        self.undo_since(&mark);
+    }
+
+    fn undo_since(&mut self, savepoint: &HeapSavepoint) {
         self.keep_reads_since(savepoint.writes);
         self.this.writes.back_to(savepoint.writes);
         self.drop_blocks(savepoint.blocks);
-        Ok(())
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
-    /// What was read by calls that also wrote goes to the list of what was read.
+    /// Adds words that were both read and written since the mark to the read set.
     fn keep_reads_since(&mut self, mark: WriteMark) {
         let this = &mut *self.this;
-        this.reads.extend(this.writes.since(mark).iter().filter(|write| write.read).map(|write| write.stripe));
+        this.writes.since(mark).iter().filter(|write| write.read).for_each(|write| this.reads.push(write.stripe));
     }
 
-    /// Gives up what was written, but remembers what was read.
+    /// Discards the writes, but keeps the read set.
     pub(crate) fn let_writes_go(&mut self) {
         self.keep_reads_since(WriteMark::BEGINNING);
         self.drop_blocks(0);
@@ -530,19 +605,21 @@ impl<'a> Tx<'a> {
         self.this.writes.clear();
     }
 
-    /// Lets everything go: nothing of the transaction remains. Locks say again what they said before.
+    /// Rolls the transaction back completely. Its locks get the state that they had before.
     pub(crate) fn abandon(&mut self) {
         self.slot().committed();
         self.drop_blocks(0);
         for &(stripe, before) in &self.this.locked {
             self.shared.stripes.unlock(stripe, before);
         }
+        self.give_up_room();
         self.forget();
     }
 
     /// Empties the descriptor for the next transaction.
     #[inline(always)]
     pub(crate) fn forget(&mut self) {
+        (self.this.window.words, self.this.window.store_words) = (0, 0);
         self.this.locked.clear();
         self.this.locked_newer = false;
         self.this.reads.clear();
@@ -560,7 +637,7 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// Work that ends without a word, by a panic, leaves nothing either.
+/// Rolls back work that ends by a panic.
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
         if !self.this.locked.is_empty() || !self.this.blocks.is_empty() {

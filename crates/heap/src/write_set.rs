@@ -1,34 +1,39 @@
-//! The words that a transaction will write, kept until it commits.
+//! Write set: the words that a transaction will write, kept until it commits.
 //!
-//! A few are searched one by one, many through an index. A filter of 64 bits spares most searches of reads.
+//! A few words are searched linearly, many through an index. A filter of 64 bits avoids most searches of reads, and a wider
+//! one avoids those of sets that fill the first.
+
+use crate::view::List;
 
 /// A word to be written.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Write {
     pub(crate) word: u64,
     pub(crate) value: u64,
-    /// The number of the heap.
+    /// Number of the heap.
     pub(crate) heap: u32,
     pub(crate) stripe: u32,
-    /// Which bytes of the word are written.
+    /// Bytes of the word that are written.
     pub(crate) bytes: Bytes,
-    /// Whether the word was read as well, by the call that wrote it: its stripe then is not in the list of those read.
+    /// Whether the call that wrote the word also read it: its stripe then is not in the read set.
     pub(crate) read: bool,
 }
 
 /// Some of the eight bytes of a word: one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Bytes(u8);
 
 impl Bytes {
     pub(crate) const ALL: Bytes = Bytes(u8::MAX);
 
-    /// `len` bytes from `first` on.
+    /// Returns `len` bytes from `first` on.
     pub(crate) fn range(first: usize, len: usize) -> Bytes {
         Bytes((((1u32 << len) - 1) << first) as u8)
     }
 
-    /// `new` in these bytes, `old` in the others.
+    /// Combines `new` in these bytes with `old` in the others.
     pub(crate) fn merge(self, old: u64, new: u64) -> u64 {
         let mask = (0..8).filter(|at| self.0 >> at & 1 != 0).fold(0, |mask, at| mask | 0xff << (8 * at));
         old & !mask | new & mask
@@ -39,33 +44,40 @@ impl Bytes {
     }
 }
 
-/// How many are searched one by one.
+/// Number of words up to which the search is linear.
 const SEARCHED: usize = 8;
 
-/// The write set of one transaction.
-#[derive(Debug, Default)]
+/// Write set of one transaction. Its first two fields are part of the layout that `view` exposes: outside code appends
+/// words whose bit of the filter is clear, and sets the bit.
+#[derive(Debug)]
+#[repr(C)]
 pub(crate) struct WriteSet {
-    writes: Vec<Write>,
-    filter: u64,
-    /// Some word is written only in part.
+    writes: List<Write>,
+    pub(crate) filter: u64,
+    /// Whether some word is written only in part.
     partial: bool,
+    wide: Wide,
     index: Index,
-    /// What was overwritten since the oldest savepoint, and where.
+    /// Number of words in the index: the others are added when a word is searched.
+    indexed: usize,
+    /// Bits of the filter that stay set until the end, even after a rollback.
+    suspected: u64,
+    /// Values overwritten since the oldest savepoint, with their indices.
     journal: Vec<(u32, Write)>,
     journaling: bool,
 }
 
-/// A place in the write set to come back to.
+/// A point in the write set to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteMark {
     writes: usize,
     journal: usize,
 }
 
-/// The filter's bit of a word: neighbours have others.
+/// Returns the filter's bit of a word: neighbouring words have different bits.
 #[inline(always)]
-fn bit(heap: u32, word: u64) -> u64 {
-    1 << ((word ^ u64::from(heap)) & 63)
+fn bit(word: u64) -> u64 {
+    1 << (word & 63)
 }
 
 #[inline(always)]
@@ -74,17 +86,33 @@ fn hash(heap: u32, word: u64) -> u64 {
 }
 
 impl WriteMark {
-    /// Before anything was written.
+    /// The mark of an empty write set.
     pub(crate) const BEGINNING: WriteMark = WriteMark { writes: 0, journal: 0 };
+}
+
+impl Default for WriteSet {
+    fn default() -> WriteSet {
+        /// More than most transactions write: code outside of the library cannot grow the set.
+        const ROOM: usize = 64;
+        WriteSet {
+            writes: List::with_capacity(ROOM),
+            filter: 0,
+            partial: false,
+            wide: Wide::default(),
+            index: Index::default(),
+            indexed: 0,
+            suspected: 0,
+            journal: Vec::new(),
+            journaling: false,
+        }
+    }
 }
 
 impl WriteSet {
     pub(crate) fn clear(&mut self) {
-        if self.writes.len() > SEARCHED {
-            self.index.clear();
-        }
+        self.forget_index();
         self.writes.clear();
-        self.filter = 0;
+        (self.filter, self.suspected) = (0, 0);
         self.partial = false;
         self.journal.clear();
         self.journaling = false;
@@ -95,7 +123,7 @@ impl WriteSet {
         self.writes.is_empty()
     }
 
-    /// Whether some word may be written only in part.
+    /// Returns whether some word may be written only in part.
     #[inline(always)]
     pub(crate) fn has_partial(&self) -> bool {
         self.partial
@@ -111,19 +139,42 @@ impl WriteSet {
         &mut self.writes
     }
 
-    /// What is to be written to a word.
     #[inline(always)]
-    pub(crate) fn find(&self, heap: u32, word: u64) -> Option<Write> {
-        if self.filter & bit(heap, word) == 0 {
+    fn forget_index(&mut self) {
+        if self.indexed > 0 {
+            self.index.clear();
+            self.indexed = 0;
+        }
+        if self.wide.words > 0 {
+            self.wide = Wide::default();
+        }
+    }
+
+    /// Disables the filter for these words: each access to them calls `find`.
+    pub(crate) fn suspect(&mut self, first: u64, words: u64) {
+        self.suspected |= (first..first + words.min(64)).fold(0, |filter, word| filter | bit(word));
+        self.filter |= self.suspected;
+    }
+
+    /// Returns the pending write to a word.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, heap: u32, word: u64) -> Option<Write> {
+        if self.filter & bit(word) == 0 {
             return None;
         }
         self.position(heap, word).map(|at| self.writes[at])
     }
 
     #[inline(never)]
-    fn position(&self, heap: u32, word: u64) -> Option<usize> {
+    fn position(&mut self, heap: u32, word: u64) -> Option<usize> {
         if self.writes.len() <= SEARCHED {
             return self.writes.iter().position(|write| write.word == word && write.heap == heap);
+        }
+        if !self.wide.admit(hash(heap, word), &self.writes) {
+            return None;
+        }
+        if self.indexed < self.writes.len() {
+            self.index_newest();
         }
         self.index.find(hash(heap, word), |at| {
             let write = &self.writes[at];
@@ -131,38 +182,32 @@ impl WriteSet {
         })
     }
 
-    /// Whether something may be to be written to a word; surely not if `false`.
+    /// Returns whether a write to a word is pending.
     #[inline(always)]
-    pub(crate) fn may_have(&self, heap: u32, word: u64) -> bool {
-        self.filter & bit(heap, word) != 0
+    pub(crate) fn has(&mut self, heap: u32, word: u64) -> bool {
+        self.filter & bit(word) != 0 && self.position(heap, word).is_some()
     }
 
-    /// Adds a word that [`WriteSet::may_have`] was just asked for in vain.
+    /// Adds a write to a word that the set does not contain ([`WriteSet::has`]).
     #[inline(always)]
     pub(crate) fn put_new(&mut self, new: Write) {
-        self.filter |= bit(new.heap, new.word);
+        self.filter |= bit(new.word);
         self.writes.push(new);
-        if self.writes.len() > SEARCHED {
-            self.index_newest(hash(new.heap, new.word));
-        }
     }
 
-    /// Adds a word, or changes what is to be written to it.
+    /// Adds a write to a word, or changes the pending one.
     #[inline(always)]
     pub(crate) fn put(&mut self, new: Write) {
         self.partial |= new.bytes != Bytes::ALL;
-        let bit = bit(new.heap, new.word);
+        let bit = bit(new.word);
         if self.filter & bit != 0 && self.change(new) {
             return;
         }
         self.filter |= bit;
         self.writes.push(new);
-        if self.writes.len() > SEARCHED {
-            self.index_newest(hash(new.heap, new.word));
-        }
     }
 
-    /// Changes what is to be written to a word that is there already; `false` if it is not.
+    /// Changes the pending write to a word; returns `false` if there is none.
     #[inline(never)]
     fn change(&mut self, new: Write) -> bool {
         let Some(at) = self.position(new.heap, new.word) else { return false };
@@ -175,47 +220,80 @@ impl WriteSet {
         true
     }
 
-    fn index_newest(&mut self, newest: u64) {
-        let len = self.writes.len();
-        if len == SEARCHED + 1 || self.index.is_full(len) {
+    /// Adds the words written since the last search to the index.
+    fn index_newest(&mut self) {
+        if self.indexed == 0 || self.index.is_full(self.writes.len()) {
             self.index.rebuild(self.writes.iter().map(|write| hash(write.heap, write.word)));
         } else {
-            self.index.insert(newest, len - 1);
+            for at in self.indexed..self.writes.len() {
+                self.index.insert(hash(self.writes[at].heap, self.writes[at].word), at);
+            }
         }
+        self.indexed = self.writes.len();
     }
 
-    /// From here on what is overwritten is remembered.
+    /// Sets a mark; from here on overwritten values are journaled.
     pub(crate) fn mark(&mut self) -> WriteMark {
         self.journaling = true;
         WriteMark { writes: self.writes.len(), journal: self.journal.len() }
     }
 
-    /// What was written since the mark.
+    /// Sets a mark as [`WriteSet::mark`] does, and invalidates all older marks.
+    #[inline]
+    pub(crate) fn mark_afresh(&mut self) -> WriteMark {
+        self.journal.clear();
+        self.mark()
+    }
+
+    /// Returns the words added since the mark.
     pub(crate) fn since(&self, mark: WriteMark) -> &[Write] {
         &self.writes[mark.writes..]
     }
 
-    /// As it was at the mark.
+    /// Restores the state at the mark.
     pub(crate) fn back_to(&mut self, mark: WriteMark) {
         for (at, before) in self.journal.drain(mark.journal..).rev() {
             self.writes[at as usize] = before;
         }
         self.writes.truncate(mark.writes);
-        self.index.clear();
-        self.filter = 0;
-        for write in &self.writes {
-            self.filter |= bit(write.heap, write.word);
-        }
-        if self.writes.len() > SEARCHED {
-            self.index.rebuild(self.writes.iter().map(|write| hash(write.heap, write.word)));
-        }
+        self.forget_index();
+        self.filter = self.writes.iter().fold(self.suspected, |filter, write| filter | bit(write.word));
     }
 }
 
-/// Places of the write set by the hashes of their words.
+/// A wider filter, for sets that fill the first one: it avoids most searches in the index, and an index entry for most
+/// words.
+#[derive(Debug, Default)]
+struct Wide {
+    bits: [u64; 16],
+    /// Number of words in it: the others are added when a word is searched.
+    words: usize,
+}
+
+impl Wide {
+    /// Returns the word of bits, and the bit in it.
+    #[inline(always)]
+    fn place(hash: u64) -> (usize, u64) {
+        ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
+    }
+
+    /// Adds the writes since the last call, and returns whether any write may have this hash.
+    #[inline]
+    fn admit(&mut self, sought: u64, writes: &[Write]) -> bool {
+        for write in &writes[self.words..] {
+            let (at, bit) = Wide::place(hash(write.heap, write.word));
+            self.bits[at] |= bit;
+        }
+        self.words = writes.len();
+        let (at, bit) = Wide::place(sought);
+        self.bits[at] & bit != 0
+    }
+}
+
+/// Indices of the write set by the hashes of their words.
 #[derive(Debug, Default)]
 struct Index {
-    /// A place plus one; 0 is free.
+    /// An index plus one; 0 is free.
     table: Vec<u32>,
 }
 
@@ -232,7 +310,9 @@ impl Index {
     }
 
     fn rebuild(&mut self, hashes: impl ExactSizeIterator<Item = u64>) {
-        let wanted = (hashes.len() * 4).next_power_of_two();
+        /// Enough for a batch: a table of this length is cleared in some forty instructions.
+        const KEPT: usize = 256;
+        let wanted = (hashes.len() * 4).next_power_of_two().max(self.table.len().min(KEPT));
         self.table.clear();
         self.table.resize(wanted, 0);
         for (at, hash) in hashes.enumerate() {
@@ -240,26 +320,33 @@ impl Index {
         }
     }
 
-    fn slots(&self, hash: u64) -> impl Iterator<Item = usize> {
-        let mask = self.table.len() - 1;
-        let first = (hash >> 20) as usize;
-        (0..self.table.len()).map(move |step| (first + step) & mask)
+    /// Returns the slot where the probing begins; it continues with the next ones.
+    #[inline(always)]
+    fn first_slot(hash: u64) -> usize {
+        (hash >> 20) as usize
     }
 
     fn insert(&mut self, hash: u64, at: usize) {
-        let free = self.slots(hash).find(|&slot| self.table[slot] == 0).expect("it is at most half full");
-        self.table[free] = at as u32 + 1;
+        let mask = self.table.len() - 1;
+        let mut slot = Index::first_slot(hash) & mask;
+        // At most half of the slots are taken.
+        while self.table[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.table[slot] = at as u32 + 1;
     }
 
+    #[inline]
     fn find(&self, hash: u64, is: impl Fn(usize) -> bool) -> Option<usize> {
-        for slot in self.slots(hash) {
+        let mask = self.table.len() - 1;
+        let mut slot = Index::first_slot(hash) & mask;
+        loop {
             match self.table[slot] {
                 0 => return None,
                 place if is(place as usize - 1) => return Some(place as usize - 1),
-                _ => {}
+                _ => slot = (slot + 1) & mask,
             }
         }
-        None
     }
 }
 
@@ -269,14 +356,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What is written to words, and ones where it is.
+    /// Written values by word, each with a mask of the written bytes.
     type Words = BTreeMap<u64, (u64, u64)>;
 
     fn write(word: u64, value: u64, bytes: Bytes) -> Write {
         Write { word, value, heap: (word % 2) as u32, stripe: 0, bytes, read: false }
     }
 
-    /// What is written, and a word of ones where it is.
+    /// Returns the written value, and a mask of the written bytes.
     fn shown(write: &Write) -> (u64, u64) {
         (write.bytes.merge(0, write.value), write.bytes.merge(0, u64::MAX))
     }
@@ -286,7 +373,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map, with savepoints.
+        /// Compares with a map, with savepoints.
         #[test]
         fn a_write_set_is_a_map_that_can_go_back(
             steps in proptest::collection::vec((0u64..40, any::<u64>(), 0u8..4, 0u8..12), 1..300),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cedrat_heap::{Commit, Error, Heap, HeapOptions, Interrupt, Locking, Memory, MemoryOptions, Tx};
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Tx};
 use cedrat_sync::{Mutex, thread};
 
 struct Random(u64);
@@ -20,14 +20,14 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Mostly short, sometimes several spans.
+    /// Mostly short lengths, sometimes several spans.
     fn len(&mut self) -> u64 {
         let longest = [40, 200, 3000, 20_000][(self.below(20) as usize).saturating_sub(16)];
         self.below(longest)
     }
 }
 
-/// What is known of a live block.
+/// Expected state of a live block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     offset: u64,
@@ -62,7 +62,7 @@ fn allocate(tx: &mut Tx<'_>, heap: &Heap, random: &mut Random) -> Result<Block, 
     Ok(block)
 }
 
-/// One transaction of a few allocations, frees and looks; sometimes it is taken back, or part of it.
+/// Runs one transaction of a few allocations, frees and reads; sometimes all or part of it is rolled back.
 fn work(
     tx: &mut Tx<'_>,
     heap: &Heap,
@@ -95,7 +95,7 @@ fn work(
     if random.below(6) == 0 { Err(Interrupt::abort("as planned")) } else { Ok((new, gone)) }
 }
 
-/// Blocks do not overlap, have their bytes, and are all that there is.
+/// Checks that blocks do not overlap, contain their bytes, and are the only ones.
 fn compare(heap: &Heap, live: &[Block]) {
     let mut by_offset = BTreeMap::new();
     let seen = |offset: u64, len: u64, _: u64| {
@@ -166,7 +166,7 @@ fn run(memory: &Memory, heap: &Heap, passed_on: &Mutex<Vec<Block>>, rounds: u64,
             Err(other) => panic!("{other}"),
         }
         if round % 8 == 0 {
-            // Blocks are freed by others than those who allocated them.
+            // Blocks are freed by other threads than the ones that allocated them.
             let mut passed_on = passed_on.lock();
             let some = live.len() / 3;
             let given: Vec<Block> = live.drain(..some).collect();
@@ -205,7 +205,7 @@ fn small_heap() -> Heap {
 fn what_is_no_block_cannot_be_freed() {
     let heap = small_heap();
     let (small, large) = heap.atomically(|tx| Ok((tx.allocate(&heap, 100)?, tx.allocate(&heap, 100_000)?))).unwrap();
-    // What looks like a header, inside of a block.
+    // Bytes that look like a header, inside of a block.
     heap.atomically(|tx| (0..1000).try_for_each(|at| tx.write(&heap, large + 8 * at, 100 << 8 | 0xb5))).unwrap();
     let refused = |offset: u64| {
         let free = heap.atomically(|tx| tx.free(&heap, offset));
@@ -250,13 +250,13 @@ fn a_heap_without_blocks_or_room_says_so() {
     assert!(matches!(heap.atomically(|tx| tx.fill(&heap, block, &[1])), Err(Error::Misuse(_))));
 }
 
-/// With few stripes strangers meet by chance.
+/// With few stripes unrelated words would conflict by chance.
 fn heap_of_many_stripes() -> Heap {
     let memory = Memory::volatile(MemoryOptions { stripes_log2: 18, ..MemoryOptions::small() }).expect("memory");
     memory.create_heap("blocks", &HeapOptions { chunk_len: 4096, ..HeapOptions::new(1 << 20) }).expect("a heap")
 }
 
-/// What is filled by plain stores has the version of its commit as all that is written has.
+/// Words filled by plain stores have the version of their commit, like all written words.
 #[test]
 fn a_filled_block_belongs_to_its_commit() {
     let heap = heap_of_many_stripes();
@@ -291,7 +291,7 @@ fn a_freed_block_is_interrupted_for_those_who_began_before() {
         attempts += 1;
         tx.read(&heap, block + 800)?;
         if attempts == 1 {
-            // The other frees it, and would use it again, while this one runs.
+            // The other session frees it, and would reuse it, while this one runs.
             other.atomically(|tx| tx.free(&heap, block))?;
             for _ in 0..200 {
                 let new = other.atomically(|tx| tx.allocate_filled(&heap, 1000))?;
@@ -337,4 +337,40 @@ fn roots_are_found_by_name() {
     assert!(matches!(heap.atomically(|tx| tx.set_root(&heap, "x", at + 16, "")), Err(Error::NotAllocated { .. })));
     let long = "x".repeat(2000);
     assert!(matches!(heap.atomically(|tx| tx.set_root(&heap, &long, at, "")), Err(Error::Limit { .. })));
+}
+
+/// A size that cannot be is refused, not taken for a small one.
+#[test]
+fn heap_does_not_grow_beyond_numbers() {
+    let memory = Memory::volatile(MemoryOptions::small()).unwrap();
+    let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).unwrap();
+    for size in [u64::MAX, u64::MAX - 4096, 1 << 63] {
+        assert!(matches!(memory.grow_heap("heap", size), Err(Error::Limit { .. })), "{size}");
+    }
+    assert_eq!(heap.size(), 1 << 20);
+}
+
+/// A call that fails within a transaction that goes on changes nothing: the root that it would have replaced stays.
+#[test]
+fn root_that_cannot_be_replaced_stays() {
+    let memory = Memory::volatile(MemoryOptions::small()).unwrap();
+    let options = HeapOptions { chunk_len: 4096, size_max: 1 << 16, ..HeapOptions::new(1 << 16) };
+    let heap = memory.create_heap("heap", &options).unwrap();
+    let block = heap
+        .atomically(|tx| {
+            let block = tx.allocate(&heap, 8)?;
+            tx.set_root(&heap, "root", block, "of Rust")?;
+            Ok(block)
+        })
+        .unwrap();
+    for len in [1 << 12, 512, 64, 8, 0] {
+        while heap.atomically(|tx| tx.allocate(&heap, len)).is_ok() {}
+    }
+    let mut held = Held::new(&memory).unwrap();
+    held.begin().unwrap();
+    let set = held.run(|tx| tx.set_root(&heap, "root", block, "of C, with a type whose name is a little longer"));
+    assert!(matches!(set, Err(Error::HeapFull { .. })), "{set:?}");
+    held.commit(Commit::Sync).unwrap();
+    let roots = heap.roots().unwrap();
+    assert_eq!(roots.len(), 1, "the root has gone: {roots:?}");
 }

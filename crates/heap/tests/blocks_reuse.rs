@@ -1,4 +1,4 @@
-//! Blocks that are freed and used again while others still look: every interleaving that the seeds lead to.
+//! Blocks that are freed and reused while other transactions read them: every interleaving that the seeds lead to.
 
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Interrupt, Memory, MemoryOptions};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use cedrat_sync::{Arc, explore, thread};
 
 const WORDS: u64 = 24;
 
-/// A cell that leads to a block whose words are all the same; the block is replaced again and again.
+/// A cell that references a block whose words are all equal; the block is replaced repeatedly.
 struct Scene {
     heap: Heap,
     cell: u64,
@@ -29,7 +29,7 @@ fn scene(options: MemoryOptions) -> Scene {
     Scene { heap, cell }
 }
 
-/// Frees the block, and then allocates others and stores into them straight away.
+/// Frees the block, then allocates others and stores into them immediately.
 fn replace(Scene { heap, cell }: &Scene) {
     let freed = heap.atomically(|tx| {
         let block = tx.read(heap, *cell)?;
@@ -50,7 +50,8 @@ fn replace(Scene { heap, cell }: &Scene) {
     }
 }
 
-/// Everything that a transaction sees in the block is the same, while the transaction runs and not only when it commits.
+/// Checks that all words that a transaction sees in the block are equal, during the transaction and not only when it
+/// commits.
 fn look(Scene { heap, cell }: &Scene) {
     let seen = heap.atomically(|tx| {
         let block = tx.read(heap, *cell)?;
@@ -89,7 +90,7 @@ fn a_block_that_is_used_again_too_early_is_noticed() {
     assert!(found.is_err(), "the reader never saw another's bytes");
 }
 
-/// Threads that allocate and free at the same time never get the same block, and lose none.
+/// Threads that allocate and free concurrently never get the same block, and lose none.
 fn crowd() {
     let scene = Arc::new(scene(MemoryOptions { stripes_log2: 6, ..MemoryOptions::small() }));
     let live = Arc::new(AtomicU64::new(1));

@@ -1,4 +1,4 @@
-//! Durable structures against those of the standard library, with transactions that are taken back, whole or in part.
+//! Durable structures against those of the standard library, with transactions that are rolled back, wholly or in part.
 #![cfg(not(cedrat_shuttle))]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use cedrat_heap::*;
 use proptest::prelude::*;
 
-/// A structure beside what it should be.
+/// A structure with its model.
 trait Subject {
     type Model: Clone + Default;
 
-    /// Does the same to both; what they return is the same.
+    /// Applies the same operation to both and compares the results.
     fn step(&self, tx: &mut Tx<'_>, model: &mut Self::Model, step: &Step) -> Result<(), Interrupt>;
 
-    /// Both hold the same.
+    /// Checks that both have the same content.
     fn check(&self, tx: &mut Tx<'_>, model: &Self::Model) -> Result<(), Interrupt>;
 
     fn remove(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt>;
@@ -79,7 +79,7 @@ fn run<S: Subject>(open: impl Fn(&Heap) -> Result<S>, steps: &[Step]) {
     assert_eq!(heap.verify().expect("it makes sense").blocks, 0, "nothing is left of it");
 }
 
-/// Of two words, which are not the same.
+/// A key of two words, which differ.
 type Key = (u8, u16);
 type Value = [u64; 2];
 
@@ -302,7 +302,7 @@ fn structures_grow_large_and_shrink() {
         .unwrap();
     }
     assert!(heap.atomically(|tx| Ok(map.is_empty(tx)? && ordered.is_empty(tx)?)).unwrap());
-    // Of the map: a directory and a segment for each of 32 parts; heads and roots of both.
+    // Blocks of the map: a directory and a segment for each of 32 parts; heads and roots of both.
     let left = heap.verify().unwrap().blocks;
     assert!(left <= 2 * 32 + 4, "{left} blocks are left");
     heap.atomically(|tx| {
@@ -313,14 +313,14 @@ fn structures_grow_large_and_shrink() {
     assert_eq!(heap.verify().unwrap().blocks, 0);
 }
 
-/// A map that becomes large and small again, several times.
+/// A map that grows and shrinks, several times.
 trait Breathing: Sized {
     fn open(heap: &Heap) -> Self;
     fn insert(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt>;
     fn remove(&self, tx: &mut Tx<'_>, key: u64) -> Result<bool, Interrupt>;
-    /// All keys in order, after a look at its shape.
+    /// Returns all keys in order, after a check of the map's shape.
     fn keys(&self, tx: &mut Tx<'_>) -> Result<Vec<u64>, Interrupt>;
-    /// Blocks that it may have with so many keys.
+    /// Returns the maximum number of blocks for this many keys.
     fn blocks_max(keys: u64) -> u64;
 }
 
@@ -344,7 +344,7 @@ impl Breathing for HeapMap<u64, u64> {
         keys.sort_unstable();
         Ok(keys)
     }
-    /// An entry is a block; no more than four buckets for a key and eight besides, of which 32 are a segment.
+    /// An entry is a block; at most four buckets per key, and eight more, of which 32 form a segment.
     fn blocks_max(keys: u64) -> u64 {
         keys + 32 * 2 + (4 * keys + 8 * 32) / 32 + 32
     }
@@ -368,13 +368,13 @@ impl Breathing for HeapOrderedMap<u64, [u64; 3]> {
         assert_eq!(self.verify(tx)?, all.len() as u64);
         Ok(all.into_iter().map(|(key, _)| key).collect())
     }
-    /// Every node but the root has four keys at least.
+    /// Every node except the root has at least four keys.
     fn blocks_max(keys: u64) -> u64 {
         keys / 4 + keys / 16 + keys / 64 + 10
     }
 }
 
-/// In which order keys are taken away: from below, from above, or from everywhere.
+/// Returns the next key to remove: the smallest, the largest, or a random one.
 fn which(model: &std::collections::BTreeSet<u64>, order: u8, chance: u64) -> Option<u64> {
     match order % 3 {
         0 => model.first().copied(),
@@ -391,7 +391,7 @@ fn breathe<M: Breathing>(phases: &[(u8, usize, u64)]) {
         let mut chance = seed;
         let mut left = many;
         while left > 0 {
-            // As many as make a transaction.
+            // As many as one transaction removes.
             let part = left.min(50);
             left -= part;
             heap.atomically(|tx| {
@@ -411,7 +411,7 @@ fn breathe<M: Breathing>(phases: &[(u8, usize, u64)]) {
             let keys = heap.atomically(|tx| map.keys(tx)).unwrap();
             assert!(keys.iter().eq(&model));
         }
-        // Besides its own: head, root.
+        // Besides the map's own blocks: head, root.
         let blocks = heap.verify().unwrap().blocks;
         assert!(blocks <= M::blocks_max(model.len() as u64) + 2, "{blocks} blocks for {} keys", model.len());
     }
@@ -448,7 +448,7 @@ fn a_name_is_opened_as_what_it_is() {
     let refused = heap.atomically(|tx| counter.remove_as(tx, "one"));
     assert!(matches!(refused, Err(Error::Unknown { .. })), "{refused:?}");
     heap.atomically(|tx| counter.remove_as(tx, "two")).unwrap();
-    // Another in its place is not taken for it.
+    // Another counter at the same offset is not mistaken for it.
     for _ in 0..200 {
         HeapCounter::open(&heap, "three").unwrap();
         let gone = heap.atomically(|tx| counter.get(tx));
@@ -457,7 +457,7 @@ fn a_name_is_opened_as_what_it_is() {
     }
 }
 
-/// Threads do what they like; the sums are right at every moment.
+/// Threads run random operations; the sums are correct at every moment.
 #[test]
 fn threads_change_several_structures_at_once() {
     const EACH: u64 = 3000;
@@ -521,10 +521,10 @@ fn threads_change_several_structures_at_once() {
     heap.verify().unwrap();
 }
 
-/// What the structures are made for: those who do not touch the same do not meet.
+/// Purpose of the structures: operations on different parts do not conflict.
 #[test]
 fn those_who_append_and_those_who_take_do_not_meet() {
-    // With few stripes strangers meet by chance.
+    // With few stripes unrelated words would conflict by chance.
     let memory = Memory::volatile(MemoryOptions { stripes_log2: 18, ..MemoryOptions::small() }).unwrap();
     let heap = memory.create_heap("structures", &HeapOptions::new(8 << 20)).unwrap();
     let queue = HeapQueue::<u64>::open(&heap, "queue").unwrap();
@@ -536,7 +536,7 @@ fn those_who_append_and_those_who_take_do_not_meet() {
         attempts += 1;
         let taken = queue.pop(tx)?;
         counter.add(tx, 1)?;
-        // Before this one has committed, another appends and counts.
+        // Before this transaction has committed, another one appends and counts.
         other.atomically(|tx| {
             queue.push(tx, 77)?;
             counter.add(tx, 1)

@@ -1,15 +1,15 @@
-//! Maps that several threads change at once, beside a plain one that is changed in the order of the commits: every
-//! interleaving that the seeds lead to. What each transaction has come to is what it comes to there.
+//! Maps that several threads change concurrently, compared with a plain map that is changed in the order of the commits:
+//! every interleaving that the seeds lead to. The results of each transaction are the same in both.
 
 use std::collections::BTreeMap;
 
 use cedrat_heap::{Commit, Heap, HeapMap, HeapOptions, HeapOrderedMap, Interrupt, Memory, MemoryOptions, Session, Tx};
 use cedrat_sync::{Arc, explore, thread};
 
-/// Real threads do more, for there is only one schedule.
+/// Real threads run more transactions, because there is only one schedule.
 const TRANSACTIONS: u64 = if cfg!(cedrat_shuttle) { 5 } else { 2_000 };
 
-/// What a transaction does to a key.
+/// An operation on a key.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Put(u64, u64),
@@ -17,7 +17,7 @@ enum Step {
     Look(u64),
 }
 
-/// One that has committed: when, and what each of its steps has returned.
+/// A committed transaction: its version, and the result of each of its steps.
 struct Done {
     version: u64,
     changes: bool,
@@ -27,7 +27,7 @@ struct Done {
 trait Map: Clone + Send + Sync + 'static {
     fn open(heap: &Heap) -> Self;
     fn step(&self, tx: &mut Tx<'_>, step: Step) -> Result<Option<u64>, Interrupt>;
-    /// All that is in it, after a look at its shape.
+    /// Returns the whole content, after a check of the map's shape.
     fn all(&self, tx: &mut Tx<'_>) -> Result<BTreeMap<u64, u64>, Interrupt>;
 }
 
@@ -65,7 +65,7 @@ map!(HeapOrderedMap<u64, u64>, |map: &Self, tx: &mut Tx<'_>| {
     Ok::<_, Interrupt>(map.range(tx, ..)?.into_iter().collect())
 });
 
-/// Keys that there may be, and of those the ones that there are at first: near the point where a map shrinks.
+/// Range of the keys, and the keys present at first: near the point where a map shrinks.
 #[derive(Clone, Copy)]
 struct Keys {
     all: u64,
@@ -84,7 +84,7 @@ fn clerk<M: Map>(map: &M, session: &mut Session, keys: Keys, mut chance: u64) ->
         let work: Vec<Step> = (0..1 + next() % 4)
             .map(|_| {
                 let key = next() % keys.all;
-                // There are times of growth and times of decline.
+                // Phases of growth alternate with phases of shrinking.
                 match next() % 8 + next() / 8 % 2 * u64::from(all.len() / 64 % 2 == 1) {
                     0..5 => Step::Take(key),
                     5 => Step::Look(key),
@@ -97,7 +97,8 @@ fn clerk<M: Map>(map: &M, session: &mut Session, keys: Keys, mut chance: u64) ->
             work.iter().map(|&step| Ok((step, map.step(tx, step)?))).collect::<Result<Vec<_>, Interrupt>>()
         });
         let done = done.expect("nothing is in the way for ever");
-        // One that took away what was not there has changed nothing, and so has its snapshot's version, not its own.
+        // A transaction that removed only missing keys has changed nothing, and so has its snapshot's version, not one of
+        // its own.
         let took_nothing = done.value.iter().all(|(step, was)| match step {
             Step::Put(..) => false,
             Step::Take(_) => was.is_none(),
@@ -125,7 +126,7 @@ fn meet<M: Map>(options: MemoryOptions, keys: Keys, seed: u64) {
         })
         .collect();
     let mut all: Vec<Done> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
-    // Those that have only looked have seen what the commit with their version left.
+    // Read-only transactions have seen the state after the commit with their version.
     all.sort_by_key(|done| (done.version, !done.changes));
     for done in all {
         for (step, was) in done.steps {

@@ -14,7 +14,7 @@ enum Color {
 #[derive(Clone, Copy, Debug, PartialEq, Plain)]
 struct Point(f64, f32);
 
-/// Leads to others of its own kind.
+/// A struct that references others of its own type.
 #[derive(Clone, Debug, PartialEq, Plain)]
 struct Node {
     value: i64,
@@ -60,7 +60,7 @@ proptest! {
         there_and_back(&Node { next: Handle::at_offset(a.3), ..node(b.3) });
     }
 
-    /// Words that no value has are told, and nothing panics.
+    /// Words that are not a value are reported as an error, and nothing panics.
     #[test]
     fn any_words_are_a_value_or_none(words in any::<[u64; 40]>()) {
         fn try_it<T: Plain>(words: &[u64]) {
@@ -153,7 +153,7 @@ fn a_word_that_is_no_value_is_told() {
 mod changed {
     use cedrat_heap::{Handle, Plain};
 
-    /// As it was before a field was added.
+    /// The struct before a field was added.
     #[derive(Plain)]
     pub(crate) struct Node {
         pub(crate) value: i64,

@@ -1,4 +1,4 @@
-//! Transactions that wait, and what may not wait for them.
+//! Transactions that wait, and operations that may not wait for them.
 #![cfg(not(cedrat_shuttle))]
 
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use cedrat_heap::{Commit, Error, Heap, HeapOptions, Interrupt, Locking, Memory, 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 
-/// What `work` comes to, unless it takes much too long.
+/// Returns the result of `work`, unless it takes much too long.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let running = thread::spawn(move || done.send(work()));
@@ -27,7 +27,7 @@ fn heap_of(options: MemoryOptions, size: u64) -> Heap {
     memory.create_heap("heap", &options).expect("a heap")
 }
 
-/// E17.2: who waits for a change has not begun again, and knows no block.
+/// E17.2: a transaction that waits for a change has not begun again, and references no block.
 #[test]
 fn blocks_are_used_again_while_somebody_waits_for_a_change() {
     let heap = heap_of(MemoryOptions::small(), 64 << 10);
@@ -52,7 +52,7 @@ fn blocks_are_used_again_while_somebody_waits_for_a_change() {
         for len in [30_000, 300].repeat(20) {
             let block = loop {
                 match other.atomically(|tx| tx.allocate(&other, len)) {
-                    // Who has read may not wait yet: its transaction is still running.
+                    // A thread that has read may not wait yet: its transaction is still running.
                     Err(Error::HeapFull { .. }) => thread::yield_now(),
                     allocated => break allocated.unwrap(),
                 }
@@ -68,7 +68,7 @@ fn early() -> Heap {
     heap_of(MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() }, 64 << 10)
 }
 
-/// It would wait for itself.
+/// The inner transaction would wait for its own thread.
 #[test]
 fn a_transaction_within_another_is_refused_what_that_has_locked() {
     let heap = early();
@@ -104,7 +104,7 @@ fn a_transaction_beside_another_waits_for_what_that_has_locked() {
                 tx.write(&heap, word, 1)?;
                 let beside = scope.spawn(|| heap.atomically(|tx| tx.update(&heap, word, |value| value + 1)));
                 while heap.memory().counted().conflicts == 0 {
-                    thread::yield_now(); // it has not met the lock yet
+                    thread::yield_now(); // the transaction has not met the lock yet
                 }
                 Ok(beside)
             });

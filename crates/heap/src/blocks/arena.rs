@@ -1,39 +1,39 @@
-//! What is known of free blocks without looking at words: found by looking at them once, and never believed over them.
+//! Cache of free blocks: filled by reading the words once, and always verified against them.
 //!
-//! Each session takes blocks from one of several arenas, so that sessions meet in neither latches nor stripes; a block
-//! that is freed goes back to the arena of its span, after all transactions that began before have ended (E17.2). Free
-//! spans are common to all. Latches are taken in this order: an arena's, the pool's; never two arenas'.
+//! Each session takes blocks from one of several arenas, so that sessions compete for neither latches nor stripes; a freed
+//! block returns to the arena of its span, after all transactions that began before have ended (E17.2). Free spans are
+//! shared by all arenas. Latches are taken in this order: an arena's, the pool's; never those of two arenas.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 
-use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Mutex, planted};
 
 use super::layout::{Layout, Span};
 use crate::heap::Core;
 use crate::region::{Mapping, Region};
 
-/// How many arenas a heap has at most.
+/// Maximum number of arenas of a heap.
 const ARENAS: u32 = 32;
 
-/// So many blocks wait before it is asked whether some need not any more.
+/// Number of waiting blocks from which on the oldest transaction is looked up, to reclaim some.
 const LIMBO_LOOKED_AT: usize = 32;
 
-/// Whose a span is: an arena's, by its number and this, or one of the following.
+/// Owner of a span: an arena, by its number plus this, or one of the following constants.
 const ARENA: u64 = 3;
-/// What is not written costs no memory.
+/// Zero, so that unwritten words cost no memory.
 const UNKNOWN: u64 = 0;
 const UNSCANNED: u64 = 1;
 const NOBODYS: u64 = 2;
 
-/// A heap's blocks, as far as they are no words.
+/// Block state of a heap that is kept outside of its words.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     pub(crate) layout: Layout,
     arenas: Box<[Mutex<Arena>]>,
     pool: Mutex<Pool>,
-    /// Whose each span is.
+    /// Owner of each span.
     owners: Region,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Blocks {
 struct Arena {
     /// Headers of free blocks, by size.
     free: Vec<Vec<u64>>,
-    /// Spans that can be carved on, by size.
+    /// Spans in which more blocks can be carved, by size.
     open: Vec<Vec<Open>>,
-    /// Freed, and not to be used again before older transactions have ended.
+    /// Freed blocks that may not be reused before older transactions have ended.
     limbo: VecDeque<Freed>,
 }
 
-/// A span of blocks of one size, some of which are not carved yet. Whoever holds one carves it, nobody else.
+/// A span of blocks of one size, some of which are not carved yet. Only its holder carves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
     pub(crate) span: u64,
@@ -60,18 +60,18 @@ pub(crate) struct Open {
 struct Freed {
     version: u64,
     header: u64,
-    /// Its size, or the number of spans it filled.
+    /// Its size, or the number of spans that it filled.
     size: Result<usize, u64>,
 }
 
-/// Spans that are no arena's.
+/// Spans that belong to no arena.
 #[derive(Debug, Default)]
 struct Pool {
-    /// Spans before this one are known.
+    /// First span that is not known yet.
     known_to: u64,
-    /// Spans without blocks: the first, how many.
+    /// Spans without blocks, as ranges: the first, and the number.
     free: BTreeMap<u64, u64>,
-    /// Spans with blocks of one size, of which nobody knows which are free.
+    /// Spans with blocks of one size, for which the free blocks are unknown.
     unscanned: BTreeSet<(usize, u64)>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Emptied {
     pub(crate) open: Open,
 }
 
-/// All that is known of free blocks.
+/// Complete cached state, for comparison.
 #[cfg(all(test, not(cedrat_shuttle)))]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -91,10 +91,10 @@ pub(crate) struct Known {
     spans: BTreeMap<u64, u64>,
 }
 
-/// What a search in all arenas brought.
+/// Result of a search in all arenas.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A free block of this size: its header.
+    /// A free block of this size, by its header.
     Block(usize, u64),
     /// A span of this size to carve.
     Open(usize, Open),
@@ -117,7 +117,7 @@ impl Blocks {
         &self.owners.words()[span as usize]
     }
 
-    /// Forgets everything that is not in words; it is found again when it is needed. No transaction may be running.
+    /// Discards the cache; it is rebuilt from the words on demand. No transaction may be running.
     #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn rebuild(&self) {
         *self.pool.lock() = Pool::default();
@@ -127,7 +127,8 @@ impl Blocks {
         self.owners.words().iter().for_each(|owner| owner.store(UNKNOWN, Ordering::Relaxed));
     }
 
-    /// The arena of a session: one that no session of another partition has, unless there are very many partitions.
+    /// Returns the arena of a session: one that no session of another partition uses, unless there are very many
+    /// partitions.
     #[inline]
     pub(crate) fn arena_of(session: u32, partition: u32, partitions: u32) -> u32 {
         match ARENAS / partitions.max(1) {
@@ -138,7 +139,7 @@ impl Blocks {
 
     // ---- blocks -----------------------------------------------------------------------------------------------
 
-    /// A block that seems free. `oldest` tells when the oldest running transaction began.
+    /// Returns a block that is presumably free. `oldest` returns the start of the oldest running transaction.
     #[inline]
     pub(crate) fn take(&self, arena: u32, size: usize, oldest: impl Fn() -> u64) -> Option<u64> {
         let mut arena = self.arenas[arena as usize].lock();
@@ -148,21 +149,31 @@ impl Blocks {
         arena.free.get_mut(size)?.pop()
     }
 
-    /// A block is free: never used by others since it was taken.
+    /// Returns a block that no other transaction has used since it was taken.
     pub(crate) fn give_back(&self, header: u64, size: usize) {
         self.arena_of_block(header).lock().free_of(size).push(header);
     }
 
-    /// A block was freed at this version.
+    /// Returns carved and unused blocks of a span: the first is taken first.
+    pub(crate) fn give_carved(&self, size: usize, span: u64, indices: std::ops::Range<u64>) {
+        if indices.is_empty() {
+            return;
+        }
+        let stride = self.layout.stride(size);
+        let headers = indices.rev().map(|index| self.layout.header_word(span, stride, index));
+        self.arena_of_block(span * self.layout.span_words).lock().free_of(size).extend(headers);
+    }
+
+    /// Queues a block that was freed at this version.
     pub(crate) fn freed(&self, header: u64, size: Result<usize, u64>, version: u64) {
         let freed = Freed { version, header, size };
         self.arena_of_block(header).lock().limbo.push_back(freed);
     }
 
-    /// Those that no running transaction can know any more.
+    /// Moves blocks that no running transaction can reference from the queue to the free lists.
     fn reclaim(&self, arena: &mut Arena, oldest: u64) {
         while let Some(freed) = arena.limbo.front()
-            && freed.version <= oldest
+            && (freed.version <= oldest || planted!("freed_block_used_at_once"))
         {
             let freed = arena.limbo.pop_front().expect("it was just looked at");
             match freed.size {
@@ -179,7 +190,7 @@ impl Blocks {
 
     // ---- spans ------------------------------------------------------------------------------------------------
 
-    /// A span of this size that can be carved on, none of those that are held.
+    /// Takes a span of this size in which more blocks can be carved, unless it is held.
     pub(crate) fn take_open(&self, arena: u32, size: usize, is_held: impl Fn(u64) -> bool) -> Option<Open> {
         let mut arena = self.arenas[arena as usize].lock();
         let open = arena.open.get_mut(size)?;
@@ -187,7 +198,7 @@ impl Blocks {
         Some(open.remove(at))
     }
 
-    /// It can be carved on again.
+    /// Returns a span in which more blocks can be carved.
     pub(crate) fn give_open(&self, size: usize, open: Open) {
         let stride = self.layout.stride(size);
         if open.carved < self.layout.blocks_in_span(stride) {
@@ -195,7 +206,7 @@ impl Blocks {
         }
     }
 
-    /// Neighbouring spans without blocks, none of those that are held.
+    /// Takes adjacent spans without blocks, none of which is held.
     pub(crate) fn take_spans(&self, core: &Core, count: u64, is_held: impl Fn(u64) -> bool) -> Option<u64> {
         let mut pool = self.pool.lock();
         self.catch_up(&mut pool, core);
@@ -206,12 +217,12 @@ impl Blocks {
         Some(first)
     }
 
-    /// A span belongs to an arena from now on.
+    /// Assigns a span to an arena.
     pub(crate) fn give_to_arena(&self, span: u64, arena: u32) {
         self.owner(span).store(ARENA + u64::from(arena), Ordering::Release);
     }
 
-    /// Spans have no blocks any more.
+    /// Returns spans that have no blocks any more.
     pub(crate) fn give_spans(&self, first: u64, count: u64) {
         let mut pool = self.pool.lock();
         for span in first..first + count {
@@ -220,7 +231,7 @@ impl Blocks {
         pool.give(first, count);
     }
 
-    /// Looks at what the table says about spans that are not known yet: all when a heap was loaded, new ones when it grew.
+    /// Reads the table entries of spans that are not known yet: all spans after a heap was loaded, new ones after it grew.
     fn catch_up(&self, pool: &mut Pool, core: &Core) {
         let end = core.words() / self.layout.span_words;
         let mut span = pool.known_to.max(self.layout.first_span);
@@ -236,7 +247,7 @@ impl Blocks {
                         owner = UNSCANNED;
                     }
                 }
-                None => {} // nobody uses it; `verify` tells
+                None => {} // nothing uses it; `verify` reports it
             }
             self.owner(span).store(owner, Ordering::Release);
             span = span.saturating_add(count);
@@ -244,7 +255,7 @@ impl Blocks {
         pool.known_to = span.min(end).max(pool.known_to);
     }
 
-    /// Before a block of a span is freed: which of its blocks are free is found out, so that this free comes after.
+    /// Makes the free blocks of a span known before one of its blocks is freed, so that this free comes after the scan.
     #[inline]
     pub(crate) fn know(&self, core: &Core, span: u64, arena: u32) {
         let owner = self.owner(span).load(Ordering::Acquire);
@@ -266,7 +277,7 @@ impl Blocks {
         }
     }
 
-    /// Takes over one span of this size of which nobody knows what is free. Whether there was one.
+    /// Adopts one span of this size for which the free blocks are unknown. Returns whether there was one.
     pub(crate) fn adopt_one(&self, core: &Core, arena: u32, size: usize) -> bool {
         let mut pool = self.pool.lock();
         self.catch_up(&mut pool, core);
@@ -278,7 +289,7 @@ impl Blocks {
         true
     }
 
-    /// Which blocks of a span are free. Under the pool's latch: nobody frees one before (`know`).
+    /// Determines the free blocks of a span. Under the pool's latch: no block of it is freed before (`know`).
     fn scan(&self, core: &Core, (size, span): (usize, u64), arena: u32) -> (usize, Open, Vec<u64>) {
         let words = core.region.words();
         let table = words[self.layout.table_word(span) as usize].load(Ordering::Acquire);
@@ -299,29 +310,29 @@ impl Blocks {
         self.give_open(size, open);
     }
 
-    // ---- what prepared transactions have taken before the heap was loaded ------------------------------------------
+    // ---- restored prepared transactions ---------------------------------------------------------------------------
 
-    /// A block of a span that is known seems free, and is not.
+    /// Removes a block from the free list of a known span, because it is in use.
     pub(crate) fn withhold_block(&self, header: u64, size: usize) {
         self.arena_of_block(header).lock().free_of(size).retain(|&free| free != header);
     }
 
-    /// A span that is known is being carved by somebody.
+    /// Removes a known span that is being carved from the open spans.
     pub(crate) fn withhold_open(&self, span: u64, size: usize) {
         self.arena_of_block(span * self.layout.span_words).lock().open_of(size).retain(|open| open.span != span);
     }
 
-    /// Spans that the table calls free are not.
+    /// Removes spans from the pool that the table marks as free, because they are in use.
     pub(crate) fn withhold_spans(&self, core: &Core, first: u64, count: u64) {
         let mut pool = self.pool.lock();
         self.catch_up(&mut pool, core);
         pool.take_out(first, count);
     }
 
-    // ---- when nothing is left -----------------------------------------------------------------------------------
+    // ---- when space runs out --------------------------------------------------------------------------------------
 
-    /// Takes away spans of which all blocks are free. Whoever has them clears their words in the table, or gives them back.
-    /// Blocks that waited are looked at as well, so that whole spans may be free now though none is returned.
+    /// Takes the spans of which all blocks are free. The caller clears their words in the table, or gives the spans back.
+    /// Queued blocks are checked as well, so that whole spans may be free now although none is returned.
     pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Vec<Emptied> {
         while (0..self.layout.sizes()).any(|size| self.adopt_one(core, arena, size)) {}
         let mut emptied = Vec::new();
@@ -335,12 +346,10 @@ impl Blocks {
         emptied
     }
 
-    /// Its word in the table could not be cleared: it still is a span of free blocks.
+    /// Returns a span whose word in the table could not be cleared: it still is a span of free blocks.
     pub(crate) fn give_emptied(&self, emptied: &Emptied) {
         let Emptied { size, open } = *emptied;
-        for index in 0..open.carved {
-            self.give_back(self.layout.header_word(open.span, self.layout.stride(size), index), size);
-        }
+        self.give_carved(size, open.span, 0..open.carved);
         self.give_open(size, open);
     }
 
@@ -354,7 +363,7 @@ impl Blocks {
             counts.entry(open.span).or_default();
         }
         let emptied = |(span, free): (u64, u64)| {
-            // One that is neither open nor carved to its end is being carved by somebody.
+            // A span that is neither open nor fully carved is being carved by another session.
             let open = arena.open[size].iter().find(|open| open.span == span);
             let carved = open.map_or(self.layout.blocks_in_span(stride), |open| open.carved);
             let word = core.region.words()[self.layout.table_word(span) as usize].load(Ordering::Acquire);
@@ -370,7 +379,7 @@ impl Blocks {
         emptied
     }
 
-    /// Something of this size or a larger one, whosever it is.
+    /// Takes a block or a span of this size or a larger one, from any arena.
     pub(crate) fn steal(&self, size: usize, oldest: u64) -> Option<Found> {
         for arena in &self.arenas {
             let mut arena = arena.lock();
@@ -387,12 +396,12 @@ impl Blocks {
         None
     }
 
-    /// Whether a transaction that begins later than at this version may find more.
+    /// Returns whether a transaction that begins at a later version may find more.
     pub(crate) fn more_later_than(&self, start: u64) -> bool {
         self.arenas.iter().any(|arena| arena.lock().limbo.iter().any(|freed| freed.version > start))
     }
 
-    /// All that is known, to be compared.
+    /// Returns the complete cached state, for comparison.
     #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn all_free(&self, core: &Core) -> Known {
         while (0..self.layout.sizes()).any(|size| self.adopt_one(core, 0, size)) {}
@@ -435,7 +444,7 @@ fn of<T>(sizes: &mut Vec<Vec<T>>, size: usize) -> &mut Vec<T> {
 }
 
 impl Pool {
-    /// Takes out neighbouring spans, all of which are free.
+    /// Removes adjacent spans, all of which are free.
     fn take_out(&mut self, first: u64, count: u64) {
         let Some((&begin, &len)) = self.free.range(..=first).next_back() else { return };
         if begin + len < first + count {
@@ -450,7 +459,7 @@ impl Pool {
         }
     }
 
-    /// Adds free spans, and joins them with their neighbours.
+    /// Adds free spans, and merges them with their neighbours.
     fn give(&mut self, mut first: u64, mut count: u64) {
         if let Some((&before, &len)) = self.free.range(..first).next_back()
             && before + len == first

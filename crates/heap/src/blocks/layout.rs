@@ -1,11 +1,11 @@
-//! The words that say which blocks a heap has (drawn in docs/formats/heap-blocks.md).
+//! Layout of the words that record the blocks of a heap (drawn in docs/formats/heap-blocks.md).
 //!
 //! ```text
 //! word 0 …         the account: heads of the lists of roots
 //! word 512 …       the table of spans, one word each:
 //!                    0                                  free
 //!                    1 | stride << 8 | carved << 32     blocks of one size; the first `carved` have headers
-//!                    2 | spans << 8                     one block that fills several spans; those behind say 0
+//!                    2 | spans << 8                     one block that fills several spans; the others have 0
 //! span             word 0      nothing
 //!                  word 1      header of the first block
 //!                  word 2 …    the first block, at a multiple of 16 bytes
@@ -13,18 +13,18 @@
 //!                  0xb5 | length << 8                   allocated
 //! ```
 //!
-//! All of them are changed in transactions only, and no block covers one. A heap of zeros is one without blocks. Headers
-//! are written when they are carved, whatever lay there before: neither what an older block left nor what a plain store
-//! of a transaction that failed left is ever taken for one.
+//! All of these words are changed in transactions only, and no block covers one. A heap of zeros is one without blocks.
+//! Headers are written when they are carved, whatever those words held before: neither remains of an older block nor plain
+//! stores of a failed transaction are ever taken for a header.
 
 use crate::region::WORD_LEN;
 
-/// The first word behind the account of blocks, where the table begins.
+/// First word after the account of blocks, where the table begins.
 pub(crate) const FIRST_WORD: u64 = 512;
 
 const SPAN_WORDS_MIN: u64 = 256;
 const SPAN_WORDS_MAX: u64 = 8192;
-/// A heap has at least so many spans, or small ones.
+/// A heap has at least this many spans, or small ones.
 const SPANS_WANTED: u64 = 256;
 
 /// Lowest byte of the header of an allocated block.
@@ -33,21 +33,21 @@ const ALLOCATED: u64 = 0xb5;
 const SIZED: u64 = 1;
 const RUN: u64 = 2;
 
-/// What the table says about a span.
+/// Table entry of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
-    /// Nothing in it.
+    /// A span without blocks.
     Free,
     /// Blocks of one size.
     Sized {
         /// Words from one header to the next.
         stride: u64,
-        /// How many headers are valid.
+        /// Number of valid headers.
         carved: u64,
     },
-    /// One block in this span and those behind it.
+    /// One block in this span and the following ones.
     Run {
-        /// How many spans.
+        /// Number of spans.
         spans: u64,
     },
 }
@@ -61,7 +61,7 @@ impl Span {
         }
     }
 
-    /// `None` if no transaction of this crate wrote such a word.
+    /// Decodes an entry; `None` if no transaction of this crate writes such a word.
     pub(crate) fn of_word(word: u64) -> Option<Span> {
         match word & 0xff {
             0 if word == 0 => Some(Span::Free),
@@ -75,46 +75,49 @@ impl Span {
     }
 }
 
-/// The header of an allocated block of this length.
+/// Returns the header of an allocated block of this length.
 #[inline(always)]
 pub(crate) fn header(len: u64) -> u64 {
     len << 8 | ALLOCATED
 }
 
-/// The length of the block with this header, if it is allocated.
+/// Returns the length of the block with this header, if it is allocated.
 #[inline(always)]
 pub(crate) fn allocated_len(header: u64) -> Option<u64> {
     if header & 0xff == ALLOCATED { Some(header >> 8) } else { None }
 }
 
-/// Where a block lies.
+/// Stride up to which there is a size for every second word.
+const SMALL_STRIDE_MAX: u64 = 16;
+
+/// Position of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The word of its header; its first word is the next.
+    /// Word of its header; its first word is the next.
     pub(crate) header: u64,
-    /// How many words it has.
+    /// Number of its words.
     pub(crate) words: u64,
-    /// The span that it begins in.
+    /// Span in which it begins.
     pub(crate) span: u64,
 }
 
 impl Place {
-    /// The length of the block, if its header says that it is allocated.
+    /// Returns the length of the block, if its header marks it as allocated.
     #[inline(always)]
     pub(crate) fn allocated_len(&self, header: u64) -> Option<u64> {
         allocated_len(header).filter(|&len| len <= self.words * WORD_LEN)
     }
 }
 
-/// How a heap is divided: a function of the words that are set aside for it, which never change.
+/// Division of a heap: a function of the words that are reserved for it, which never change.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) span_words: u64,
-    /// The first span behind the table.
+    /// First span after the table.
     pub(crate) first_span: u64,
-    /// How many spans there can be.
+    /// Maximum number of spans.
     spans: u64,
-    /// The strides of the sizes, ascending.
+    /// Strides of the sizes, ascending.
     strides: Vec<u64>,
 }
 
@@ -127,26 +130,29 @@ impl Layout {
         Layout { span_words, first_span, spans, strides: strides(span_words) }
     }
 
-    /// The first word that no account covers.
+    /// Returns the first word after the account.
     pub(crate) fn first_word(&self) -> u64 {
         self.first_span * self.span_words
     }
 
-    /// The word of the table that tells about a span.
+    /// Returns the word of a span's table entry.
     #[inline(always)]
     pub(crate) fn table_word(&self, span: u64) -> u64 {
         FIRST_WORD + span
     }
 
-    /// How many sizes there are.
+    /// Returns the number of sizes.
     pub(crate) fn sizes(&self) -> usize {
         self.strides.len()
     }
 
-    /// The smallest size that holds this many bytes; `None` if only whole spans do.
+    /// Returns the smallest size that holds this many bytes; `None` if only whole spans do.
     #[inline]
     pub(crate) fn size_for(&self, len: u64) -> Option<usize> {
         let stride = len.div_ceil(WORD_LEN) + 1;
+        if stride <= SMALL_STRIDE_MAX {
+            return Some((stride.div_ceil(2) - 1) as usize); // most blocks are small: no search
+        }
         let size = self.strides.partition_point(|&has| has < stride);
         (size < self.strides.len()).then_some(size)
     }
@@ -155,34 +161,34 @@ impl Layout {
         self.strides[size]
     }
 
-    /// The size with exactly this stride.
+    /// Returns the size with exactly this stride.
     pub(crate) fn size_of_stride(&self, stride: u64) -> Option<usize> {
         self.strides.binary_search(&stride).ok()
     }
 
-    /// How many blocks of a stride a span has.
+    /// Returns the number of blocks of a stride in a span.
     #[inline(always)]
     pub(crate) fn blocks_in_span(&self, stride: u64) -> u64 {
         (self.span_words - 1) / stride
     }
 
-    /// The header of a block of a span.
+    /// Returns the word of the header of a block in a span.
     #[inline(always)]
     pub(crate) fn header_word(&self, span: u64, stride: u64, index: u64) -> u64 {
         span * self.span_words + 1 + index * stride
     }
 
-    /// How many spans a block of this length fills, alone.
+    /// Returns the number of spans that a block of this length fills, alone.
     pub(crate) fn spans_for(&self, len: u64) -> u64 {
         (len.div_ceil(WORD_LEN) + 2).div_ceil(self.span_words)
     }
 
-    /// The words of a block that fills this many spans.
+    /// Returns the number of words of a block that fills this many spans.
     pub(crate) fn run_words(&self, spans: u64) -> u64 {
         spans * self.span_words - 2
     }
 
-    /// How many spans a block of this many words fills alone, or its size.
+    /// Returns the size of a block of this many words, or the number of spans that it fills alone.
     pub(crate) fn size_of_words(&self, words: u64) -> Result<usize, u64> {
         self.size_for(words * WORD_LEN).ok_or((words + 2) / self.span_words)
     }
@@ -192,7 +198,7 @@ impl Layout {
         word / self.span_words
     }
 
-    /// The block that begins at a word, if its span is what the table's word says.
+    /// Returns the block that begins at a word, given the table entry of its span.
     #[inline]
     pub(crate) fn locate(&self, table_word: u64, first: u64) -> Option<Place> {
         let span = self.span_of(first);
@@ -204,7 +210,7 @@ impl Layout {
                 is.then(|| Place { header: first - 1, words: self.run_words(spans), span })
             }
             Span::Sized { stride, carved } => {
-                // Both fit into 32 bits, and dividing so costs half.
+                // Both fit into 32 bits, and a division of 32 bits takes half the time.
                 let (index, rest) = (within as u32 / stride as u32, within as u32 % stride as u32);
                 let is = rest == 0 && u64::from(index) < carved.min(self.blocks_in_span(stride));
                 is.then_some(Place { header: first - 1, words: stride - 1, span })
@@ -213,10 +219,10 @@ impl Layout {
     }
 }
 
-/// Every 16 bytes up to 128, then four to each doubling; the largest so large that no more blocks would fit.
+/// Returns every 16 bytes up to 128, then four strides per doubling; the largest is such that no more blocks would fit.
 fn strides(span_words: u64) -> Vec<u64> {
-    let mut strides: Vec<u64> = (1..=8).map(|sixteens| 2 * sixteens).collect();
-    let mut base = 16;
+    let mut strides: Vec<u64> = (2..=SMALL_STRIDE_MAX).step_by(2).collect();
+    let mut base = SMALL_STRIDE_MAX;
     loop {
         for quarter in 1..=4 {
             let stride = base + base / 4 * quarter;

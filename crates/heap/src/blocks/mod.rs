@@ -1,15 +1,15 @@
 //! Allocation in transactions (`pmalloc`, `pfree`).
 //!
-//! Which blocks there are is said by words (`layout`), changed through the write set as all others: an abort undoes, a
-//! crash recovers. Which of them are free is remembered besides (`arena`), and rebuilt from the words.
+//! Words record which blocks exist (`layout`); they are changed through the write set like all others, so aborts undo and
+//! recovery restores them. The free blocks among them are cached (`arena`), and the cache is rebuilt from the words.
 //!
-//! What holds (docs/inside/invariants.md, E17):
+//! Invariants (docs/inside/invariants.md, E17):
 //!
-//! - a free raises the version of every stripe of the block when it commits, so that who began before and meets the block
-//!   is interrupted, whatever lies in it by then (E17.1);
-//! - a block is used again only after the free has committed and all transactions that began before have ended (E17.2);
-//! - plain stores go only where neither the committed words nor the transaction's own say that a header or the table
-//!   lies, for a checkpoint may copy them and the transaction never commit (E17.4).
+//! - a free raises the version of every stripe of the block when it commits, so that a transaction that began before and
+//!   accesses the block is interrupted, whatever the block holds by then (E17.1);
+//! - a block is reused only after the free has committed and all transactions that began before have ended (E17.2);
+//! - plain stores go only to words that neither the committed state nor the transaction's own writes use for a header or
+//!   the table, because a checkpoint may copy them although the transaction never commits (E17.4).
 
 mod arena;
 mod layout;
@@ -21,8 +21,8 @@ pub(crate) use tests::{all_known, forget_known};
 mod walk;
 mod within;
 
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::TxnId;
 
 pub(crate) use arena::Blocks;
@@ -39,64 +39,64 @@ use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
-/// Headers are carved by so many words at once, or a few blocks: a small transaction shall not write a whole span.
+/// Number of words, or a few blocks, in which headers are carved at once: a small transaction shall not write a whole span.
 const CARVED_WORDS: u64 = 2048;
 
 /// A block that a transaction has allocated or freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockChange {
-    /// The heap's number.
+    /// Heap's number.
     pub(crate) heap: u32,
-    /// The block's first word.
+    /// Block's first word.
     pub(crate) first: u64,
     pub(crate) words: u64,
     pub(crate) kind: Change,
 }
 
-/// What became of a block.
+/// Kind of a change to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Allocated; what is written into it goes through the write set.
+    /// Allocated; writes to it go through the write set.
     Allocated {
-        /// Carved by this transaction.
+        /// Whether this transaction carved it.
         carved: bool,
     },
-    /// Allocated, and filled with plain stores: it is logged whole.
+    /// Allocated, and filled with plain stores: it is logged as a whole.
     Filled {
-        /// Carved by this transaction.
+        /// Whether this transaction carved it.
         carved: bool,
     },
     /// Freed.
     Freed,
-    /// Not a block: a span was carved on; `words` headers were carved before.
+    /// Not a block: a span was carved further; `words` headers were carved before.
     Carved,
 }
 
-/// Blocks that a transaction has carved: its own until it commits.
+/// Blocks that a transaction has carved: private to it until it commits.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) heap: u32,
     pub(crate) size: usize,
     pub(crate) span: u64,
-    /// What was carved before this transaction.
+    /// Number of headers carved before this transaction.
     pub(crate) began: u64,
-    /// It took the span from those that are free.
+    /// Whether the span was a free one.
     pub(crate) fresh: bool,
-    /// The next block to hand out, and the first that is not carved.
+    /// Next block to allocate, and the end of the carved ones.
     pub(crate) next: u64,
     pub(crate) end: u64,
 }
 
-/// A free block that nobody else takes.
+/// A free block, claimed by this transaction.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     size: usize,
     header: u64,
-    /// By this transaction.
+    /// Whether this transaction carved it.
     carved: bool,
 }
 
-/// Free blocks whose neighbours' locks a prepared transaction holds, and which one.
+/// Free blocks next to stripes that a prepared transaction has locked, and its number.
 #[derive(Default)]
 struct Held {
     blocks: Vec<Taken>,
@@ -104,7 +104,8 @@ struct Held {
 }
 
 impl Held {
-    /// Why nothing could be allocated: where it is for want of room, these would have been some.
+    /// Returns the reason why nothing could be allocated: if space ran out, the prepared transaction that holds these
+    /// blocks.
     #[cold]
     fn instead_of(&self, why: Interrupt) -> Interrupt {
         match (why.into_error(), self.by) {
@@ -130,7 +131,7 @@ impl BlockChange {
         if self.is_filled() { self.words * 9 + 64 } else { 0 }
     }
 
-    /// A filled block is logged whole: nobody else knows what was stored in it.
+    /// Logs a filled block as a whole: its plain stores are recorded nowhere else.
     pub(crate) fn log(&self, core: &Arc<Core>, redo: &mut RedoWriter) {
         if self.is_filled() {
             let words = &core.region.words()[self.first as usize..][..self.words as usize];
@@ -139,13 +140,10 @@ impl BlockChange {
         }
     }
 
-    /// The words of a filled block are there already; checkpoints learn of them.
+    /// Marks the chunks of a filled block as changed: its words are already in memory, and checkpoints must copy them.
     pub(crate) fn mark_changed(&self, core: &Arc<Core>) {
         if self.is_filled() {
-            let step = core.chunks.len / WORD_LEN;
-            let last = self.first + self.words - 1;
-            (self.first..last).step_by(step as usize).for_each(|word| core.chunks.changes(word));
-            core.chunks.changes(last);
+            core.mark_changed(self.first, self.words);
         }
     }
 }
@@ -161,12 +159,12 @@ impl Core {
         self.blocks.is_some()
     }
 
-    /// The words from one header to the next of blocks of a size, of which there are some.
+    /// Returns the words from one header to the next for blocks of a size, of which there are some.
     pub(crate) fn stride_of(&self, size: usize) -> u64 {
         self.blocks.as_ref().map_or(0, |blocks| blocks.layout.stride(size))
     }
 
-    /// Whether a span may have blocks that are so far from each other.
+    /// Returns whether a span may have blocks of this stride.
     pub(crate) fn may_carve(&self, stride: u64, span: u64) -> bool {
         self.blocks.as_ref().is_some_and(|blocks| {
             let spans = blocks.layout.first_span..self.words() / blocks.layout.span_words;
@@ -174,7 +172,8 @@ impl Core {
         })
     }
 
-    /// A prepared transaction carves a span again, as before the store was opened; returns the size of its blocks.
+    /// Restores the claim of a prepared transaction that carves a span, as before the store was opened; returns the size of
+    /// its blocks.
     pub(crate) fn carves_again(&self, stride: u64, span: u64, fresh: bool, arena: u32) -> Option<usize> {
         let blocks = self.blocks.as_ref()?;
         let size = blocks.layout.size_of_stride(stride)?;
@@ -188,7 +187,7 @@ impl Core {
         Some(size)
     }
 
-    /// A prepared transaction has allocated or freed a block, before the store was opened: nobody else is to take it.
+    /// Restores the claim of a prepared transaction on a block that it allocated or freed, before the store was opened.
     pub(crate) fn changes_again(&self, change: &BlockChange, arena: u32) {
         let Some(blocks) = self.blocks.as_ref() else { return };
         let span = blocks.layout.span_of(change.first);
@@ -221,8 +220,8 @@ impl Tx<'_> {
 
     /// Allocates a block of `len` bytes (`pmalloc` of Hathi §3). Returns its offset, a multiple of 16.
     ///
-    /// What lies in it is undefined: write before you read. Others see it when the transaction has committed; if it
-    /// does not, there is no block.
+    /// Its content is undefined: write before you read. Other transactions see the block after the commit; without a commit
+    /// there is no block.
     ///
     /// ```
     /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
@@ -247,7 +246,7 @@ impl Tx<'_> {
     }
 
     /// Allocates a block that is filled with plain stores before the transaction commits, by [`Tx::fill`], or through its
-    /// address by a program in another language. It is logged whole.
+    /// address by a program in another language. It is logged as a whole.
     ///
     /// # Errors
     /// Those of [`Tx::allocate`].
@@ -255,12 +254,12 @@ impl Tx<'_> {
         self.allocate_block(heap, len, true)
     }
 
-    /// Stores bytes straight into a block that this transaction has allocated by [`Tx::allocate_filled`].
+    /// Stores bytes directly into a block that this transaction has allocated by [`Tx::allocate_filled`].
     ///
-    /// A savepoint does not take them back, only the block.
+    /// A rollback to a savepoint does not undo these stores, only the allocation of the block.
     ///
     /// # Errors
-    /// [`Error::Misuse`] where there is no such block around the bytes.
+    /// [`Error::Misuse`] if the bytes are not within such a block.
     pub fn fill(&mut self, heap: &Heap, offset: u64, bytes: &[u8]) -> Result<(), Interrupt> {
         self.shared.check_same(heap)?;
         let inside = |change: &BlockChange| {
@@ -278,15 +277,23 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Frees a block (`pfree` of Hathi §3). It is used again after this transaction has committed and all that began
-    /// before have ended.
+    /// Frees a block (`pfree` of Hathi §3). It is reused after this transaction has committed and all that began before
+    /// have ended.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`] where no allocated block begins, as after another free; a conflict.
+    /// [`Error::NotAllocated`] if no allocated block begins here, as after another free; a conflict.
     pub fn free(&mut self, heap: &Heap, offset: u64) -> Result<(), Interrupt> {
+        self.free_block(heap, offset).map(drop)
+    }
+
+    /// Frees a block as [`Tx::free`] does, and returns its requested length in bytes.
+    ///
+    /// # Errors
+    /// Those of [`Tx::free`].
+    pub fn free_block(&mut self, heap: &Heap, offset: u64) -> Result<u64, Interrupt> {
         self.shared.check_same(heap)?;
         let core = &heap.core;
-        let Place { header, words, span } = self.find_block(core, offset)?.place;
+        let Block { place: Place { header, words, span }, len } = self.find_block(core, offset)?;
         let blocks = core.blocks()?;
         blocks.know(core, span, self.arena());
         if blocks.layout.size_of_words(words).is_err() {
@@ -294,19 +301,19 @@ impl Tx<'_> {
         }
         self.write_word(core, header, 0)?;
         self.this.blocks.push(BlockChange { heap: core.number, first: header + 1, words, kind: Change::Freed });
-        Ok(())
+        Ok(len)
     }
 
-    /// The length of the block that begins at `offset`, in bytes, as it was asked for.
+    /// Returns the requested length in bytes of the block that begins at `offset`.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`] where no allocated block begins; a conflict.
+    /// [`Error::NotAllocated`] if no allocated block begins there; a conflict.
     pub fn block_len(&mut self, heap: &Heap, offset: u64) -> Result<u64, Interrupt> {
         self.shared.check_same(heap)?;
         Ok(self.find_block(&heap.core, offset)?.len)
     }
 
-    /// The first word of a block of at least `len` bytes.
+    /// Returns the first word of a block of at least `len` bytes.
     #[inline]
     pub(crate) fn block_at(&mut self, core: &Arc<Core>, offset: u64, len: u64) -> Result<u64, Interrupt> {
         let block = self.find_block(core, offset)?;
@@ -319,10 +326,10 @@ impl Tx<'_> {
 
     // ---- finding ----------------------------------------------------------------------------------------------
 
-    /// The allocated block that begins at an offset.
+    /// Returns the allocated block that begins at an offset.
     ///
-    /// The table is looked at without a trace: what it says about a span of blocks that are in use does not change, and
-    /// whether this block is in use is read from its header. Only a refusal needs a table that belongs to the snapshot.
+    /// The table is read without recording the read: the entry of a span with blocks in use does not change, and whether
+    /// this block is in use is read from its header. Only a refusal needs a table entry that belongs to the snapshot.
     #[inline]
     fn find_block(&mut self, core: &Arc<Core>, offset: u64) -> Result<Block, Interrupt> {
         let blocks = core.blocks()?;
@@ -379,9 +386,9 @@ impl Tx<'_> {
             None => self.allocate_run(core, blocks, len, filled)?,
         };
         if filled {
-            // Before the plain stores that come: who sees one of them and knew the block before it was freed must see as well
-            // that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before the block came
-            // here through the latch of an arena, and the reader loads words with `Acquire`.
+            // Precedes the plain stores that follow: a reader that sees one of them and knew the block before it was freed
+            // must also see that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before
+            // the block arrived here through the latch of an arena, and the reader loads words with `Acquire`.
             fence(Ordering::Release);
         }
         Ok(first * WORD_LEN)
@@ -412,17 +419,17 @@ impl Tx<'_> {
             };
             let Taken { size, header: place, carved } = taken;
             if !carved && let Some(txn) = self.word_held_by(core, place) {
-                // Others will do: this one's neighbour is in doubt, perhaps for days.
+                // Try other blocks: the neighbour of this one is in doubt, perhaps for days.
                 held.blocks.push(taken);
                 held.by = Some(txn);
                 continue;
             }
             let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
             let words = blocks.layout.stride(size) - 1;
-            // Noted before anything can fail, so that it is given back.
+            // Recorded before anything can fail, so that it is given back.
             self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
             if !carved && self.read_word(core, place)? != 0 {
-                self.this.blocks.pop(); // it is not free: what is remembered is never believed over the words (E17.3)
+                self.this.blocks.pop(); // not free: the words take precedence over the cache (E17.3)
                 continue;
             }
             self.write_word(core, place, header(len))?;
@@ -430,18 +437,18 @@ impl Tx<'_> {
         }
     }
 
-    /// The prepared transaction that holds the stripe of a word.
+    /// Returns the prepared transaction that holds the stripe of a word.
     fn word_held_by(&self, core: &Core, word: u64) -> Option<TxnId> {
         let stripes = &self.shared.stripes;
         self.held_by(stripes.look(stripes.of(core.salt, word)))
     }
 
-    /// Whether a prepared transaction holds what the table says of a span.
+    /// Returns whether a prepared transaction holds the table entry of a span.
     fn is_held(&self, core: &Core, blocks: &Blocks, span: u64) -> bool {
         self.word_held_by(core, blocks.layout.table_word(span)).is_some()
     }
 
-    /// A block that this transaction has carved, from a batch that suits.
+    /// Takes a block that this transaction has carved, from a suitable batch.
     #[inline]
     fn take_carved(&mut self, core: &Core, blocks: &Blocks, suits: impl Fn(&Batch) -> bool) -> Option<Taken> {
         let mut batches = self.this.batches.iter_mut().rev();
@@ -451,8 +458,8 @@ impl Tx<'_> {
         Some(Taken { size: batch.size, header, carved: true })
     }
 
-    /// Nothing of this size is at hand. Makes more, so that the caller finds some, or returns a block of a larger size or
-    /// another arena.
+    /// Makes blocks available when none of this size is cached, so that the caller finds some, or returns a block of a
+    /// larger size or of another arena.
     #[cold]
     fn find_more(
         &mut self,
@@ -488,7 +495,7 @@ impl Tx<'_> {
         Ok(None)
     }
 
-    /// Neighbouring spans without blocks, which the table calls free.
+    /// Takes adjacent spans without blocks, which the table marks as free.
     fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Option<u64> {
         let is_held = |span| self.is_held(core, blocks, span);
         if let Some(first) = blocks.take_spans(core, count, is_held) {
@@ -502,9 +509,9 @@ impl Tx<'_> {
         blocks.take_spans(core, count, is_held)
     }
 
-    /// Makes spans of free blocks free spans, in a transaction of its own that stays whatever becomes of this one: words
-    /// that committed headers lie in must not be stored to before. Nobody else knows the spans, so it fails only where
-    /// this or another transaction has locked neighbours in the table.
+    /// Turns spans of free blocks into free spans, in a transaction of its own that persists whatever the outcome of this
+    /// one: words that hold committed headers must not be stored to before. No other session has the spans, so it fails
+    /// only where this or another transaction has locked neighbouring table entries.
     #[cold]
     fn clear_spans(&self, core: &Arc<Core>, blocks: &Blocks, emptied: &[Emptied]) -> bool {
         let Ok(mut descriptor) = self.shared.take_descriptor() else { return false };
@@ -518,7 +525,7 @@ impl Tx<'_> {
         committed.is_ok()
     }
 
-    /// The heap is full, unless a transaction that began later would find more.
+    /// Returns that the heap is full, unless a transaction that began later would find more.
     fn nothing_left(&self, core: &Core, blocks: &Blocks, len: u64) -> Interrupt {
         if blocks.more_later_than(self.slot().started()) { Interrupt::CONFLICT } else { core.full(len) }
     }
@@ -537,7 +544,7 @@ impl Tx<'_> {
         self.carve(core, blocks, self.this.batches.len() - 1)
     }
 
-    /// Carves more blocks of a batch's span: the table tells how many have headers, and these are zero.
+    /// Carves more blocks of a batch's span: the table gets the new number of headers, and these are zero.
     fn carve(&mut self, core: &Arc<Core>, blocks: &Blocks, at: usize) -> Result<(), Interrupt> {
         let Batch { heap, size, span, end: carved, .. } = self.this.batches[at];
         let stride = blocks.layout.stride(size);
@@ -573,8 +580,9 @@ impl Tx<'_> {
         }
     }
 
-    /// Whether the table calls spans free. Who has read it depends on the commits that freed them: of a long block nothing
-    /// is written behind its first span, so nothing else would tell that it cannot be without them (E8.5, E17.6).
+    /// Returns whether the table marks spans as free. The read makes this transaction depend on the commits that freed
+    /// them: of a long block nothing is written after its first span, so nothing else would record the dependency (E8.5,
+    /// E17.6).
     fn are_free(&mut self, core: &Arc<Core>, blocks: &Blocks, first: u64, spans: u64) -> Result<bool, Interrupt> {
         for span in first..first + spans {
             if self.read_word(core, blocks.layout.table_word(span))? != Span::Free.to_word() {
@@ -586,13 +594,14 @@ impl Tx<'_> {
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
-    /// Locks all stripes of blocks that are freed or filled. Blocks longer than the table need each lock once.
+    /// Locks all stripes of blocks that are freed or filled. A block with more stripes than the table needs each lock only
+    /// once.
     pub(crate) fn lock_blocks(&mut self) -> Result<(), Interrupt> {
         for at in 0..self.this.blocks.len() {
             let change = self.this.blocks[at];
             match change.kind {
                 Change::Allocated { .. } | Change::Carved => continue,
-                Change::Freed if self.reuses_too_early() => continue,
+                Change::Freed if self.reuses_too_early() || planted!("freed_stripes_keep_versions") => continue,
                 Change::Freed | Change::Filled { .. } => {}
             }
             let salt = self.this.heap(change.heap).salt;
@@ -600,13 +609,27 @@ impl Tx<'_> {
             let first = change.first / stripe_words;
             let count = (change.first + change.words).div_ceil(stripe_words) - first;
             for index in first..first + count.min(self.shared.stripes.count() as u64) {
-                self.lock(self.shared.stripes.of(salt, index * stripe_words))?;
+                let stripe = self.shared.stripes.of(salt, index * stripe_words);
+                if !self.lock_free_one(stripe) {
+                    self.lock(stripe)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The transaction has committed: blocks that it carved and did not use are everyone's, those that it freed soon.
+    /// Acquires a stripe's lock if it is free and not newer than the snapshot.
+    #[inline]
+    fn lock_free_one(&mut self, stripe: u32) -> bool {
+        let seen = self.shared.stripes.look(stripe);
+        let taken = seen.belongs_to(self.this.snapshot) && self.shared.stripes.try_lock(stripe, seen, self.this.number);
+        if taken {
+            self.this.locked.push((stripe, seen));
+        }
+        taken
+    }
+
+    /// Releases blocks after the commit: carved and unused ones at once, freed ones after older transactions have ended.
     pub(crate) fn settle_blocks(&mut self, version: u64) {
         for change in &self.this.blocks {
             if change.kind == Change::Freed {
@@ -620,15 +643,12 @@ impl Tx<'_> {
         for batch in self.this.batches.drain(..) {
             let core = self.this.heaps.iter().find(|core| core.number == batch.heap).expect("it is remembered");
             let blocks = core.blocks.as_ref().expect("something was carved in it");
-            let stride = blocks.layout.stride(batch.size);
-            for index in (batch.next..batch.end).rev() {
-                blocks.give_back(blocks.layout.header_word(batch.span, stride, index), batch.size);
-            }
+            blocks.give_carved(batch.size, batch.span, batch.next..batch.end);
             blocks.give_open(batch.size, Open { span: batch.span, carved: batch.end });
         }
     }
 
-    /// A change did not happen. Changes are abandoned from the last to the first.
+    /// Reverts a change that did not commit. Changes are reverted from the last to the first.
     pub(crate) fn abandon_block(&mut self, change: &BlockChange) {
         let core = Arc::clone(self.this.heap(change.heap));
         let blocks = core.blocks.as_ref().expect("a block was changed in it");
@@ -664,7 +684,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Whether a mistake was planted here.
+    /// Returns whether a fault was planted here.
     fn reuses_too_early(&self) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::ReusedTooEarly) {

@@ -1,4 +1,4 @@
-//! Roots: names for blocks, from which everything else in a heap is found.
+//! Roots: names for blocks, from which all other data in a heap is found.
 //!
 //! ```text
 //! account   words 64 to 95   the first root of each of 32 lists, by the hash of the name; 0 for none
@@ -25,28 +25,28 @@ const TYPE_LEN_MAX: u64 = 60 << 10;
 /// A name for a block of a heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The name.
+    /// Name of the root.
     pub name: String,
-    /// The block's offset.
+    /// Offset of the block.
     pub offset: u64,
-    /// What lies there, in the program's words.
+    /// Type of the block, in the program's terms.
     pub type_name: String,
 }
 
-/// Where a root lies.
+/// Position of a root.
 struct Found {
-    /// The word that leads to it.
+    /// Word that links to it.
     link: u64,
-    /// The block that it is.
+    /// First word of its block.
     at: u64,
     root: Root,
 }
 
 impl Heap {
-    /// All roots, by name.
+    /// Returns all roots, by name.
     ///
     /// # Errors
-    /// A heap without blocks; no session is left.
+    /// A heap without blocks; no free session.
     pub fn roots(&self) -> Result<Vec<Root>> {
         let done = self.memory.run(Commit::Async, |tx| {
             self.core.blocks()?;
@@ -66,24 +66,28 @@ impl Heap {
 }
 
 impl Tx<'_> {
-    /// Names a block, so that it is found when the heap is opened again; `type_name` says what it is. A root of this name
-    /// that there is already is replaced; the block that it named stays.
+    /// Names a block, so that it is found when the heap is opened again; `type_name` records its type. An existing root of
+    /// this name is replaced; the block that it named stays.
     ///
     /// # Errors
-    /// [`Error::NotAllocated`] where no block begins; [`Error::HeapFull`]; a name of more than 1,024 bytes; a conflict.
+    /// [`Error::NotAllocated`] if no block begins there; [`Error::HeapFull`]; a name of more than 1,024 bytes; a conflict.
     pub fn set_root(&mut self, heap: &Heap, name: &str, offset: u64, type_name: &str) -> Result<(), Interrupt> {
         limit("the length of a root's name, in bytes", name.len() as u64, NAME_LEN_MAX)?;
         limit("the length of the name of a type, in bytes", type_name.len() as u64, TYPE_LEN_MAX)?;
         self.block_len(heap, offset)?;
         let core = &heap.core;
         let list = list_of(name);
-        if let Some(found) = self.find_root(core, list, |root| root.name == name)? {
-            if found.root.type_name == type_name {
-                return self.write_word(core, found.at / WORD_LEN + 1, offset);
-            }
-            self.unlink(heap, &found)?;
+        let replaced = self.find_root(core, list, |root| root.name == name)?;
+        if let Some(found) = &replaced
+            && found.root.type_name == type_name
+        {
+            return self.write_word(core, found.at / WORD_LEN + 1, offset);
         }
+        // Before the old root goes: a transaction that is held goes on after an error, and keeps the old root.
         let at = self.allocate(heap, NAME_AT + name.len() as u64 + type_name.len() as u64)?;
+        if let Some(found) = &replaced {
+            self.unlink(heap, found)?;
+        }
         let next = self.read_word(core, list)?;
         let lengths = name.len() as u64 | (type_name.len() as u64) << 32;
         for (index, value) in [next, offset, lengths].into_iter().enumerate() {
@@ -94,7 +98,7 @@ impl Tx<'_> {
         self.write_word(core, list, at)
     }
 
-    /// The root of this name.
+    /// Returns the root of this name.
     ///
     /// # Errors
     /// A heap without blocks; a conflict.
@@ -105,7 +109,7 @@ impl Tx<'_> {
         Ok(found.map(|found| found.root))
     }
 
-    /// Removes the root of this name; the block that it named stays. Returns what it was.
+    /// Removes the root of this name and returns it; the block that it named stays.
     ///
     /// # Errors
     /// [`Error::Unknown`]; a heap without blocks; a conflict.
@@ -132,11 +136,17 @@ impl Tx<'_> {
         mut is: impl FnMut(&Root) -> bool,
     ) -> Result<Option<Found>, Interrupt> {
         let mut link = list;
+        let mut left = core.words() / (NAME_AT / WORD_LEN);
         loop {
             let at = self.read_word(core, link)?;
             if at == 0 {
                 return Ok(None);
             }
+            let Some(fewer) = left.checked_sub(1) else {
+                let what = "a list of named roots leads back to itself";
+                return Err(Interrupt::failed(Error::damaged(format!("heap {}", core.name), at, what)));
+            };
+            left = fewer;
             let first = self.block_at(core, at, NAME_AT)?;
             let offset = self.read_word(core, first + 1)?;
             let lengths = self.read_word(core, first + 2)?;
@@ -152,7 +162,7 @@ impl Tx<'_> {
         }
     }
 
-    /// `len` bytes, `skip` bytes behind the beginning of a word.
+    /// Reads `len` bytes, starting `skip` bytes after the beginning of a word.
     fn read_text(&mut self, core: &Arc<Core>, word: u64, skip: u64, len: u64) -> Result<String, Interrupt> {
         let mut bytes = Vec::with_capacity((skip + len + WORD_LEN) as usize);
         for index in 0..(skip + len).div_ceil(WORD_LEN) {
@@ -162,7 +172,7 @@ impl Tx<'_> {
     }
 }
 
-/// The word that leads to the first root with such a name (FNV-1a).
+/// Returns the word that links to the first root with the hash of this name (FNV-1a).
 fn list_of(name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);

@@ -1,8 +1,8 @@
-//! What is remembered of free blocks, beside what the words say.
+//! Tests of the cache of free blocks against the words.
 
 use super::*;
 #[cfg(not(cedrat_shuttle))]
-use crate::{Commit, HeapOptions, Memory, MemoryOptions};
+use crate::{Commit, HeapOptions, Memory, MemoryOptions, Session};
 
 #[cfg(not(cedrat_shuttle))]
 fn heap(name: &str, memory: &Memory) -> Heap {
@@ -36,11 +36,11 @@ fn use_blocks(heap: &Heap, mut random: u64) {
     }
 }
 
-/// What is known of free blocks, beside what words say.
+/// Returns the cached state of free blocks, without fully free spans.
 #[cfg(not(cedrat_shuttle))]
 pub(crate) fn all_known(heap: &Heap) -> arena::Known {
     let blocks = heap.core.blocks.as_ref().expect("it has some");
-    // Spans whose blocks are all free may be known as such or not.
+    // Spans whose blocks are all free may be recorded as free or not.
     for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
         heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
             .expect("nobody else writes");
@@ -49,7 +49,7 @@ pub(crate) fn all_known(heap: &Heap) -> arena::Known {
     blocks.all_free(&heap.core)
 }
 
-/// As if the heap had just been loaded.
+/// Resets the cache as if the heap had just been loaded.
 #[cfg(not(cedrat_shuttle))]
 pub(crate) fn forget_known(heap: &Heap) {
     heap.core.blocks.as_ref().expect("it has some").rebuild();
@@ -64,7 +64,7 @@ fn what_is_rebuilt_from_words_is_what_was_known() {
         let used = heap("used", &memory);
         use_blocks(&used, seed);
         let known = all_known;
-        // As if it had been loaded from a file.
+        // Equivalent to loading it from a file.
         let loaded = heap("loaded", &memory);
         let mut bytes = vec![0; used.size() as usize];
         used.core.region.copy(0, &mut bytes);
@@ -115,7 +115,7 @@ fn spans_within_a_block_are_called_free() {
         assert_eq!(words[inner as usize].swap(sized, Ordering::SeqCst), 0);
         let found = heap.verify().expect_err("it is damaged").to_string();
         assert!(found.contains(&format!("offset {}", inner * 8)), "{found}");
-        // What is remembered is not believed over it: the next block does not lie there.
+        // The words take precedence over the cache: the next block has another offset.
         heap.atomically(|tx| tx.free(&heap, block)).expect("it is allocated");
         let other = heap.atomically(|tx| tx.allocate(&heap, len)).expect("room elsewhere");
         assert_ne!(other, block);
@@ -134,4 +134,54 @@ fn sessions_of_one_partition_share_no_arena_with_those_of_others() {
             assert!(arenas(one).all(|arena| arenas(other).all(|other| other != arena)));
         }
     }
+}
+
+/// Frees a block while another transaction has read a part of it; calls `then` before that transaction continues, with the
+/// session that allocated the block.
+#[cfg(not(cedrat_shuttle))]
+fn freed_beside_a_reader(mut then: impl FnMut(&mut Session, &Heap, &mut Tx<'_>, u64) -> Result<(), Interrupt>) {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    let heap = heap("freed", &memory);
+    let mut owner = memory.session().expect("a session");
+    let block = owner.run(Commit::Sync, |tx| tx.allocate(&heap, 512)).expect("there is room").value;
+    let mut session = memory.session().expect("a session");
+    let mut has_read = false;
+    let read = session.run(Commit::Sync, |tx| {
+        if std::mem::replace(&mut has_read, true) {
+            return Ok(()); // run again
+        }
+        tx.read(&heap, block)?;
+        cedrat_sync::thread::scope(|scope| {
+            let freed = scope.spawn(|| heap.atomically(|tx| tx.free(&heap, block)));
+            freed.join().expect("no panic").expect("it is allocated");
+        });
+        then(&mut owner, &heap, tx, block)
+    });
+    read.expect("it has only read");
+}
+
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn freed_block_interrupts_an_older_reader() {
+    freed_beside_a_reader(|_, heap, tx, block| {
+        let read = tx.read(heap, block + 256);
+        assert!(read.is_err(), "E17.1");
+        read.map(drop)
+    });
+}
+
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn freed_block_is_kept_for_older_reader() {
+    freed_beside_a_reader(|owner, heap, _, block| {
+        let others = cedrat_sync::thread::scope(|scope| {
+            let allocated = scope.spawn(|| {
+                let allocate = |_| owner.run(Commit::Sync, |tx| tx.allocate(heap, 512)).expect("there is room").value;
+                (0..200).map(allocate).collect::<Vec<_>>()
+            });
+            allocated.join().expect("no panic")
+        });
+        assert!(!others.contains(&block), "E17.2");
+        Ok(())
+    });
 }

@@ -1,4 +1,4 @@
-//! Walking over all blocks: how much is in use, and whether the account makes sense.
+//! Walk over all blocks: usage, and validity of the account.
 
 use super::layout::{Span, allocated_len};
 use super::{Blocks, Core};
@@ -9,23 +9,23 @@ use crate::region::WORD_LEN;
 use crate::tx::Tx;
 use cedrat_sync::Arc;
 
-/// How much of a heap is in use.
+/// Usage of a heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Allocated blocks.
+    /// Number of allocated blocks.
     pub blocks: u64,
-    /// Their bytes, as they were asked for.
+    /// Requested bytes of these blocks.
     pub bytes: u64,
-    /// Bytes that they take, with headers and what was rounded up.
+    /// Bytes that they occupy, with headers and rounding.
     pub taken: u64,
-    /// Bytes of spans in which no block lies.
+    /// Bytes of spans without blocks.
     pub free: u64,
     /// Bytes of the account itself.
     pub account: u64,
 }
 
 impl Heap {
-    /// The bytes of all allocated blocks, as they were asked for. It walks over all of them.
+    /// Returns the requested bytes of all allocated blocks, after a walk over all of them.
     ///
     /// # Errors
     /// Those of [`Heap::verify`].
@@ -33,12 +33,12 @@ impl Heap {
         Ok(self.verify()?.bytes)
     }
 
-    /// Walks over all blocks and judges what tells about them; returns how much is in use.
+    /// Walks over all blocks and validates their table entries and headers; returns the usage.
     ///
-    /// Each span is looked at in a transaction of its own: the sums are exact if nothing is allocated or freed meanwhile.
+    /// Each span is read in a transaction of its own: the sums are exact if nothing is allocated or freed meanwhile.
     ///
     /// # Errors
-    /// [`Error::Damaged`] with the place where words make no sense, [`Error::Misuse`] for a heap without blocks.
+    /// [`Error::Damaged`] with the offset of an invalid word, [`Error::Misuse`] for a heap without blocks.
     pub fn verify(&self) -> Result<Usage> {
         let mut usage = Usage::default();
         self.each_block(|_, len, taken| {
@@ -49,7 +49,7 @@ impl Heap {
         .map(|(free, account)| Usage { free, account, ..usage })
     }
 
-    /// Calls `see` with the offset of each allocated block, its length, and the bytes that it takes.
+    /// Calls `see` with the offset of each allocated block, its length, and the bytes that it occupies.
     ///
     /// # Errors
     /// Those of [`Heap::verify`].
@@ -74,7 +74,7 @@ impl Heap {
 }
 
 impl Tx<'_> {
-    /// The blocks of a span. Returns how many spans they fill: none if it is free.
+    /// Walks over the blocks of a span. Returns the number of spans that they fill, which is 0 if the span is free.
     fn walk_span(
         &mut self,
         core: &Arc<Core>,

@@ -1,4 +1,4 @@
-//! Which block bytes lie in: for programs that follow addresses, and want to be told of one that leads to a freed block.
+//! Check that bytes lie within one allocated block: for programs that follow addresses and must detect dangling ones.
 
 use super::layout::{Span, allocated_len};
 use crate::error::Interrupt;
@@ -7,8 +7,8 @@ use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
 impl Tx<'_> {
-    /// Refuses bytes that do not lie within one allocated block. It reads what tells about the block, and so conflicts
-    /// with whoever changes that: a help in finding mistakes, not for every day.
+    /// Refuses bytes that do not lie within one allocated block. It reads the block's table entry and header, and so
+    /// conflicts with transactions that change these: meant for finding mistakes, not for normal operation.
     ///
     /// # Errors
     /// [`Error::NotAllocated`](crate::Error::NotAllocated), [`Error::OutOfRange`](crate::Error::OutOfRange); a heap without
@@ -23,7 +23,7 @@ impl Tx<'_> {
         let (mut span, within) = (layout.span_of(word), word % layout.span_words);
         let first_seen = span;
         let mut says = self.read_word(core, layout.table_word(span))?;
-        // Spans behind the first of a long block say that they are free (E17.6).
+        // Entries of the spans after the first of a long block are zero, as if free (E17.6).
         while says == Span::Free.to_word() && span > layout.first_span {
             span -= 1;
             says = self.read_word(core, layout.table_word(span))?;

@@ -1,7 +1,7 @@
 //! Chunk files: copies of a heap's memory, chunk by chunk (drawn in docs/formats/heap.md).
 //!
-//! A heap has two files. A checkpoint goes to the older one; the other holds the last whole checkpoint meanwhile. In a file
-//! each chunk has a place of its own: a header of one block, then the words.
+//! A heap has two files. A checkpoint goes to the older one; the other holds the last complete checkpoint meanwhile. In a
+//! file each chunk has a fixed place: a header of one block, then the words.
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Durability, FileId, Media, read_exact_at, write_all_at};
 use cedrat_wal::StoreId;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 const MAGIC: [u8; 8] = *b"CEDRATHC";
 const VERSION: u32 = 1;
 
-/// Where the parts of a chunk's header lie.
+/// Offsets of the parts of a chunk's header.
 mod at {
     pub(super) const MAGIC: usize = 0;
-    pub(super) const CRC: usize = MAGIC + 8; //        of the header behind it
+    pub(super) const CRC: usize = MAGIC + 8; // of the header after it
     pub(super) const VERSION: usize = CRC + 4;
     pub(super) const STORE: usize = VERSION + 4;
     pub(super) const HEAP: usize = STORE + 16;
@@ -28,7 +28,7 @@ mod at {
 }
 const _: () = assert!(at::CHECKPOINT == 40 && at::END == 72);
 
-/// What a chunk's header says.
+/// Header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) heap: u32,
@@ -58,7 +58,7 @@ impl ChunkHeader {
         block
     }
 
-    /// `None` where no header was ever written.
+    /// Decodes a header; `None` if none was ever written.
     fn decode(block: &[u8], store: &StoreId) -> Result<Option<ChunkHeader>, (usize, &'static str)> {
         if block.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -88,7 +88,7 @@ impl ChunkHeader {
     }
 }
 
-/// One of a heap's two files.
+/// One of the two files of a heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkFile<'a> {
     pub(crate) media: &'a dyn Media,
@@ -99,7 +99,7 @@ pub(crate) struct ChunkFile<'a> {
 }
 
 impl ChunkFile<'_> {
-    /// The length of a file of so many chunks.
+    /// Returns the length of a file of this many chunks.
     pub(crate) fn len(chunks: u64, chunk_len: u64) -> u64 {
         chunks * (chunk_len + BLOCK_LEN as u64)
     }
@@ -130,7 +130,7 @@ impl ChunkFile<'_> {
         self.media.sync(self.file).map_err(|error| self.io("syncing", error))
     }
 
-    /// Whether something lies in the chunk's place.
+    /// Returns whether the chunk was ever written.
     pub(crate) fn has(&self, chunk: u32) -> Result<bool> {
         let mut block = AlignedBuf::zeroed(BLOCK_LEN);
         let len = self.media.len(self.file).map_err(|error| self.io("reading", error))?;
@@ -142,8 +142,8 @@ impl ChunkFile<'_> {
         Ok(block.iter().any(|&byte| byte != 0))
     }
 
-    /// Reads a chunk of the checkpoint with this number into `place`, a block longer than a chunk; `None` if it was never
-    /// written: it is all zero. The words lie behind the first block.
+    /// Reads a chunk of the checkpoint with this number into `place`, which is a block longer than a chunk. Returns `None`
+    /// if it was never written: it is all zero. The words follow the first block.
     pub(crate) fn read(&self, chunk: u32, checkpoint: u64, place: &mut [u8]) -> Result<Option<ChunkHeader>> {
         let begin = self.place(chunk);
         let damaged = |at: u64, what: &str| Error::damaged(self.media.path(self.file), begin + at, what);
@@ -164,7 +164,7 @@ impl ChunkFile<'_> {
     }
 }
 
-/// A checksum of the checksums of all chunks, those never written included.
+/// Returns a checksum of the checksums of all chunks, including those never written.
 pub(crate) fn digest(chunks: &[Option<u32>]) -> u32 {
     chunks.iter().fold(0, |digest, chunk| {
         let (is_there, crc) = (u8::from(chunk.is_some()), chunk.unwrap_or(0));

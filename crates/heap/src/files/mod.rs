@@ -1,8 +1,7 @@
-//! What lies on the disk beside the log: the root, and chunk files (docs/formats/heap.md).
+//! Files beside the log: the root, and chunk files (docs/formats/heap.md).
 //!
-//! Storage holds only log and checkpoints (Hathi §4): there is no page that is written home, and no heap word lies in the
-//! page file (E7.4). A heap's two chunk files are
-//! reserved when it is created, so that no checkpoint meets a full disk.
+//! The disk holds only log and checkpoints (Hathi §4): no page is written back, and no heap word lies in the page file
+//! (E7.4). A heap's two chunk files are reserved when it is created, so that no checkpoint meets a full disk.
 
 pub(crate) mod chunk;
 pub(crate) mod root;
@@ -19,7 +18,7 @@ use crate::options::HeapOptions;
 use chunk::ChunkFile;
 use root::{DIRECTORY, HeapRoot, Root, RootFile};
 
-/// The files of a memory.
+/// Files of a memory.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) media: Arc<dyn Media>,
@@ -40,11 +39,11 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct HeapFiles {
     pub(crate) files: [FileId; 2],
-    /// Per file, the checksums of the chunks that lie in it.
+    /// Checksums of the chunks in each file.
     pub(crate) checksums: [Vec<Option<u32>>; 2],
 }
 
-/// The longest name of a heap, in bytes.
+/// Maximum length of a heap's name, in bytes.
 const NAME_LEN_MAX: usize = 255;
 
 impl Files {
@@ -63,7 +62,7 @@ impl Files {
         self.state.lock().root.next_number
     }
 
-    /// What the root says about the heaps.
+    /// Returns the heaps of the root.
     pub(crate) fn heaps(&self) -> Vec<HeapRoot> {
         self.state.lock().root.heaps.clone()
     }
@@ -77,23 +76,23 @@ impl Files {
         ChunkFile { media: &*self.media, file, store: &self.store, heap, chunk_len }
     }
 
-    /// Reserves a heap's files, then makes it durable that the heap exists.
+    /// Reserves a heap's files, then makes its creation durable.
     pub(crate) fn create(&self, core: &Core, options: &HeapOptions) -> Result<()> {
         if core.name.is_empty() || core.name.len() > NAME_LEN_MAX {
             let what = "the length of a heap's name, in bytes (and at least 1)";
             return Err(Error::Limit { what, given: core.name.len() as u64, limit: NAME_LEN_MAX as u64 });
         }
         let mut state = self.state.lock();
-        // Its first commit comes later than what is the newest now. Read while `state` is held, so that a checkpoint of the
-        // store either finds the heap here or has read an older clock; and durable, for the root says so, and because
-        // numbers that a crash takes back may be given again.
+        // The heap's first commit is later than the newest LSN now. Read while `state` is held, so that a checkpoint of the
+        // store either finds the heap here or has read an older clock; and durable, because the root contains the LSN, and
+        // numbers that a crash takes back may be drawn again.
         let at = self.log.force(self.log.current_lsn())?.up_to();
         let heap = HeapRoot {
             number: core.number,
             name: core.name.clone(),
             file: options.file.clone().unwrap_or_else(|| core.name.clone()),
             words: core.words(),
-            reserved_words: core.region.words().len() as u64,
+            reserved_words: core.reserved_words,
             chunk_len: options.chunk_len,
             blocks: options.blocks,
             address: options.address.unwrap_or(0) as u64,
@@ -113,7 +112,8 @@ impl Files {
         let mut root = state.root.clone();
         root.next_number = heap.number + 1;
         root.heaps.push(heap.clone());
-        // Whatever its numbers grow to: a checkpoint that could not be written down would keep the log for ever.
+        // Checked for all future values of its numbers: a checkpoint whose root does not fit would keep the log from ever
+        // being trimmed.
         root::check_len(&root)?;
         let files = self.reserve_files(&heap).inspect_err(|_| self.remove_files(&heap))?;
         self.write(&mut state, root)?;
@@ -131,7 +131,7 @@ impl Files {
                 .media
                 .open(&name, OpenMode::Create)
                 .or_else(|error| match error.kind() {
-                    // Left by a creation that was cut off, or by a heap whose removal was.
+                    // Left by an interrupted creation or removal of a heap.
                     std::io::ErrorKind::AlreadyExists => self.media.open(&name, OpenMode::ReadWrite),
                     _ => Err(error),
                 })
@@ -146,15 +146,15 @@ impl Files {
         Ok([files[0], files[1]])
     }
 
-    /// Gives back what a creation has reserved that failed.
+    /// Removes the files of a creation that failed.
     fn remove_files(&self, heap: &HeapRoot) {
         for checkpoint in [0, 1] {
-            // Told already what went wrong; what stays is removed by the next opening.
+            // The original error is reported already; remaining files are removed at the next opening.
             let _ = self.media.remove(&heap.file_name(checkpoint));
         }
     }
 
-    /// Removes chunk files of heaps that the root does not name: of creations and removals that a crash cut off.
+    /// Removes chunk files of heaps that the root does not name: of creations and removals that a crash interrupted.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
         let state = self.state.lock();
         let named: Vec<String> =
@@ -176,7 +176,7 @@ impl Files {
         self.media.sync(file).map_err(doing)
     }
 
-    /// Makes it durable that the heap does not exist any more, then removes its files.
+    /// Makes the removal of the heap durable, then removes its files.
     pub(crate) fn remove(&self, core: &Core) -> Result<()> {
         let mut state = self.state.lock();
         let mut root = state.root.clone();
@@ -191,7 +191,7 @@ impl Files {
         Ok(())
     }
 
-    /// Reserves more room for a heap, then makes its new size durable.
+    /// Reserves more space for a heap, then makes its new size durable.
     pub(crate) fn grow(&self, core: &Core, words: u64) -> Result<()> {
         let mut state = self.state.lock();
         let mut root = state.root.clone();
@@ -204,7 +204,7 @@ impl Files {
         self.write(&mut state, root)
     }
 
-    /// Replaces what the root says about some heaps, and what lies in their files.
+    /// Replaces the entries of some heaps in the root, and the state of their files.
     pub(crate) fn checkpointed(&self, changed: Vec<(HeapRoot, HeapFiles)>) -> Result<()> {
         let mut state = self.state.lock();
         let mut root = state.root.clone();
@@ -225,7 +225,7 @@ impl Files {
                 Ok(())
             }
             Err(Error::Io { doing, source }) => {
-                // W6: nobody knows what the root says now.
+                // W6: the content of the root on the disk is unknown now.
                 self.log.stop(format!("{doing}: {source}"));
                 Err(self.log.stopped().map_or(Error::Io { doing, source }, Error::Stopped))
             }

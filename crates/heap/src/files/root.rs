@@ -1,33 +1,34 @@
-//! The root of all heaps: which there are, and which checkpoint of each counts (drawn in docs/formats/heap.md).
+//! Root of all heaps: the existing heaps, and the current checkpoint of each (drawn in docs/formats/heap.md).
 //!
-//! The file has two slots with the same content. A change is written durably to the one that is older, if a crash came between
-//! the two before, then to the other; so at any moment one of them is whole and no older than the change before. The one with
-//! the higher count of writes counts.
+//! The file has two slots with the same content. A change is written durably to the older slot, if a crash separated the
+//! previous two writes, then to the other; so at any moment one of them is intact and at most one change old. The slot with
+//! the higher write count is the valid one.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
+use cedrat_sync::planted;
 use cedrat_wal::StoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The root's name in the store's directory.
+/// Name of the root in the store's directory.
 pub(crate) const ROOT_FILE: &str = "heaps.root";
 
-/// The directory of checkpoint files.
+/// Directory of the checkpoint files.
 pub(crate) const DIRECTORY: &str = "heaps";
 
 const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"CEDRATHR";
 
-/// The length of one of the two slots.
+/// Length of one of the two slots.
 pub(crate) const SLOT_LEN: usize = 64 * 1024;
 
-/// Where the fixed parts of a slot lie; the body follows.
+/// Offsets of the fixed parts of a slot; the body follows.
 mod at {
     pub(super) const MAGIC: usize = 0;
-    pub(super) const CRC: usize = MAGIC + 8; //       of everything used behind it
+    pub(super) const CRC: usize = MAGIC + 8; // of all used bytes after it
     pub(super) const VERSION: usize = CRC + 4;
-    pub(super) const USED: usize = VERSION + 4; //    bytes with meaning in the slot
+    pub(super) const USED: usize = VERSION + 4; // used bytes of the slot
     pub(super) const ZERO: usize = USED + 4;
     pub(super) const STORE: usize = ZERO + 4;
     pub(super) const WRITES: usize = STORE + 16;
@@ -35,53 +36,53 @@ mod at {
 }
 const _: () = assert!(at::STORE == 24 && at::BODY == 48);
 
-/// What the root says. Encoded with postcard: numbers as varints, lists and text behind their length.
+/// Content of the root. Encoded with postcard: numbers as varints, lists and strings with a length prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Root {
-    /// No heap had this number or a larger one.
+    /// Exclusive upper bound of the numbers of all heaps ever created.
     pub(crate) next_number: u32,
     /// In the order of their numbers.
     pub(crate) heaps: Vec<HeapRoot>,
 }
 
-/// What the root says about one heap.
+/// Entry of one heap in the root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeapRoot {
     pub(crate) number: u32,
     pub(crate) name: String,
-    /// The name of its checkpoint files, without `.0` and `.1`.
+    /// Name of its checkpoint files, without `.0` and `.1`.
     pub(crate) file: String,
-    /// Words in use, and what it may grow to.
+    /// Words in use, and maximum number of words.
     pub(crate) words: u64,
     pub(crate) reserved_words: u64,
     pub(crate) chunk_len: u64,
-    /// Whether it keeps account of blocks.
+    /// Whether it has an account of blocks.
     pub(crate) blocks: bool,
-    /// Where it has to begin in memory; 0: anywhere.
+    /// Required start address; 0: any address.
     pub(crate) address: u64,
-    /// The number of the newest whole checkpoint; it lies in the file `.0` if even, else in `.1`. 0: there is none.
+    /// Number of the newest complete checkpoint; it lies in the file `.0` if even, else in `.1`. 0: there is none.
     pub(crate) checkpoint: u64,
-    /// How many chunks it has.
+    /// Number of chunks in that checkpoint.
     pub(crate) chunks: u32,
-    /// Commits up to this LSN are in it.
+    /// Commits up to this LSN are in the checkpoint.
     pub(crate) redo_from: u64,
-    /// Commits up to this LSN may be in it: they were durable when the root was written.
+    /// Commits up to this LSN may be in the checkpoint: they were durable when the root was written.
     pub(crate) reflects: u64,
-    /// A checksum of the checksums of its chunks.
+    /// Checksum of the checksums of its chunks.
     pub(crate) digest: u32,
 }
 
-/// The file.
+/// The open root file.
 #[derive(Debug)]
 pub(crate) struct RootFile {
     file: FileId,
     writes: u64,
-    /// Where the newest lies whole. It is written last: until the other slot is whole, it is all there is.
+    /// Slot with the newest intact content. It is written last: until the other slot is intact, it is the only one.
     newest: usize,
 }
 
 impl RootFile {
-    /// The file as it is, and what it says; `None` if there never was one.
+    /// Opens the file and returns it with its content; `None` if it was never written.
     pub(crate) fn open(media: &dyn Media, store: &StoreId, mode: OpenMode) -> Result<Option<(RootFile, Root)>> {
         let doing = |error| Error::io(format!("opening {ROOT_FILE}"), error);
         if !media.list("").map_err(doing)?.iter().any(|name| name == ROOT_FILE) {
@@ -100,7 +101,7 @@ impl RootFile {
             }
             (Ok((writes, root)), _) => Ok(Some((RootFile { file, writes, newest: 0 }, root))),
             (Err(_), Ok((writes, root))) => Ok(Some((RootFile { file, writes, newest: 1 }, root))),
-            // Never completed: the first write was cut off before anything could depend on it.
+            // Never completed: the first write was interrupted before anything could depend on it.
             (Err(Fault::Zero), Err(Fault::Zero)) => Ok(None),
             // The first write was torn in its first slot: no heap's files were made yet.
             (Err(Fault::Bad(..)), Err(Fault::Zero)) if !has_checkpoints(media)? => Ok(None),
@@ -110,7 +111,18 @@ impl RootFile {
         }
     }
 
-    /// A root without heaps, durable when this returns.
+    /// Makes the content durable by writing it again: the process that wrote it may have ended before it was durable, and
+    /// the next checkpoint goes to files that an older root names (R6).
+    pub(crate) fn settle(&self, media: &dyn Media) -> Result<()> {
+        if planted!("root_not_settled") {
+            return Ok(());
+        }
+        let offset = (self.newest * SLOT_LEN) as u64;
+        cedrat_media::write_again(media, self.file, offset, SLOT_LEN)
+            .map_err(|error| Error::io(format!("writing {} again", media.path(self.file)), error))
+    }
+
+    /// Creates a root without heaps, durable when this returns.
     pub(crate) fn create(media: &dyn Media, store: &StoreId) -> Result<(RootFile, Root)> {
         let doing = |error| Error::io(format!("creating {ROOT_FILE}"), error);
         let file = media
@@ -128,7 +140,7 @@ impl RootFile {
         Ok((created, Root::default()))
     }
 
-    /// Durably replaces what the root says. After an error that is not a [`Error::Limit`] nobody knows what it says.
+    /// Durably replaces the content. After an error other than [`Error::Limit`] the content on the disk is unknown.
     pub(crate) fn write(&mut self, media: &dyn Media, store: &StoreId, root: &Root) -> Result<()> {
         let slot = encode(store, self.writes + 1, root)?;
         let path = media.path(self.file);
@@ -142,13 +154,13 @@ impl RootFile {
     }
 }
 
-/// Whether any heap was created: its files come after the root's first write, which went to both slots.
+/// Returns whether any heap was created: its files come after the root's first write, which went to both slots.
 fn has_checkpoints(media: &dyn Media) -> Result<bool> {
     let names = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
     Ok(!names.is_empty())
 }
 
-/// Whether the root will fit into its slot, whatever LSNs and counts become.
+/// Checks that the root will fit into its slot for all future values of LSNs and counts.
 pub(crate) fn check_len(root: &Root) -> Result<()> {
     let mut longest = root.clone();
     longest.next_number = u32::MAX;
@@ -159,10 +171,10 @@ pub(crate) fn check_len(root: &Root) -> Result<()> {
     encode(&StoreId::default(), 0, &longest).map(drop)
 }
 
-/// Why a slot is not used.
+/// Reason why a slot is not used.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// Nothing was ever written here.
+    /// The slot was never written.
     Zero,
     Bad(usize, &'static str),
 }
@@ -217,7 +229,8 @@ fn decode(slot: &[u8], store: &StoreId) -> Result<(u64, Root), Fault> {
 }
 
 impl Root {
-    /// A checksum tells what was written, not that it makes sense: what memory is mapped by is looked at here, once.
+    /// Returns whether the root is valid: a checksum confirms the bytes that were written, not their validity. Values that
+    /// memory is mapped by are checked here, once.
     fn makes_sense(&self) -> bool {
         let mut numbers = self.heaps.iter().map(|heap| heap.number);
         let in_order = numbers.clone().zip(numbers.clone().skip(1)).all(|(one, next)| one < next);
@@ -242,8 +255,11 @@ impl HeapRoot {
             && u64::from(self.chunks) * self.chunk_len <= self.words * 8
     }
 
-    /// The name of the file that holds the checkpoints with numbers like this one.
+    /// Returns the name of the file that holds the checkpoints with the parity of this number.
     pub(crate) fn file_name(&self, checkpoint: u64) -> String {
+        if planted!("words_in_page_file") {
+            return String::from("pages");
+        }
         format!("{DIRECTORY}/{}.{}", self.file, checkpoint & 1)
     }
 }
@@ -286,6 +302,34 @@ mod tests {
         let (_, found) = RootFile::open(&disk, &STORE, OpenMode::Read).unwrap().expect("it is there");
         assert_eq!(found, root);
         assert!(RootFile::open(&disk, b"some other store", OpenMode::Read).is_err());
+    }
+
+    /// R6: the content that an opening has read, of a root whose write was killed, persists before the files of the older
+    /// root are written.
+    #[test]
+    fn killed_root_write_stays_once_read() {
+        use cedrat_media::{Kill, Loss};
+        let disk = SimDisk::new();
+        let (mut file, mut root) = RootFile::create(&disk, &STORE).unwrap();
+        let begin = disk.journal_len();
+        root.heaps.push(heap(0));
+        root.next_number = 1;
+        file.write(&disk, &STORE, &root).unwrap();
+        let mut newer = 0;
+        for at in begin..=disk.journal_len() {
+            let mut cursor = disk.journal().cursor();
+            cursor.advance_to(at);
+            for kill in (0..8).flat_map(|seed| [Kill::Process(seed), Kill::FailedSync(seed)]) {
+                let again = cursor.kill(kill);
+                let (file, found) = RootFile::open(&again, &STORE, OpenMode::ReadWrite).unwrap().expect("it is there");
+                file.settle(&again).unwrap();
+                newer += usize::from(found == root && at == begin + 1);
+                let left = again.cut_power(Loss::Everything);
+                let (_, left) = RootFile::open(&left, &STORE, OpenMode::Read).unwrap().expect("it is there");
+                assert_eq!(left, found, "{kill:?} at {at}");
+            }
+        }
+        assert!(newer > 0, "a write in flight was seen");
     }
 
     #[test]

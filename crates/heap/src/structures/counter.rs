@@ -1,10 +1,10 @@
-//! A sum in many cells.
+//! A counter distributed over many cells.
 
 use super::{APART, CELLS, CELLS_WORDS, Head, opened, own_cell};
 use crate::error::{Interrupt, Result};
 use crate::tx::Tx;
 
-/// A durable counter. Sessions add to cells of their own, so that they rarely conflict; reading sums.
+/// A durable counter. Sessions add to cells of their own, so that they rarely conflict; a read computes the sum.
 ///
 /// ```
 /// # use cedrat_heap::{HeapCounter, HeapOptions, Memory, MemoryOptions};
@@ -32,16 +32,16 @@ impl HeapCounter {
     /// Adds an amount, which may be negative. The sum wraps.
     ///
     /// # Errors
-    /// The counter is gone; a conflict.
+    /// The counter was removed; a conflict.
     pub fn add(&self, tx: &mut Tx<'_>, amount: i64) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         self.0.add(tx, own_cell(tx, first + APART), amount as u64).map(drop)
     }
 
-    /// The sum. Whoever reads it conflicts with all who add.
+    /// Returns the sum. The read conflicts with every concurrent addition.
     ///
     /// # Errors
-    /// The counter is gone; a conflict.
+    /// The counter was removed; a conflict.
     pub fn get(&self, tx: &mut Tx<'_>) -> Result<i64, Interrupt> {
         let first = self.0.first(tx)?;
         let mut sum = 0u64;
@@ -51,10 +51,10 @@ impl HeapCounter {
         Ok(sum as i64)
     }
 
-    /// Removes it, and its name.
+    /// Removes the counter and its name.
     ///
     /// # Errors
-    /// It is gone, or does not have this name; a conflict.
+    /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.0.remove(tx, name)
     }

@@ -1,8 +1,8 @@
-//! A hash table that grows, and shrinks, a few buckets at a time.
+//! A hash table that grows and shrinks by a few buckets at a time.
 //!
-//! The hash of a key chooses one of 32 shards, which know nothing of each other: each is a linear hash table (Litwin) with
-//! a count of its own, so that those who grow one, or count, conflict with a thirty-second part of the others. A shard's
-//! buckets lie in segments of 32, found through a directory; a bucket is a chain of entries, each a block.
+//! The hash of a key selects one of 32 independent shards: each is a linear hash table (Litwin) with a count of its own, so
+//! that an operation that grows or counts a shard conflicts with one thirty-second of the others. A shard's buckets lie in
+//! segments of 32, found through a directory; a bucket is a chain of entries, each a block.
 //!
 //! ```text
 //! shard      directory, buckets, directory's capacity; some words apart the count
@@ -11,7 +11,7 @@
 //! entry      next entry, key, value
 //! ```
 
-use super::{APART, Head, opened};
+use super::{APART, Head, Steps, opened};
 use crate::error::{Interrupt, Result};
 use crate::tx::Tx;
 use crate::typed::{Plain, description, with_words};
@@ -26,14 +26,14 @@ const COUNT: u64 = APART;
 
 /// Buckets of a segment.
 const SEGMENT: u64 = 32;
-/// Buckets are added by so many: more would make transactions longer, fewer make them meet more often.
+/// Number of buckets added at once: more would make transactions longer, fewer would make them conflict more often.
 const GROWTH: u64 = 8;
 const DIRECTORY_FIRST: u64 = 4;
-/// A shard with fewer keys than one for so many buckets gives some up. It grows where it has more than one for each: whoever
-/// adds and takes away in turn does not make it do both.
+/// A shard with fewer keys than one per this many buckets gives some up. It grows only at more than one key per bucket, so
+/// that alternating insertions and removals do not cause both.
 const SPARSE: u64 = 4;
 
-/// A durable hash map. Keys are compared as the words that they are. What it has grown it gives back when it becomes smaller.
+/// A durable hash map. Keys are compared by their words. It returns space to the heap as it shrinks.
 ///
 /// ```
 /// # use cedrat_heap::{Bytes, HeapMap, HeapOptions, Memory, MemoryOptions};
@@ -58,7 +58,7 @@ impl<K, V> Clone for HeapMap<K, V> {
     }
 }
 
-/// A hash of the words of a key; every bit depends on every word.
+/// Returns a hash of the words of a key; every bit depends on every word.
 fn hash<K: Plain>(key: &K) -> u64 {
     with_words::<K, _>(|words| {
         key.to_words(words);
@@ -66,7 +66,7 @@ fn hash<K: Plain>(key: &K) -> u64 {
     })
 }
 
-/// The finalizer of SplitMix64.
+/// Finalizer of SplitMix64.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -74,7 +74,7 @@ fn mix(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// The bucket of a hash among so many.
+/// Returns the bucket of a hash among this many.
 fn bucket_of(hash: u64, buckets: u64) -> u64 {
     let mask = buckets.next_power_of_two() - 1;
     let bucket = hash & mask;
@@ -90,18 +90,21 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         format!("HeapMap<{}, {}>", description::<K>(), description::<V>())
     }
 
-    /// The first word of the shard of a hash. Its low bits choose the bucket.
+    /// Returns the first word of the shard of a hash. The low bits of the hash choose the bucket.
     fn shard(&self, tx: &mut Tx<'_>, hash: u64) -> Result<u64, Interrupt> {
         Ok(self.0.first(tx)? + APART + (hash >> 59) * SHARD_WORDS)
     }
 
-    /// The word of a bucket.
+    /// Returns the word of a bucket.
     fn bucket(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<u64, Interrupt> {
         let directory = self.0.get(tx, shard + DIRECTORY)?;
-        Ok(self.0.get(tx, directory + bucket / SEGMENT)? + bucket % SEGMENT)
+        // The word may hold any value: a word beyond the heap is refused when it is read.
+        let segment = self.0.get(tx, directory.saturating_add(bucket / SEGMENT))?;
+        Ok(segment.saturating_add(bucket % SEGMENT))
     }
 
-    /// The word that leads to the entry of a key, and the entry; or to the end of the chain, and 0. `None` in an empty shard.
+    /// Returns the word that links to the entry of a key, and the entry; or the end of the chain, and 0. `None` in an empty
+    /// shard.
     fn find(&self, tx: &mut Tx<'_>, shard: u64, hash: u64, key: &K) -> Result<Option<(u64, u64)>, Interrupt> {
         let buckets = self.0.get(tx, shard + BUCKETS)?;
         if buckets == 0 {
@@ -110,11 +113,13 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         let mut link = self.bucket(tx, shard, bucket_of(hash, buckets))?;
         with_words::<K, _>(|words| {
             key.to_words(words);
+            let mut steps = self.steps();
             loop {
                 let entry = self.0.get(tx, link)?;
                 if entry == 0 || self.has_key(tx, entry, words)? {
                     return Ok(Some((link, entry)));
                 }
+                self.0.step(&mut steps, entry)?;
                 link = entry;
             }
         })
@@ -122,17 +127,22 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
 
     fn has_key(&self, tx: &mut Tx<'_>, entry: u64, words: &[u64]) -> Result<bool, Interrupt> {
         for (at, &word) in words.iter().enumerate() {
-            if self.0.get(tx, entry + 1 + at as u64)? != word {
+            if self.0.get(tx, entry.saturating_add(1 + at as u64))? != word {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The value of a key.
+    /// Counts steps along entries.
+    fn steps(&self) -> Steps {
+        self.0.steps(1 + (K::WORDS + V::WORDS) as u64)
+    }
+
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn get(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
         let hash = hash(key);
         let shard = self.shard(tx, hash)?;
@@ -142,20 +152,20 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         }
     }
 
-    /// Whether there is such a key.
+    /// Returns whether the key exists.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn contains_key(&self, tx: &mut Tx<'_>, key: &K) -> Result<bool, Interrupt> {
         let hash = hash(key);
         let shard = self.shard(tx, hash)?;
         Ok(matches!(self.find(tx, shard, hash, key)?, Some((_, entry)) if entry != 0))
     }
 
-    /// Gives a key a value; returns the one that it had.
+    /// Sets the value of a key; returns its previous value.
     ///
     /// # Errors
-    /// The heap is full; the map is gone; a conflict.
+    /// The heap is full; the map was removed; a conflict.
     pub fn insert(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
         let hash = hash(&key);
         let shard = self.shard(tx, hash)?;
@@ -185,10 +195,10 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(None)
     }
 
-    /// Takes a key away; returns its value.
+    /// Removes a key; returns its value.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn remove(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
         let hash = hash(key);
         let shard = self.shard(tx, hash)?;
@@ -208,31 +218,31 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(Some(value))
     }
 
-    /// How many keys there are. Whoever asks conflicts with all who add or take away.
+    /// Returns the number of keys. The read conflicts with every concurrent insertion and removal of a key.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let mut sum = 0;
         for shard in 0..SHARDS {
-            sum += self.0.get(tx, first + APART + shard * SHARD_WORDS + COUNT)?;
+            sum = u64::wrapping_add(sum, self.0.get(tx, first + APART + shard * SHARD_WORDS + COUNT)?);
         }
         Ok(sum)
     }
 
-    /// Whether there are none; as [`HeapMap::len`].
+    /// Returns whether there are no keys; conflicts as [`HeapMap::len`].
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// Calls `see` with every key and its value, in no order.
+    /// Calls `see` with every key and its value, in no particular order.
     ///
     /// # Errors
-    /// Those of `see`; the map is gone; a conflict.
+    /// Those of `see`; the map was removed; a conflict.
     pub fn for_each(
         &self,
         tx: &mut Tx<'_>,
@@ -250,11 +260,13 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         mut see: impl FnMut(&mut Tx<'_>, u64) -> Result<(), Interrupt>,
     ) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
+        let mut steps = self.steps();
         for shard in (0..SHARDS).map(|shard| first + APART + shard * SHARD_WORDS) {
             for bucket in 0..self.0.get(tx, shard + BUCKETS)? {
                 let link = self.bucket(tx, shard, bucket)?;
                 let mut entry = self.0.get(tx, link)?;
                 while entry != 0 {
+                    self.0.step(&mut steps, entry)?;
                     let next = self.0.get(tx, entry)?;
                     see(tx, entry)?;
                     entry = next;
@@ -264,11 +276,11 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(())
     }
 
-    /// Walks over all buckets and judges them; returns how many keys there are.
+    /// Walks over all buckets and validates them; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) with the place of what no operation of this map has left so; the map is gone;
-    /// a conflict.
+    /// [`Error::Damaged`](crate::Error::Damaged) with the place of words that no operation of this map leaves; the map was
+    /// removed; a conflict.
     pub fn verify(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let mut keys = 0;
@@ -318,17 +330,17 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         if found == count { Ok(found) } else { wrong(shard + COUNT, "a part of a map counts other keys than it has") }
     }
 
-    /// Takes all keys away.
+    /// Removes all keys.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         self.each_entry(tx, |tx, entry| self.0.free_block(tx, entry))?;
         let first = self.0.first(tx)?;
         for shard in (0..SHARDS).map(|shard| first + APART + shard * SHARD_WORDS) {
             let directory = self.0.get(tx, shard + DIRECTORY)?;
             for segment in 0..self.0.get(tx, shard + BUCKETS)?.div_ceil(SEGMENT) {
-                let segment = self.0.get(tx, directory + segment)?;
+                let segment = self.0.get(tx, directory.saturating_add(segment))?;
                 self.0.free_block(tx, segment)?;
             }
             if directory != 0 {
@@ -341,10 +353,10 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(())
     }
 
-    /// Removes it with all keys, and its name.
+    /// Removes the map with all keys, and its name.
     ///
     /// # Errors
-    /// It is gone, or does not have this name; a conflict.
+    /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.clear(tx)?;
         self.0.remove(tx, name)
@@ -352,13 +364,13 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
 
     // ---- growing ----------------------------------------------------------------------------------------------
 
-    /// Adds a few buckets to a shard that has so many, and gives them what is theirs.
+    /// Adds a few buckets to a shard that has `buckets`, and moves the entries that belong there.
     fn grow(&self, tx: &mut Tx<'_>, shard: u64, buckets: u64) -> Result<(), Interrupt> {
         if buckets.is_multiple_of(SEGMENT) {
             self.add_segment(tx, shard, buckets / SEGMENT)?;
         }
         self.0.set(tx, shard + BUCKETS, buckets + GROWTH)?;
-        // The first few have nothing that others could have had before.
+        // The first few buckets have no parents to take entries from.
         for bucket in buckets.max(GROWTH)..buckets + GROWTH {
             self.split(tx, shard, bucket)?;
         }
@@ -376,7 +388,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         self.0.set(tx, directory + number, segment)
     }
 
-    /// Gives a shard another directory, with room for as many segments as wanted, for the first few that it has.
+    /// Replaces a shard's directory by one with space for `wanted` segments, and copies the existing entries.
     fn change_directory(&self, tx: &mut Tx<'_>, shard: u64, segments: u64, wanted: u64) -> Result<(), Interrupt> {
         let before = self.0.get(tx, shard + DIRECTORY)?;
         let directory = self.0.new_block(tx, wanted)?;
@@ -391,7 +403,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         self.0.set(tx, shard + CAPACITY, wanted)
     }
 
-    /// Takes the last few buckets from a shard that has so many, and gives what is theirs back to those that had it before.
+    /// Removes the last few buckets from a shard that has `buckets`, and moves their entries back to their parents.
     fn shrink(&self, tx: &mut Tx<'_>, shard: u64, buckets: u64) -> Result<(), Interrupt> {
         let left = buckets - GROWTH;
         for bucket in left..buckets {
@@ -412,12 +424,12 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
         Ok(())
     }
 
-    /// The bucket that had what is in another before there was that one.
+    /// Returns the bucket that held the entries of this one before it was added.
     fn parent(bucket: u64) -> u64 {
         bucket - (1 << bucket.ilog2())
     }
 
-    /// Puts what a bucket has before what its parent has.
+    /// Prepends the entries of a bucket to those of its parent.
     fn join(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<(), Interrupt> {
         let from = self.bucket(tx, shard, bucket)?;
         let to = self.bucket(tx, shard, Self::parent(bucket))?;
@@ -426,26 +438,30 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
             return Ok(());
         }
         let others = self.0.get(tx, to)?;
+        let mut steps = self.steps();
         loop {
             match self.0.get(tx, end)? {
                 0 => break,
                 entry => end = entry,
             }
+            self.0.step(&mut steps, end)?;
         }
         self.0.set(tx, end, others)?;
         self.0.set(tx, to, first)?;
         self.0.set(tx, from, 0)
     }
 
-    /// Moves into a new bucket what belongs there from the one that had it before.
+    /// Moves the entries that belong into a new bucket from its parent.
     fn split(&self, tx: &mut Tx<'_>, shard: u64, bucket: u64) -> Result<(), Interrupt> {
         let mut link = self.bucket(tx, shard, Self::parent(bucket))?;
         let mut to = self.bucket(tx, shard, bucket)?;
+        let mut steps = self.steps();
         loop {
             let entry = self.0.get(tx, link)?;
             if entry == 0 {
                 return Ok(());
             }
+            self.0.step(&mut steps, entry)?;
             let key: K = self.0.load(tx, entry + 1)?;
             if bucket_of(hash(&key), bucket + 1) == bucket {
                 let next = self.0.get(tx, entry)?;
@@ -474,6 +490,35 @@ mod tests {
                     assert_eq!(now, buckets - (1 << buckets.ilog2()));
                 }
             }
+        }
+    }
+
+    /// An entry that is its own successor does not make a walk endless: the address is reported.
+    #[cfg(not(cedrat_shuttle))]
+    #[test]
+    fn entry_that_leads_to_itself_is_damage() {
+        use crate::{Error, HeapOptions, Memory, MemoryOptions};
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
+        let map: HeapMap<u64, u64> = HeapMap::open(&heap, "map").expect("room");
+        heap.atomically(|tx| map.insert(tx, 7, 1).map(drop)).expect("room");
+        let entry = heap.atomically(|tx| {
+            let shard = map.shard(tx, hash(&7u64))?;
+            Ok(map.find(tx, shard, hash(&7u64), &7)?.expect("it has buckets").1)
+        });
+        let entry = entry.expect("reading");
+        // No entry has this key any more, and the chain has no end.
+        heap.atomically(|tx| map.0.set(tx, entry + 1, 8).and_then(|()| map.0.set(tx, entry, entry)))
+            .expect("its words");
+        let walks = [
+            heap.atomically(|tx| map.get(tx, &7).map(drop)),
+            heap.atomically(|tx| map.insert(tx, 7, 1).map(drop)),
+            heap.atomically(|tx| map.remove(tx, &7).map(drop)),
+            heap.atomically(|tx| map.for_each(tx, |_, _| Ok(()))),
+            heap.atomically(|tx| map.verify(tx).map(drop)),
+        ];
+        for walk in walks {
+            assert!(matches!(walk, Err(Error::Damaged { offset, .. }) if offset == entry * 8), "{walk:?}");
         }
     }
 }

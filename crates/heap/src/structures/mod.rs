@@ -1,8 +1,8 @@
 //! Durable structures in a heap.
 //!
-//! Each is a head block with a name, a root of the heap, and blocks that it leads to. A handle is the heap, the offset of
-//! the head and a number that the head had from its creation on: one whose structure is gone is refused (S5). Their
-//! operations are reads and writes of the transaction that they are called in, so any of them can be combined.
+//! Each is a head block with a name, a root of the heap, and further blocks that it references. A handle is the heap, the
+//! offset of the head and a number that the head has had since its creation: a handle of a removed structure is refused
+//! (S5). Operations are reads and writes of the transaction that calls them, so they can be combined freely.
 
 mod counter;
 mod hash_map;
@@ -25,15 +25,16 @@ use crate::heap::{Core, Heap};
 use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
-/// Words between things that shall not meet: more than one stripe of the default size, and no cache line in common.
+/// Number of words between data that shall not conflict: more than one stripe of the default size, and no cache line in
+/// common.
 const APART: u64 = 16;
 
-/// A structure's head.
+/// Head of a structure.
 #[derive(Debug)]
 struct Head<T> {
     heap: Heap,
     offset: u64,
-    /// What the head's first word says as long as it is this structure's.
+    /// Value of the head's first word as long as it belongs to this structure.
     number: u64,
     of: PhantomData<fn() -> T>,
 }
@@ -45,7 +46,7 @@ impl<T> Clone for Head<T> {
 }
 
 impl<T> Head<T> {
-    /// Opens the structure with this name, or creates one whose head has so many words, all zero.
+    /// Opens the structure with this name, or creates one whose head has `words` words, all zero.
     fn open(tx: &mut Tx<'_>, heap: &Heap, name: &str, type_name: String, words: u64) -> Result<Self, Interrupt> {
         let core = &heap.core;
         let (offset, number) = match tx.root(heap, name)? {
@@ -59,8 +60,8 @@ impl<T> Head<T> {
             }
             None => {
                 let offset = tx.allocate(heap, words * WORD_LEN)?;
-                // Another head at this offset can only be made after this one's transaction has committed and one that
-                // removes it: by one with a later snapshot.
+                // Another head at this offset requires that this one's transaction has committed and one that removes it as
+                // well: the transaction that creates it has a later snapshot.
                 let number = tx.this.snapshot << 1 | 1;
                 tx.write_word(core, offset / WORD_LEN, number)?;
                 for word in 1..words {
@@ -77,7 +78,7 @@ impl<T> Head<T> {
         &self.heap.core
     }
 
-    /// The head's first word, if it still is this structure's.
+    /// Returns the head's first word, if the head still belongs to this structure.
     #[inline]
     fn first(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         tx.shared.check_same(&self.heap)?;
@@ -89,7 +90,7 @@ impl<T> Head<T> {
         Ok(first)
     }
 
-    /// Frees the head and takes its name away. What it leads to is gone already.
+    /// Frees the head and removes its name. The blocks that it references are freed already.
     fn remove(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         let first = self.first(tx)?;
         match tx.root(&self.heap, name)? {
@@ -100,7 +101,7 @@ impl<T> Head<T> {
         tx.free(&self.heap, self.offset)
     }
 
-    /// The first word of a new block of so many words; what lies in it is undefined.
+    /// Allocates a block of `words` words and returns its first word; its content is undefined.
     fn new_block(&self, tx: &mut Tx<'_>, words: u64) -> Result<u64, Interrupt> {
         Ok(tx.allocate(&self.heap, words * WORD_LEN)? / WORD_LEN)
     }
@@ -113,7 +114,7 @@ impl<T> Head<T> {
     /// Reads a word of one of the structure's blocks.
     #[inline(always)]
     fn get(&self, tx: &mut Tx<'_>, word: u64) -> Result<u64, Interrupt> {
-        // What leads here belongs to the snapshot, so this fails only where somebody else has written into the structure.
+        // The link belongs to the snapshot, so this fails only where the program has overwritten the structure.
         if word >= self.heap.core.words() {
             return Err(self.heap.core.refuse(word.saturating_mul(WORD_LEN), WORD_LEN));
         }
@@ -128,7 +129,7 @@ impl<T> Head<T> {
         tx.write_word(&self.heap.core, word, value)
     }
 
-    /// Adds to a word; returns what it is then.
+    /// Adds to a word; returns the new value.
     #[inline]
     fn add(&self, tx: &mut Tx<'_>, word: u64, amount: u64) -> Result<u64, Interrupt> {
         let value = self.get(tx, word)?.wrapping_add(amount);
@@ -136,7 +137,7 @@ impl<T> Head<T> {
         Ok(value)
     }
 
-    /// The value that begins at a word.
+    /// Returns the value that begins at a word.
     #[inline]
     fn load<P: crate::Plain>(&self, tx: &mut Tx<'_>, word: u64) -> Result<P, Interrupt> {
         if word.saturating_add(P::WORDS as u64) > self.heap.core.words() {
@@ -145,7 +146,23 @@ impl<T> Head<T> {
         tx.load(&self.heap.core, word)
     }
 
-    /// What lies here was left so by no operation of the structure.
+    /// Counts steps along a chain of blocks of `block_words` words each.
+    fn steps(&self, block_words: u64) -> Steps {
+        Steps { left: self.heap.core.words() / block_words.max(1) }
+    }
+
+    /// Counts one step of a walk, which has reached the block at `word`. A walk with more steps than the heap has room for
+    /// blocks is in a cycle.
+    #[inline]
+    fn step(&self, steps: &mut Steps, word: u64) -> Result<(), Interrupt> {
+        match steps.left.checked_sub(1) {
+            Some(left) => steps.left = left,
+            None => return Err(self.senseless(word, "a chain of blocks leads back to itself")),
+        }
+        Ok(())
+    }
+
+    /// Returns an error for words that no operation of the structure leaves.
     fn senseless(&self, word: u64, what: &str) -> Interrupt {
         let core = self.core();
         Interrupt::failed(Error::damaged(format!("heap {}", core.name), word.saturating_mul(WORD_LEN), what))
@@ -157,24 +174,30 @@ impl<T> Head<T> {
     }
 }
 
-/// Number of cells that a sum is kept in.
+/// Number of steps that a walk along a chain may still take.
+struct Steps {
+    left: u64,
+}
+
+/// Number of cells of a sum.
 const CELLS: u64 = 16;
 
-/// How many words the cells take.
+/// Number of words of all cells.
 const CELLS_WORDS: u64 = CELLS * APART;
 
-/// The cell that this session adds to.
+/// Returns the cell that this session adds to.
 fn own_cell(tx: &Tx<'_>, cells: u64) -> u64 {
     cells + u64::from(tx.this.number) % CELLS * APART
 }
 
-/// The methods that all structures have: `open`, `open_in`.
+/// Defines the methods that all structures have: `open`, `open_in`.
 macro_rules! opened {
     ($what:literal) => {
-        /// Opens the one with this name, or creates it.
+        /// Opens the structure with this name, or creates it.
         ///
         /// # Errors
-        /// [`Error::WrongType`](crate::Error::WrongType) if something else has the name; [`Error::HeapFull`](crate::Error::HeapFull).
+        /// [`Error::WrongType`](crate::Error::WrongType) if the name belongs to another type;
+        /// [`Error::HeapFull`](crate::Error::HeapFull).
         pub fn open(heap: &crate::Heap, name: &str) -> crate::Result<Self> {
             heap.atomically(|tx| Self::open_in(tx, heap, name))
         }

@@ -1,33 +1,34 @@
-//! A B+-tree. Full nodes are split on the way down, so that an insertion passes each level once. A node that has become
-//! under-full by a removal is joined with a neighbour, or the two share what they have; the way up ends at the first node that
-//! has enough.
+//! A B+-tree. Full nodes are split on the way down, so that an insertion passes each level once. A node that a removal has
+//! left under-full is merged with a neighbour, or the two are balanced; the way up ends at the first node that is not
+//! under-full.
 //!
 //! ```text
 //! leaf      count | 1 << 32, room for 16 keys, room for 16 values
 //! inner     count,           room for 16 keys, room for 17 nodes
 //! ```
 //!
-//! The keys of an inner node's node *i* are less than its key *i*, and not less than its key *i* - 1. All leaves are equally
-//! deep. Every node has 4 keys or more, but for the root, which has one.
+//! The keys below child *i* of an inner node are less than its key *i*, and not less than its key *i* - 1. All leaves have
+//! the same depth. Every node has 4 keys or more, except for the root, which has at least one.
 
 use std::ops::{Bound, RangeBounds};
 
-use super::{APART, CELLS, CELLS_WORDS, Head, opened, own_cell};
+use super::{APART, CELLS, CELLS_WORDS, Head, Steps, opened, own_cell};
 use crate::error::{Interrupt, Result};
 use crate::tx::Tx;
 use crate::typed::{Plain, description};
 
-/// Keys of a node, at most.
+/// Maximum number of keys of a node.
 const FULL: u64 = 16;
 const HALF: u64 = FULL / 2;
-/// Keys of a node that is not the root, at least.
+/// Minimum number of keys of a node other than the root.
 const LEAST: u64 = FULL / 4;
-/// Two neighbours that have so many keys together become one, with room for a few more: else the next that comes would split it.
+/// Two neighbours with at most this many keys in total are merged, with space for a few more: otherwise the next insertion
+/// would split the node.
 const JOINED: u64 = FULL - LEAST;
-/// Two that have more share them, and neither is under-full, nor full.
+/// Two neighbours with more keys are balanced, and neither is under-full, nor full.
 const _: () = assert!(JOINED / 2 > LEAST && LEAST + FULL < 2 * FULL);
 const LEAF: u64 = 1 << 32;
-/// In the head: the first word of the root, 0 for none.
+/// In the head: the first word of the root, 0 if there is none.
 const ROOT: u64 = 1;
 
 /// A durable map in the order of its keys.
@@ -54,23 +55,23 @@ impl<K, V> Clone for HeapOrderedMap<K, V> {
     }
 }
 
-/// More levels than a map of any size has: each has four times as many nodes as the one above.
+/// Greater than the depth of any map: each level has at least four times as many nodes as the one above.
 const DEPTH_MAX: u64 = 32;
 
-/// Neighbours, and the word of the key that lies between them in their parent.
+/// Neighbours, and the word of the key between them in their parent.
 struct Pair {
     between: u64,
     lower: Node,
     upper: Node,
 }
 
-/// What is found on a walk over all nodes.
+/// State of a walk over all nodes.
 struct Walk {
     leaf_depth: Option<u64>,
     keys: u64,
 }
 
-/// A node that was looked at.
+/// A node that was read.
 #[derive(Clone, Copy)]
 struct Node {
     /// Its first word.
@@ -83,7 +84,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     const HEAD_WORDS: u64 = APART + CELLS_WORDS;
     const KEY: u64 = K::WORDS as u64;
     const VALUE: u64 = V::WORDS as u64;
-    /// Where in a node values or nodes begin.
+    /// Offset in a node at which its values or children begin.
     const BEHIND_KEYS: u64 = 1 + FULL * Self::KEY;
 
     opened!("an ordered map");
@@ -115,12 +116,12 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         node.at + 1 + index * Self::KEY
     }
 
-    /// Where a leaf's value, or an inner node's node, lies.
+    /// Returns the word of a leaf's value, or of an inner node's child.
     fn behind_word(node: Node, index: u64) -> u64 {
         node.at + Self::BEHIND_KEYS + index * Self::behind_len(node)
     }
 
-    /// Words of one of them.
+    /// Returns the number of words of one of them.
     fn behind_len(node: Node) -> u64 {
         if node.leaf { Self::VALUE } else { 1 }
     }
@@ -134,7 +135,16 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.node(tx, at)
     }
 
-    /// How many keys of a node come before one, or are it, with `or_equal`.
+    /// Returns a child of a node at depth `depth`. A map whose nodes form a cycle exceeds the maximum depth.
+    fn below(&self, tx: &mut Tx<'_>, node: Node, index: u64, depth: &mut u64) -> Result<Node, Interrupt> {
+        if *depth > DEPTH_MAX {
+            return Err(self.0.senseless(node.at, TOO_DEEP));
+        }
+        *depth += 1;
+        self.child(tx, node, index)
+    }
+
+    /// Returns the number of keys of a node that are less than a key, or equal to it with `or_equal`.
     fn before(&self, tx: &mut Tx<'_>, node: Node, key: &K, or_equal: bool) -> Result<u64, Interrupt> {
         let (mut from, mut to) = (0, node.count);
         while from < to {
@@ -149,7 +159,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(from)
     }
 
-    /// Copies words that may overlap.
+    /// Copies words; the ranges may overlap.
     fn copy(&self, tx: &mut Tx<'_>, from: u64, to: u64, words: u64) -> Result<(), Interrupt> {
         for step in 0..words {
             let at = if from < to { words - 1 - step } else { step };
@@ -167,12 +177,13 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         }
     }
 
-    /// The leaf where a key is, if it is anywhere, and how many of its keys come before.
+    /// Returns the leaf that contains a key, if any does, and the number of its keys that are less.
     fn find(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<(Node, u64, bool)>, Interrupt> {
         let (_, Some(mut node)) = self.root(tx)? else { return Ok(None) };
+        let mut depth = 0;
         while !node.leaf {
             let index = self.before(tx, node, key, true)?;
-            node = self.child(tx, node, index)?;
+            node = self.below(tx, node, index, &mut depth)?;
         }
         let index = self.before(tx, node, key, false)?;
         let is = index < node.count && self.key(tx, node, index)? == *key;
@@ -181,10 +192,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
 
     // ---- keys -------------------------------------------------------------------------------------------------
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn get(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
         match self.find(tx, key)? {
             Some((leaf, index, true)) => self.0.load(tx, Self::behind_word(leaf, index)).map(Some),
@@ -192,18 +203,18 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         }
     }
 
-    /// Whether there is such a key.
+    /// Returns whether the key exists.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn contains_key(&self, tx: &mut Tx<'_>, key: &K) -> Result<bool, Interrupt> {
         Ok(matches!(self.find(tx, key)?, Some((_, _, true))))
     }
 
-    /// Gives a key a value; returns the one that it had.
+    /// Sets the value of a key; returns its previous value.
     ///
     /// # Errors
-    /// The heap is full; the map is gone; a conflict.
+    /// The heap is full; the map was removed; a conflict.
     pub fn insert(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
         if let Some((leaf, index, true)) = self.find(tx, &key)? {
             let at = Self::behind_word(leaf, index);
@@ -230,7 +241,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.0.add(tx, own_cell(tx, first + APART), amount).map(drop)
     }
 
-    /// Moves a node's keys from `index` on, and what is behind them from `behind` on, one place up.
+    /// Moves a node's keys from `index` on, and its values or children from `behind` on, one place up.
     fn make_room(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
         let from = Self::key_word(node, index);
         self.copy(tx, from, from + Self::KEY, (node.count - index) * Self::KEY)?;
@@ -240,7 +251,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.set_count(tx, node, node.count + 1)
     }
 
-    /// The root, with room for one more key.
+    /// Returns the root, with space for one more key.
     fn root_with_room(&self, tx: &mut Tx<'_>) -> Result<Node, Interrupt> {
         let (first, root) = self.root(tx)?;
         let root = match root {
@@ -257,17 +268,17 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.node(tx, root.at)
     }
 
-    /// Splits a full node of another; returns the half where a key belongs.
+    /// Splits a full child of a node; returns the half where a key belongs.
     fn split(&self, tx: &mut Tx<'_>, parent: Node, index: u64, full: Node, key: &K) -> Result<Node, Interrupt> {
         self.halve(tx, parent, index, full)?;
         let between = self.key(tx, parent, index)?;
         self.child(tx, parent, if *key < between { index } else { index + 1 })
     }
 
-    /// Moves the upper half of a full node into a new one, behind it in its parent, which has room.
+    /// Moves the upper half of a full node into a new one, which follows it in its parent; the parent has space.
     fn halve(&self, tx: &mut Tx<'_>, parent: Node, index: u64, full: Node) -> Result<(), Interrupt> {
         let upper = self.new_node(tx, full.leaf)?;
-        // Between the nodes of an inner node one key goes up; a leaf keeps all.
+        // A split inner node moves the key in the middle to the parent; a leaf keeps all.
         let (from, end) = if full.leaf { (HALF, FULL) } else { (HALF + 1, FULL + 1) };
         self.copy(tx, Self::key_word(full, from), Self::key_word(upper, 0), (FULL - from) * Self::KEY)?;
         let behind = Self::behind_word(full, from);
@@ -279,10 +290,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.set_count(tx, upper, FULL - from)
     }
 
-    /// Takes a key away; returns its value.
+    /// Removes a key; returns its value.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn remove(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
         let Some((leaf, index, true)) = self.find(tx, key)? else { return Ok(None) };
         let value = self.0.load(tx, Self::behind_word(leaf, index))?;
@@ -294,7 +305,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(Some(value))
     }
 
-    /// Moves a node's keys behind `index`, and what lies behind `behind`, one place down.
+    /// Moves a node's keys after `index`, and its values or children after `behind`, one place down.
     fn close_gap(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
         let to = Self::key_word(node, index);
         self.copy(tx, to + Self::KEY, to, (node.count - index - 1) * Self::KEY)?;
@@ -306,7 +317,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
 
     // ---- under-full nodes ---------------------------------------------------------------------------------------
 
-    /// The leaf of a key has lost one: it gets company, and so may nodes above it.
+    /// Restores the minimum number of keys after a removal from the leaf of this key, and in the nodes above it.
     fn mend(&self, tx: &mut Tx<'_>, key: &K) -> Result<(), Interrupt> {
         let (_, Some(mut node)) = self.root(tx)? else { return Ok(()) };
         let mut way = Vec::new();
@@ -323,14 +334,14 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.lower_root(tx)
     }
 
-    /// Of two neighbours one is under-full: they become one, or share what they have.
+    /// Merges or balances two neighbours, one of which is under-full.
     fn give_company(&self, tx: &mut Tx<'_>, parent: Node, index: u64) -> Result<(), Interrupt> {
         if index >= parent.count {
             return Err(self.0.senseless(parent.at, "a node of an ordered map has no second neighbour"));
         }
         let (lower, upper) = (self.child(tx, parent, index)?, self.child(tx, parent, index + 1)?);
         let pair = Pair { between: Self::key_word(parent, index), lower, upper };
-        // Between the nodes of two inner nodes lies one key more: the one that comes down.
+        // Merging two inner nodes adds one key: the one between them in the parent.
         let all = lower.count + upper.count + u64::from(!lower.leaf);
         if all <= JOINED {
             self.move_down(tx, &pair, upper.count + u64::from(!upper.leaf))?;
@@ -344,7 +355,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         }
     }
 
-    /// Moves so many of a node's first values or nodes behind the last of the one before it.
+    /// Moves `many` of a node's first values or children to the end of the previous node.
     fn move_down(&self, tx: &mut Tx<'_>, pair: &Pair, many: u64) -> Result<(), Interrupt> {
         let Pair { between, lower, upper } = *pair;
         let (keys, first) = (Self::key_word(lower, lower.count), Self::key_word(upper, 0));
@@ -358,7 +369,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         }
         self.set_count(tx, lower, lower.count + many)?;
         let Some(left) = upper.count.checked_sub(many) else { return Ok(()) };
-        // Of a leaf the first key that is left, of an inner node the last of those that went is the one between.
+        // The new key between them is the first remaining one of a leaf, or the last one moved from an inner node.
         let key = if upper.leaf { many } else { many - 1 };
         if left > 0 {
             self.copy(tx, Self::key_word(upper, key), between, Self::KEY)?;
@@ -369,7 +380,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.set_count(tx, upper, left)
     }
 
-    /// Moves so many of a node's last values or nodes before the first of the one behind it.
+    /// Moves `many` of a node's last values or children to the beginning of the next node.
     fn move_up(&self, tx: &mut Tx<'_>, pair: &Pair, many: u64) -> Result<(), Interrupt> {
         let Pair { between, lower, upper } = *pair;
         let (left, inner) = (lower.count - many, u64::from(!upper.leaf));
@@ -389,7 +400,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.set_count(tx, upper, upper.count + many)
     }
 
-    /// A root with only one node gives its place to that, one without keys to nobody.
+    /// Replaces a root that has a single child by that child, and removes a root without keys.
     fn lower_root(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         while let (first, Some(root)) = self.root(tx)?
             && root.count == 0
@@ -401,10 +412,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(())
     }
 
-    /// How many keys there are. Whoever asks conflicts with all who add or take away.
+    /// Returns the number of keys. The read conflicts with every concurrent insertion and removal of a key.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let mut sum = 0u64;
@@ -414,20 +425,20 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(sum)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no keys.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
         Ok(self.root(tx)?.1.is_none())
     }
 
     // ---- in order ---------------------------------------------------------------------------------------------
 
-    /// Calls `see` with the keys of a range and their values, in their order, as long as it returns `true`.
+    /// Calls `see` with the keys of a range and their values, in order, as long as it returns `true`.
     ///
     /// # Errors
-    /// Those of `see`; the map is gone; a conflict.
+    /// Those of `see`; the map was removed; a conflict.
     pub fn visit(
         &self,
         tx: &mut Tx<'_>,
@@ -435,7 +446,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         mut see: impl FnMut(K, V) -> Result<bool, Interrupt>,
     ) -> Result<(), Interrupt> {
         match self.root(tx)?.1 {
-            Some(root) => self.visit_node(tx, root, &range, &mut see).map(drop),
+            Some(root) => {
+                let mut steps = self.0.steps(Self::BEHIND_KEYS);
+                self.visit_node(tx, root, (0, &mut steps), &range, &mut see).map(drop)
+            }
             None => Ok(()),
         }
     }
@@ -444,6 +458,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         &self,
         tx: &mut Tx<'_>,
         node: Node,
+        (mut depth, steps): (u64, &mut Steps),
         range: &impl RangeBounds<K>,
         see: &mut impl FnMut(K, V) -> Result<bool, Interrupt>,
     ) -> Result<bool, Interrupt> {
@@ -463,19 +478,21 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
                 if index > from && is_behind(&self.key(tx, node, index - 1)?, range) {
                     return Ok(false);
                 }
-                let child = self.child(tx, node, index)?;
-                if !self.visit_node(tx, child, range, see)? {
+                let child = self.below(tx, node, index, &mut depth)?;
+                self.0.step(steps, child.at)?;
+                if !self.visit_node(tx, child, (depth, steps), range, see)? {
                     return Ok(false);
                 }
+                depth -= 1;
             }
         }
         Ok(true)
     }
 
-    /// The keys of a range and their values, in their order.
+    /// Returns the keys of a range and their values, in order.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn range(&self, tx: &mut Tx<'_>, range: impl RangeBounds<K>) -> Result<Vec<(K, V)>, Interrupt> {
         let mut all = Vec::new();
         self.visit(tx, range, |key, value| {
@@ -485,26 +502,30 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(all)
     }
 
-    /// The first key, and its value.
+    /// Returns the first key, and its value.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn first(&self, tx: &mut Tx<'_>) -> Result<Option<(K, V)>, Interrupt> {
         self.at_end(tx, |_| 0)
     }
 
-    /// The last key, and its value.
+    /// Returns the last key, and its value.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn last(&self, tx: &mut Tx<'_>) -> Result<Option<(K, V)>, Interrupt> {
-        self.at_end(tx, |node| if node.leaf { node.count - 1 } else { node.count })
+        self.at_end(tx, |node| if node.leaf { node.count.saturating_sub(1) } else { node.count })
     }
 
     fn at_end(&self, tx: &mut Tx<'_>, index: impl Fn(Node) -> u64) -> Result<Option<(K, V)>, Interrupt> {
         let (_, Some(mut node)) = self.root(tx)? else { return Ok(None) };
+        let mut depth = 0;
         while !node.leaf {
-            node = self.child(tx, node, index(node))?;
+            node = self.below(tx, node, index(node), &mut depth)?;
+        }
+        if node.count == 0 {
+            return Err(self.0.senseless(node.at, "a leaf of an ordered map has no key"));
         }
         let key = self.key(tx, node, index(node))?;
         Ok(Some((key, self.0.load(tx, Self::behind_word(node, index(node)))?)))
@@ -512,11 +533,11 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
 
     // ---- all of it --------------------------------------------------------------------------------------------
 
-    /// Walks over all nodes and judges their shape; returns how many keys there are.
+    /// Walks over all nodes and validates their shape; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) with the place of a node that no operation of this map has left so; the map
-    /// is gone; a conflict.
+    /// [`Error::Damaged`](crate::Error::Damaged) with the place of a node that no operation of this map leaves; the map was
+    /// removed; a conflict.
     pub fn verify(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let mut walk = Walk { leaf_depth: None, keys: 0 };
         if let (_, Some(root)) = self.root(tx)? {
@@ -558,7 +579,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
             };
         }
         if depth > DEPTH_MAX {
-            return wrong("an ordered map is deeper than it can be");
+            return wrong(TOO_DEEP);
         }
         for index in 0..=keys.len() {
             let before = index.checked_sub(1).map_or(from, |at| Some(&keys[at]));
@@ -568,10 +589,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         Ok(())
     }
 
-    /// Takes all keys away.
+    /// Removes all keys.
     ///
     /// # Errors
-    /// The map is gone; a conflict.
+    /// The map was removed; a conflict.
     pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         let (first, root) = self.root(tx)?;
         let mut nodes: Vec<Node> = root.into_iter().collect();
@@ -585,17 +606,20 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         (0..CELLS).try_for_each(|cell| self.0.set(tx, first + APART + cell * APART, 0))
     }
 
-    /// Removes it with all keys, and its name.
+    /// Removes the map with all keys, and its name.
     ///
     /// # Errors
-    /// It is gone, or does not have this name; a conflict.
+    /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.clear(tx)?;
         self.0.remove(tx, name)
     }
 }
 
-/// Whether a key lies behind the end of a range.
+/// Error for a map that is deeper than any valid one.
+const TOO_DEEP: &str = "an ordered map is deeper than it can be";
+
+/// Returns whether a key is past the end of a range.
 fn is_behind<K: Ord>(key: &K, range: &impl RangeBounds<K>) -> bool {
     match range.end_bound() {
         Bound::Included(end) => key > end,
@@ -609,7 +633,7 @@ mod tests {
     use super::*;
     use crate::{Error, HeapOptions, Memory, MemoryOptions};
 
-    /// A heap is the program's own memory: it may have written into a map by mistake.
+    /// A heap is the program's own memory: the program may have overwritten a map by mistake.
     #[test]
     fn a_node_without_a_neighbour_to_keep_it_company_is_told_with_its_place() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
@@ -620,7 +644,7 @@ mod tests {
         let root = heap.atomically(|tx| Ok(map.root(tx)?.1)).expect("reading").expect("it has keys");
         assert!(!root.leaf && root.count > 1, "it has several leaves");
         heap.atomically(|tx| map.set_count(tx, root, 0)).expect("nobody else writes");
-        // Enough of the first leaf that it becomes under-full.
+        // Enough keys of the first leaf that it becomes under-full.
         let removed = heap.atomically(|tx| (0..HALF).try_for_each(|key| map.remove(tx, &key).map(drop)));
         match removed {
             Err(Error::Damaged { offset, .. }) => assert_eq!(offset, root.at * 8),
@@ -628,8 +652,32 @@ mod tests {
         }
         let first = heap.atomically(|tx| map.get(tx, &0)).expect("reading");
         assert_eq!(first, Some(0), "nothing is left of a transaction that met damage");
-        // Mended, it is as it was.
+        // The restored map is valid again.
         heap.atomically(|tx| map.set_count(tx, root, root.count)).expect("nobody else writes");
         assert_eq!(heap.atomically(|tx| map.verify(tx)).expect("it makes sense"), 40);
+    }
+
+    /// A node that is its own child does not make a walk endless: the address is reported.
+    #[test]
+    fn node_that_leads_to_itself_is_damage() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
+        let map: HeapOrderedMap<u64, u64> = HeapOrderedMap::open(&heap, "map").expect("room");
+        let insert = |tx: &mut Tx<'_>| (0..40).try_for_each(|key| map.insert(tx, key, key * 3).map(drop));
+        heap.atomically(insert).expect("room");
+        let root = heap.atomically(|tx| Ok(map.root(tx)?.1)).expect("reading").expect("it has keys");
+        let first_child = HeapOrderedMap::<u64, u64>::behind_word(root, 0);
+        heap.atomically(|tx| map.0.set(tx, first_child, root.at)).expect("a word of the map");
+        let walks = [
+            heap.atomically(|tx| map.get(tx, &0).map(drop)),
+            heap.atomically(|tx| map.first(tx).map(drop)),
+            heap.atomically(|tx| map.range(tx, ..).map(drop)),
+            heap.atomically(|tx| map.insert(tx, 0, 1).map(drop)),
+            heap.atomically(|tx| map.remove(tx, &0).map(drop)),
+            heap.atomically(|tx| map.verify(tx).map(drop)),
+        ];
+        for walk in walks {
+            assert!(matches!(walk, Err(Error::Damaged { offset, .. }) if offset == root.at * 8), "{walk:?}");
+        }
     }
 }

@@ -1,12 +1,13 @@
-//! A queue: a chain of blocks whose first is the one that was taken last. Who appends changes the chain's end, who takes its
-//! beginning; they meet only when the queue is empty.
+//! A queue: a chain of blocks, the first of which holds the value that was removed last. Appending changes the end of the
+//! chain, removing its beginning; the two conflict only when the queue is empty.
 
 use super::{APART, Head, opened};
 use crate::error::{Interrupt, Result};
 use crate::tx::Tx;
 use crate::typed::{Plain, description};
 
-/// In the head: the block before the oldest element, how many were taken; the newest block, how many were appended.
+/// In the head: the block before the oldest element, the number of removed values; the newest block, the number of appended
+/// values.
 const OLDEST: u64 = APART;
 const TAKEN: u64 = APART + 1;
 const NEWEST: u64 = 2 * APART;
@@ -51,7 +52,7 @@ impl<T: Plain> HeapQueue<T> {
     /// Appends a value.
     ///
     /// # Errors
-    /// The heap is full; the queue is gone; a conflict.
+    /// The heap is full; the queue was removed; a conflict.
     pub fn push(&self, tx: &mut Tx<'_>, value: T) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         let mut newest = self.0.get(tx, first + NEWEST)?;
@@ -67,10 +68,10 @@ impl<T: Plain> HeapQueue<T> {
         self.0.add(tx, first + APPENDED, 1).map(drop)
     }
 
-    /// Takes the oldest value.
+    /// Removes the oldest value and returns it.
     ///
     /// # Errors
-    /// The queue is gone; a conflict.
+    /// The queue was removed; a conflict.
     pub fn pop(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         let Some((before, oldest)) = self.oldest(tx, first)? else { return Ok(None) };
@@ -81,10 +82,10 @@ impl<T: Plain> HeapQueue<T> {
         Ok(Some(value))
     }
 
-    /// The oldest value, which stays.
+    /// Returns the oldest value without removing it.
     ///
     /// # Errors
-    /// The queue is gone; a conflict.
+    /// The queue was removed; a conflict.
     pub fn peek(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         match self.oldest(tx, first)? {
@@ -93,7 +94,7 @@ impl<T: Plain> HeapQueue<T> {
         }
     }
 
-    /// The block of the oldest value, and the one before it.
+    /// Returns the block of the oldest value, and the one before it.
     fn oldest(&self, tx: &mut Tx<'_>, first: u64) -> Result<Option<(u64, u64)>, Interrupt> {
         let before = self.0.get(tx, first + OLDEST)?;
         if before == 0 {
@@ -103,32 +104,34 @@ impl<T: Plain> HeapQueue<T> {
         Ok((oldest != 0).then_some((before, oldest)))
     }
 
-    /// How many values wait. Whoever asks conflicts with all who append and take.
+    /// Returns the number of values. The read conflicts with every concurrent append and removal.
     ///
     /// # Errors
-    /// The queue is gone; a conflict.
+    /// The queue was removed; a conflict.
     pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         Ok(self.0.get(tx, first + APPENDED)? - self.0.get(tx, first + TAKEN)?)
     }
 
-    /// Whether none waits. Conflicts only with those who take, and those who append to an empty queue.
+    /// Returns whether the queue is empty. Conflicts only with removals, and with appends to an empty queue.
     ///
     /// # Errors
-    /// The queue is gone; a conflict.
+    /// The queue was removed; a conflict.
     pub fn is_empty(&self, tx: &mut Tx<'_>) -> Result<bool, Interrupt> {
         let first = self.0.first(tx)?;
         Ok(self.oldest(tx, first)?.is_none())
     }
 
-    /// Removes it with all values, and its name.
+    /// Removes the queue with all values, and its name.
     ///
     /// # Errors
-    /// It is gone, or does not have this name; a conflict.
+    /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         let mut block = self.0.get(tx, first + OLDEST)?;
+        let mut steps = self.0.steps(1 + T::WORDS as u64);
         while block != 0 {
+            self.0.step(&mut steps, block)?;
             let next = self.0.get(tx, block)?;
             self.0.free_block(tx, block)?;
             block = next;

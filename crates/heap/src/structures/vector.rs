@@ -1,11 +1,11 @@
-//! A vector in segments, each twice as long as the one before: nothing is ever copied.
+//! A vector in segments, each twice as long as the one before: elements are never copied.
 
 use super::{Head, opened};
 use crate::error::{Interrupt, Result};
 use crate::tx::Tx;
 use crate::typed::{Plain, description};
 
-/// Elements of the first segment.
+/// Number of elements in the first segment.
 const FIRST_LEN: u64 = 8;
 const SEGMENTS: u64 = 40;
 /// Words of the head: its number, the length, the segments.
@@ -40,7 +40,7 @@ impl<T> Clone for HeapVec<T> {
     }
 }
 
-/// The segment of an element, and how many are before it there.
+/// Returns the segment of an element, and its index there.
 fn place(index: u64) -> (u64, u64) {
     let segment = (index / FIRST_LEN + 1).ilog2();
     (u64::from(segment), index - FIRST_LEN * ((1 << segment) - 1))
@@ -55,16 +55,16 @@ impl<T: Plain> HeapVec<T> {
         format!("HeapVec<{}>", description::<T>())
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     ///
     /// # Errors
-    /// The vector is gone; a conflict.
+    /// The vector was removed; a conflict.
     pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         self.0.get(tx, first + LEN)
     }
 
-    /// Whether it has none.
+    /// Returns whether there are no elements.
     ///
     /// # Errors
     /// As [`HeapVec::len`].
@@ -72,16 +72,16 @@ impl<T: Plain> HeapVec<T> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// The word where an element begins that there is.
+    /// Returns the first word of an existing element.
     fn word_of(&self, tx: &mut Tx<'_>, first: u64, index: u64) -> Result<u64, Interrupt> {
         let (segment, before) = place(index);
         Ok(self.0.get(tx, first + SEGMENTS_AT + segment)? + before * T::WORDS as u64)
     }
 
-    /// An element; `None` if there are not so many.
+    /// Returns an element; `None` if the index is out of range.
     ///
     /// # Errors
-    /// The vector is gone; a conflict.
+    /// The vector was removed; a conflict.
     pub fn get(&self, tx: &mut Tx<'_>, index: u64) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         if index >= self.0.get(tx, first + LEN)? {
@@ -91,10 +91,10 @@ impl<T: Plain> HeapVec<T> {
         self.0.load(tx, word).map(Some)
     }
 
-    /// Replaces an element; returns whether there are so many.
+    /// Replaces an element; returns whether the index is in range.
     ///
     /// # Errors
-    /// The vector is gone; a conflict.
+    /// The vector was removed; a conflict.
     pub fn set(&self, tx: &mut Tx<'_>, index: u64, value: T) -> Result<bool, Interrupt> {
         let first = self.0.first(tx)?;
         if index >= self.0.get(tx, first + LEN)? {
@@ -105,10 +105,10 @@ impl<T: Plain> HeapVec<T> {
         Ok(true)
     }
 
-    /// Adds an element at the end; returns its index.
+    /// Appends an element; returns its index.
     ///
     /// # Errors
-    /// The heap is full; the vector is gone; a conflict.
+    /// The heap is full; the vector was removed; a conflict.
     pub fn push(&self, tx: &mut Tx<'_>, value: T) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let len = self.0.get(tx, first + LEN)?;
@@ -123,10 +123,10 @@ impl<T: Plain> HeapVec<T> {
         Ok(len)
     }
 
-    /// Takes the last element away. Of the segments that are empty then one stays, for the next that comes.
+    /// Removes the last element and returns it. Of the segments that become empty, one stays for the next append.
     ///
     /// # Errors
-    /// The vector is gone; a conflict.
+    /// The vector was removed; a conflict.
     pub fn pop(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         let Some(last) = self.0.get(tx, first + LEN)?.checked_sub(1) else { return Ok(None) };
@@ -149,20 +149,20 @@ impl<T: Plain> HeapVec<T> {
         Ok(())
     }
 
-    /// Takes all elements away.
+    /// Removes all elements.
     ///
     /// # Errors
-    /// The vector is gone; a conflict.
+    /// The vector was removed; a conflict.
     pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         self.0.set(tx, first + LEN, 0)?;
         (0..SEGMENTS).try_for_each(|segment| self.free_segment(tx, first, segment))
     }
 
-    /// Removes it with all elements, and its name.
+    /// Removes the vector with all elements, and its name.
     ///
     /// # Errors
-    /// It is gone, or does not have this name; a conflict.
+    /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.clear(tx)?;
         self.0.remove(tx, name)

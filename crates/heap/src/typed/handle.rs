@@ -1,4 +1,4 @@
-//! Handles: what leads to a value in a heap.
+//! Handles: references to values in a heap.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,48 +8,49 @@ use std::num::NonZeroU64;
 use super::plain::{Plain, description};
 use crate::region::WORD_LEN;
 
-/// A value of its own block, made by [`HeapTx::create`](crate::HeapTx::create). Copied freely, and kept in other values.
+/// A reference to a value in its own block, made by [`HeapTx::create`](crate::HeapTx::create). It can be copied freely, and
+/// stored in other values.
 ///
-/// It is an offset, and says nothing about the heap: it is used with the one that it came from. Using it after the value
-/// was deleted is an error, unless another block begins there by then.
+/// It is an offset without a heap: use it with the heap that it came from. Using it after the value was deleted is an
+/// error, unless another block begins at that offset by then.
 pub struct Handle<T> {
     offset: NonZeroU64,
     of: PhantomData<fn() -> T>,
 }
 
-/// Values in a row, in one block, made by [`HeapTx::create_array`](crate::HeapTx::create_array).
+/// Consecutive values in one block, made by [`HeapTx::create_array`](crate::HeapTx::create_array).
 pub struct Array<T> {
     offset: NonZeroU64,
     of: PhantomData<fn() -> T>,
 }
 
-/// The place of a part of a value: a field, an element.
+/// A reference to a part of a value: a field, an element.
 pub struct Field<T> {
     block: u64,
-    /// Words before it in the block.
+    /// Number of words before it in the block.
     at: u64,
     of: PhantomData<fn() -> T>,
 }
 
-/// Where a value lies: its own block, or a part of another.
+/// A reference to a value: in its own block, or a part of another.
 pub trait Place: Copy {
-    /// What lies there.
+    /// Type of the value.
     type Of: Plain;
 
-    /// The place as a part of its block.
+    /// Returns the place as a part of its block.
     fn field(self) -> Field<Self::Of>;
 }
 
-/// What leads to a whole block: can be deleted, and named as a root.
+/// A reference to a whole block: it can be deleted, and named as a root.
 pub trait Whole: Copy {
-    /// Where the block begins.
+    /// Returns the offset of the block.
     fn offset(self) -> u64;
 
-    /// The one at this offset; `None` for 0. That such a block begins there is looked at when it is used, that it is of
-    /// this type is not.
+    /// Returns the reference to the block at this offset; `None` for 0. Its use checks that such a block begins there, but
+    /// not its type.
     fn at_offset(offset: u64) -> Option<Self>;
 
-    /// What lies there, in words that tell types apart.
+    /// Returns a description of the value's type that distinguishes types.
     fn type_name() -> String;
 }
 
@@ -72,19 +73,19 @@ impl<T: Plain> Place for Field<T> {
 }
 
 impl<T> Field<T> {
-    /// The part that begins some words behind the beginning. For what `#[derive(Plain)]` writes.
+    /// Returns the part that begins some words after the beginning. For code that `#[derive(Plain)]` generates.
     #[inline(always)]
     pub fn part<P>(self, words: usize) -> Field<P> {
         Field { block: self.block, at: self.at + words as u64, of: PhantomData }
     }
 
-    /// The block that it lies in.
+    /// Returns the block that contains it.
     #[inline(always)]
     pub(crate) fn block(self) -> u64 {
         self.block
     }
 
-    /// Words before it in the block.
+    /// Returns the number of words before it in the block.
     #[inline(always)]
     pub(crate) fn before(self) -> u64 {
         self.at
@@ -92,10 +93,10 @@ impl<T> Field<T> {
 }
 
 impl<T: Plain, const N: usize> Field<[T; N]> {
-    /// The place of an element.
+    /// Returns the place of an element.
     ///
     /// # Panics
-    /// There is no such element.
+    /// If there is no such element.
     pub fn at(self, index: usize) -> Field<T> {
         assert!(index < N, "element {index} of {N}");
         self.part(index * T::WORDS)
@@ -103,7 +104,7 @@ impl<T: Plain, const N: usize> Field<[T; N]> {
 }
 
 impl<T: Plain> Array<T> {
-    /// The place of an element; whether there is such a one is looked at when it is used.
+    /// Returns the place of an element; its use checks that it exists.
     #[inline(always)]
     pub fn at(self, index: u64) -> Field<T> {
         let words = index.saturating_mul(T::WORDS as u64).min(u64::MAX / WORD_LEN / 2);

@@ -1,4 +1,4 @@
-//! Typed values: a heap as a place for the program's own structs.
+//! Typed values: the program's own structs, stored in a heap.
 
 mod handle;
 mod plain;
@@ -16,12 +16,12 @@ use crate::heap::{Core, Heap};
 use crate::region::WORD_LEN;
 use crate::tx::Tx;
 
-/// Values of so many words need no memory of their own on their way.
+/// Number of words up to which a value is copied through a buffer on the stack.
 const WORDS_AT_HAND: usize = 32;
 
-/// A transaction, seen by one of its heaps: what handles are used with. From [`Tx::on`] or [`Heap::transaction`].
+/// A transaction restricted to one of its heaps, for use with handles. From [`Tx::on`] or [`Heap::transaction`].
 ///
-/// Everything that a [`Tx`] can do, it can do too.
+/// It dereferences to [`Tx`].
 #[derive(Debug)]
 pub struct HeapTx<'t, 's> {
     tx: &'t mut Tx<'s>,
@@ -29,7 +29,7 @@ pub struct HeapTx<'t, 's> {
 }
 
 impl<'s> Tx<'s> {
-    /// The transaction, for the values of one heap.
+    /// Returns the transaction for the values of one heap.
     ///
     /// ```
     /// # use cedrat_heap::{Commit, HeapOptions, Memory, MemoryOptions};
@@ -57,7 +57,7 @@ impl<'s> Tx<'s> {
 }
 
 impl Heap {
-    /// Runs `work` in a transaction on the values of this heap, and commits it durably; as [`Heap::atomically`].
+    /// Runs `work` in a transaction on the values of this heap, and commits it durably, as [`Heap::atomically`] does.
     ///
     /// # Errors
     /// Those of [`Heap::atomically`].
@@ -67,14 +67,14 @@ impl Heap {
 }
 
 impl HeapTx<'_, '_> {
-    /// The heap.
+    /// Returns the heap.
     pub fn heap(&self) -> &Heap {
         self.heap
     }
 
     // ---- values -----------------------------------------------------------------------------------------------
 
-    /// Puts a value into a block of its own.
+    /// Allocates a block for a value and stores it there.
     ///
     /// # Errors
     /// Those of [`Tx::allocate`].
@@ -84,11 +84,11 @@ impl HeapTx<'_, '_> {
         Ok(Handle::at_offset(offset).expect("no block begins at 0"))
     }
 
-    /// The value at a place: that of a handle, or a field of it.
+    /// Returns the value at a place: that of a handle, or a field of it.
     ///
     /// # Errors
     /// [`Error::NotAllocated`] if there is no such block (any more), [`Error::BlockTooShort`] for an element that an array
-    /// does not have, [`Error::Damaged`] if what lies there is no such value; a conflict.
+    /// does not have, [`Error::Damaged`] if the words there are not a value of this type; a conflict.
     #[inline]
     pub fn get<P: Place>(&mut self, place: P) -> Result<P::Of, Interrupt> {
         let word = self.word_of(place)?;
@@ -106,7 +106,7 @@ impl HeapTx<'_, '_> {
         self.write_value(word, &value)
     }
 
-    /// Changes the value at a place; returns what `change` returns.
+    /// Changes the value at a place; returns the result of `change`.
     ///
     /// # Errors
     /// Those of [`HeapTx::get`].
@@ -117,7 +117,7 @@ impl HeapTx<'_, '_> {
         Ok(result)
     }
 
-    /// Frees the block of a value or an array. What other handles in it lead to stays.
+    /// Frees the block of a value or an array. Blocks that handles in it reference stay.
     ///
     /// # Errors
     /// Those of [`Tx::free`].
@@ -127,7 +127,7 @@ impl HeapTx<'_, '_> {
 
     // ---- arrays -----------------------------------------------------------------------------------------------
 
-    /// Puts `len` values into a row.
+    /// Allocates an array of `len` values.
     ///
     /// ```
     /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
@@ -153,7 +153,7 @@ impl HeapTx<'_, '_> {
         Ok(Array::at_offset(offset).expect("no block begins at 0"))
     }
 
-    /// How many values an array has.
+    /// Returns the number of values in an array.
     ///
     /// # Errors
     /// Those of [`Tx::block_len`].
@@ -163,7 +163,7 @@ impl HeapTx<'_, '_> {
 
     // ---- roots ------------------------------------------------------------------------------------------------
 
-    /// Names a value or an array, so that it is found when the heap is opened again; its type is kept with it.
+    /// Names a value or an array, so that it is found when the heap is opened again; its type is stored with the name.
     ///
     /// ```
     /// # use cedrat_heap::{Error, Handle, HeapOptions, Memory, MemoryOptions};
@@ -189,10 +189,10 @@ impl HeapTx<'_, '_> {
         self.tx.set_root(self.heap, name, whole.offset(), &W::type_name())
     }
 
-    /// What has this name, if anything does.
+    /// Returns the value or array with this name, if there is one.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if it is something else; a conflict.
+    /// [`Error::WrongType`] if it has another type; a conflict.
     pub fn root<W: Whole>(&mut self, name: &str) -> Result<Option<W>, Interrupt> {
         let Some(root) = self.tx.root(self.heap, name)? else { return Ok(None) };
         let wanted = W::type_name();
@@ -203,7 +203,7 @@ impl HeapTx<'_, '_> {
         Ok(W::at_offset(root.offset))
     }
 
-    /// Takes a name away; what it named stays.
+    /// Removes a name; the value or array that it named stays.
     ///
     /// # Errors
     /// Those of [`Tx::remove_root`].
@@ -213,7 +213,7 @@ impl HeapTx<'_, '_> {
 
     // ---- words ------------------------------------------------------------------------------------------------
 
-    /// The first word of a place in an allocated block.
+    /// Returns the first word of a place in an allocated block.
     #[inline]
     fn word_of<P: Place>(&mut self, place: P) -> Result<u64, Interrupt> {
         self.tx.shared.check_same(self.heap)?;
@@ -229,7 +229,7 @@ impl HeapTx<'_, '_> {
 }
 
 impl Tx<'_> {
-    /// The value that begins at a word.
+    /// Loads the value that begins at a word.
     #[inline]
     pub(crate) fn load<T: Plain>(&mut self, core: &Arc<Core>, word: u64) -> Result<T, Interrupt> {
         let value = with_words::<T, Result<_, Interrupt>>(|words| {
@@ -241,7 +241,7 @@ impl Tx<'_> {
         value.ok_or_else(|| senseless::<T>(core, word))
     }
 
-    /// Puts a value where it begins at a word.
+    /// Stores a value that begins at a word.
     #[inline]
     pub(crate) fn store<T: Plain>(&mut self, core: &Arc<Core>, word: u64, value: &T) -> Result<(), Interrupt> {
         with_words::<T, _>(|words| {

@@ -1,15 +1,15 @@
-//! Values that are words.
+//! Values with a representation in words.
 
 use crate::region::WORD_LEN;
 
-/// A value that lies in a heap as a fixed number of words.
+/// A value that is stored in a heap as a fixed number of words.
 ///
 /// Numbers, `bool`, `char`, arrays and tuples of plain values, [`Bytes`], [`Handle`](crate::Handle)s and
 /// [`Array`](crate::Array)s, `Option`s of those two, and structs of all these by `#[derive(Plain)]`. Each number takes a
-/// word of its own, so that transactions that change neighbouring fields meet as rarely as they can; `Bytes` packs.
+/// word of its own, so that transactions that change neighbouring fields rarely conflict; `Bytes` packs.
 ///
-/// The derive also writes a trait with a method for each named field, here `AccountFields`. Whoever uses a handle's
-/// fields in another module imports it.
+/// The derive also writes a trait with a method for each named field, here `AccountFields`. A module that uses a handle's
+/// fields imports it.
 ///
 /// ```
 /// use cedrat_heap::Plain;
@@ -31,20 +31,21 @@ use crate::region::WORD_LEN;
 /// # }
 /// ```
 pub trait Plain: Sized {
-    /// How many words it takes.
+    /// Number of words of the value.
     const WORDS: usize;
 
-    /// Puts it into words, of which there are [`Plain::WORDS`].
+    /// Encodes the value as words, of which there are [`Plain::WORDS`].
     fn to_words(&self, words: &mut [u64]);
 
-    /// The value that these words are; `None` if they are none.
+    /// Decodes the value of these words; `None` if they are invalid.
     fn of_words(words: &[u64]) -> Option<Self>;
 
-    /// Writes what it is made of; not `whole` only its name, where another type leads to it.
+    /// Writes a description of the type; if not `whole`, only its name, for a type that another one references.
     fn describe(into: &mut String, whole: bool);
 }
 
-/// What a type is made of, in words that the names of roots keep: two types that have the same are taken for each other.
+/// Returns the description of a type that the names of roots keep: two types with equal descriptions are treated as the
+/// same.
 pub(crate) fn description<T: Plain>() -> String {
     let mut into = String::new();
     T::describe(&mut into, true);
@@ -74,7 +75,7 @@ macro_rules! plain_numbers {
     )*};
 }
 
-// Numbers with a sign are extended: a word that is no extension is none of them.
+// Signed numbers are sign-extended: a word that is not the extension of a number is invalid.
 plain_numbers!(u8, u16, u32, u64, i8, i16, i32, i64);
 
 macro_rules! plain_by {
@@ -183,7 +184,7 @@ macro_rules! plain_tuples {
 
 plain_tuples! { (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) }
 
-/// Bytes, eight to a word.
+/// Bytes, packed eight to a word.
 ///
 /// ```
 /// use cedrat_heap::{Bytes, Plain};
@@ -195,14 +196,14 @@ plain_tuples! { (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) }
 pub struct Bytes<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Bytes<N> {
-    /// A text, and zeros behind it; `None` if it is longer.
+    /// Stores a string, padded with zeros; `None` if it is longer.
     pub fn text(text: &str) -> Option<Bytes<N>> {
         let mut bytes = [0; N];
         bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         Some(Bytes(bytes))
     }
 
-    /// The text without the zeros behind it; `None` if it is none.
+    /// Returns the string without the padding; `None` if it is not valid UTF-8.
     pub fn as_text(&self) -> Option<&str> {
         let len = N - self.0.iter().rev().take_while(|&&byte| byte == 0).count();
         std::str::from_utf8(&self.0[..len]).ok()
