@@ -1,5 +1,5 @@
-//! What one change of an object costs, uncontended, beside its commit: found, logged, changed in the cache, and one
-//! object in eleven written to its page to make room for another.
+//! Measures the cost of one change of an object, uncontended, without its commit: found, logged, changed in the cache, and
+//! one object in eleven written to its page to make room for another.
 //!
 //! `cargo run --release -p cedrat-objects --example change_cost [transactions [policy]]`
 
@@ -36,13 +36,13 @@ impl ObjectDelta for Fill {
     }
 }
 
-/// Time that this thread spent on a processor, in nanoseconds: other load does not count.
+/// Processor time of this thread, in nanoseconds: other load does not count.
 fn on_cpu() -> u64 {
     let words = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     words.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
-/// A tenth of the objects, nine times of ten.
+/// Picks an object: nine times of ten among a tenth of all objects.
 fn pick(state: &mut u64) -> u64 {
     let mut below = |bound: u64| {
         *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);

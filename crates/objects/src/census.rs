@@ -1,4 +1,4 @@
-//! Walks over a whole collection: who is there, what nobody needs any more, and whether all is well.
+//! Walks over a whole collection: enumeration of objects, removal of superfluous records, verification.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::collection::{ObjectId, Objects, Shared};
 use crate::place::Identification;
 use crate::record::{Header, LINK, ObjectPage, said};
 
-/// Every record of a collection, as it is now.
+/// All current records of a collection.
 pub(crate) struct Census {
     pub(crate) pages: Vec<PageId>,
     pub(crate) records: BTreeMap<RecordId, Header>,
 }
 
 impl Census {
-    /// Where objects are said to lie that have moved, and who says so.
+    /// Returns the records that moved objects are forwarded to, each with the record that contains the forward.
     fn forwards(&self) -> BTreeMap<RecordId, RecordId> {
         let live = self.records.iter().filter(|(_, header)| !header.is_dead());
         live.filter_map(|(&at, header)| Some((header.forward?, at))).collect()
     }
 
-    /// Records that no object needs: dead ones, and targets to which nobody leads (`true`).
+    /// Returns the records that no object needs: dead ones, and targets without a forward (`true`).
     fn superfluous(&self) -> Vec<(RecordId, bool)> {
         let forwards = self.forwards();
         let is_orphan = |at: &RecordId, header: &Header| header.is_target() && !forwards.contains_key(at);
@@ -38,9 +38,9 @@ impl Census {
 }
 
 impl Objects {
-    /// All records. Nobody else may be changing any: the caller has a lock on the collection.
+    /// Reads all records. No other transaction may be changing any: the caller has a lock on the collection.
     pub(crate) fn census(&self, store: &Store) -> Result<Census> {
-        // What is committed is in its page then, whoever leaves the cache meanwhile.
+        // Committed changes are in their pages then, whatever records leave the cache meanwhile.
         self.flush_all(store)?;
         let pages = self.shared.places.pages(store)?;
         let mut records = BTreeMap::new();
@@ -53,7 +53,7 @@ impl Objects {
                 }
             }
         }
-        // The caller's own changes that are not committed may be in the cache alone.
+        // Uncommitted changes of the caller may be in the cache only.
         for (&at, header) in &mut records {
             if let Some(image) = self.shared.cache.peek(at) {
                 *header = Header::of(&image.bytes).map_err(Refused::from)?;
@@ -62,20 +62,22 @@ impl Objects {
         Ok(Census { pages, records })
     }
 
-    /// The pages of the collection, first to last. Others may follow while this is asked.
+    /// Returns the pages of the collection, first to last. More pages may follow while this call runs.
     ///
     /// # Errors
     /// [`StructureError::Gone`], also while the collection is being dropped; damage, with file and offset.
     pub fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
+        self.check_opening(store)?;
         self.beside_drops(|| self.shared.places.pages(store))
     }
 
-    /// The identities in one of the collection's pages, by slot, as the page has them: in no transaction, so some may be
-    /// gone in the cache, or not be committed.
+    /// Returns the identities in one of the collection's pages, by slot, as the page has them. The call belongs to no
+    /// transaction: some objects may be removed in the cache, or not be committed.
     ///
     /// # Errors
     /// [`StructureError::Gone`], also while the collection is being dropped; damage, with file and offset.
     pub fn ids_of_page(&self, store: &Store, page: PageId) -> Result<Vec<ObjectId>> {
+        self.check_opening(store)?;
         self.beside_drops(|| self.look_for_ids(store, page))
     }
 
@@ -95,20 +97,21 @@ impl Objects {
         Ok(ids)
     }
 
-    /// Has insertions go to one of the collection's pages, if there is room. They find by themselves what was removed, or rolled
-    /// back, since the collection was opened; not always what others have left at the very moment, nor what was removed before.
+    /// Offers one of the collection's pages to insertions, if it has space. Insertions find by themselves what was removed,
+    /// or rolled back, since the collection was opened; they may miss a very recent removal, and one before that.
     ///
     /// # Errors
     /// Damage, with file and offset.
     pub fn offer_room(&self, store: &Store, page: PageId) -> Result<()> {
+        self.check_opening(store)?;
         self.shared.places.offer(store, page)
     }
 
-    /// Gives a page to the store, for any use, if no object is in it and nobody is about to have one there. `before` is the page
-    /// before it; nothing happens where another one is, nor to the first and the last page. What the page had in dead records
-    /// is purged in any case. Says whether it has gone.
+    /// Frees a page, if it contains no object and none is about to be inserted. `before` is the preceding page; nothing
+    /// happens if another page precedes it, or if it is the first or the last page. The dead records of the page are purged
+    /// in any case. Returns whether the page was freed.
     ///
-    /// Should the page come back to the collection, its objects have other identities than those before.
+    /// If the page comes back to the collection, its objects have new identities.
     ///
     /// # Errors
     /// Those of any change; damage, with file and offset.
@@ -117,12 +120,12 @@ impl Objects {
         self.shared.places.take_out(txn, &self.shared.cache, before, page)
     }
 
-    /// Gives back the room of objects that were removed, and of records that objects have left, also where a crash came
-    /// before that was done; insertions use it again. Returns how many records have gone.
+    /// Frees the space of removed objects, and of records that objects have left, also if a crash prevented that before;
+    /// insertions use it again. Returns the number of freed records.
     ///
-    /// What was removed since the collection was opened is found by insertions themselves. It reads all pages, in a
-    /// transaction of its own that locks the collection, so it waits for all others: not to be called by a thread that
-    /// has a transaction open.
+    /// Insertions find by themselves what was removed since the collection was opened. The call reads all pages, in a
+    /// transaction of its own that locks the collection, so it waits for all others: do not call it in a thread that has an
+    /// open transaction.
     ///
     /// # Errors
     /// Those of any change; damage, with file and offset.
@@ -138,14 +141,14 @@ impl Objects {
         })
     }
 
-    /// Drops the collection, which has this name: its pages are given back. Other handles say so from then on.
+    /// Drops the collection of this name: its pages are freed. Other handles return an error from then on.
     ///
-    /// It reads all pages, in a transaction of its own that locks the collection, so it waits for all others: not to be
-    /// called by a thread that has a transaction open.
+    /// The call reads all pages, in a transaction of its own that locks the collection, so it waits for all others: do not
+    /// call it in a thread that has an open transaction.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
-    /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
+    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name belongs to something else;
+    /// [`StructureError::Gone`]; those of any change. Nothing was changed then.
     pub fn drop(self, store: &Store, name: &str) -> Result<()> {
         self.drop_with(store, |txn| {
             let root = self.root();
@@ -156,7 +159,7 @@ impl Objects {
         })
     }
 
-    /// As [`drop`](Objects::drop), for a structure that keeps the collection: `work` gives back what else there is, in the same
+    /// Like [`drop`](Objects::drop), for a structure that contains the collection: `work` frees its other parts, in the same
     /// transaction, which has locked the collection.
     ///
     /// # Errors
@@ -165,7 +168,7 @@ impl Objects {
         let Shared { root, cache, drops, .. } = &*self.shared;
         let mut is_said = false;
         let dropped = store.transact(|txn| {
-            // What was said before a deadlock was taken back with the rest.
+            // A deadlock has undone what was recorded before.
             if std::mem::take(&mut is_said) {
                 drops.fetch_add(1, Ordering::AcqRel);
             }
@@ -175,14 +178,15 @@ impl Objects {
             if !cache.clear() {
                 return Err(Error::Misuse("a transaction without isolation changes the collection; end it before"));
             }
-            // Before its pages say that they are nobody's: who reads without locks asks after it has looked there
-            // (E19.13). And before the lock goes: who gets it next finds pages that are somebody else's.
+            // Before the pages are marked as free: a reader without locks checks the counter after it has read them (E19.13).
+            // And before the lock is released: the next owner of the lock may find pages of other structures.
             drops.fetch_add(1, Ordering::AcqRel);
             is_said = true;
             // One lock, on the collection, in place of one on each of its pages.
             txn.isolated(*root, |txn| {
                 for page in pages {
-                    // What is freed keeps its bytes for a while: they are not to name whoever has this root next (S6).
+                    // A freed page keeps its bytes for a while: they must not refer to the next structure with this root
+                    // (S6).
                     txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
                     txn.free(page)?;
                 }
@@ -190,20 +194,21 @@ impl Objects {
                 txn.free(*root)
             })
         });
-        // Not where somebody else has dropped it before.
+        // Not if another transaction has dropped it before.
         if dropped.is_err() && is_said {
             drops.fetch_add(1, Ordering::AcqRel);
         }
         dropped
     }
 
-    /// Walks the collection and verifies it. Elements are objects.
+    /// Verifies the collection. Elements are objects.
     ///
-    /// It is to be called while no transaction changes the collection, and flushes it.
+    /// The call flushes the collection. No transaction may change it meanwhile.
     ///
     /// # Errors
-    /// Only what keeps it from looking. What it finds wrong is in the answer.
+    /// Errors that prevent the verification. Problems of the collection are in the result.
     pub fn check(&self, txn: &Txn) -> Result<Checked> {
+        self.check_opening(txn.store())?;
         let root = self.shared.root;
         let mut checked = Checked::default();
         checked.pages.push(root);
@@ -255,7 +260,7 @@ mod tests {
     use super::*;
     use crate::Options;
 
-    /// S5: what was seen before a drop that is taken back while it is seen, is not believed.
+    /// S5: reads during a drop that is rolled back at the same time are not trusted.
     #[test]
     fn who_looks_while_a_drop_is_taken_back_looks_again() {
         let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
@@ -266,7 +271,7 @@ mod tests {
         let look = || {
             looks += 1;
             if looks == 1 {
-                // Its page is freed already when the drop comes to it, which is refused.
+                // The page is freed already when the drop reaches it, which is refused.
                 objects.drop_with(&store, |txn| txn.free(id.page)).expect_err("a page is freed once");
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! A collection of objects: what a program holds.
+//! A collection of objects: the handle that a program uses.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use cedrat_structures::{Catalogue, Kind, StructureError};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{Delta, Error, FormatFresh, Keeper, RecordId, Refused, Result, Store, Txn};
+use cedrat_txn::{Delta, Error, FormatFresh, Keeper, Opening, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::{Cache, Committed, Statistics};
@@ -20,30 +20,29 @@ use crate::record::{
     self, HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
 
-/// The identity of an object: the place that it was given when it was inserted, and keeps as long as it lives. While a
-/// store is open no two objects have the same, also of those that were removed.
+/// Identity of an object: the place that it gets at its insertion, and keeps as long as it lives. While a store is open no
+/// two objects have the same identity, including removed ones.
 pub type ObjectId = RecordId;
 
-/// What becomes of changes whose transaction does not commit (Lemon §7.1).
+/// Undo of changes whose transaction does not commit (Lemon §7.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UndoPolicy {
-    /// What is not committed is not flushed. No undo is logged, and the cache must hold all that a transaction changes.
+    /// Uncommitted changes are not flushed. No undo is logged, and the cache must hold all changes of a transaction.
     #[default]
     CommittedOnly,
-    /// Inverses are logged: the application's own, or the bytes that were there. Transactions may change more than the
-    /// cache holds.
+    /// Inverses are logged: the application's own, or the previous bytes. Transactions may change more than the cache holds.
     Inverses,
-    /// Atomicity is relaxed: a crash, or a rollback, leaves a prefix of what a transaction has done; what it has committed
-    /// is durable. Its transactions are begun [without atomicity](cedrat_txn::TxnOptions::without_atomicity).
+    /// Atomicity is relaxed: a crash, or a rollback, leaves a prefix of a transaction's changes; committed changes are
+    /// durable. Its transactions are begun [without atomicity](cedrat_txn::TxnOptions::without_atomicity).
     Relaxed,
 }
 
-/// Choices for an open collection. Nothing of them is in the store.
+/// Options of an open collection. They are not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Memory for objects, in bytes. Each thread that changes an object may go beyond it by that object, for moments.
+    /// Memory for objects, in bytes. Each thread that changes an object may exceed it by that object, for moments.
     pub cache_bytes: u64,
-    /// What becomes of changes that are not committed.
+    /// Undo of changes that are not committed.
     pub undo: UndoPolicy,
 }
 
@@ -53,30 +52,31 @@ impl Default for Options {
     }
 }
 
-/// What all handles of a collection share while its store is open.
+/// State that all handles of a collection share while its store is open.
 pub(crate) struct Shared {
     pub(crate) root: PageId,
     identification: Identification,
+    opening: Opening,
     options: Options,
     pub(crate) cache: Arc<Cache>,
     pub(crate) keeper: Keeper,
     pub(crate) places: Places,
-    /// How often it was said that the collection is dropped, and that this was taken back: an odd number says that it is gone.
-    /// Counted under the lock on it; asked there, or before and behind what is read without ([`Objects::beside_drops`]).
+    /// Number of drops plus number of drops that were undone: odd while the collection is dropped. Incremented under the lock
+    /// on the collection; read under that lock, or before and after reads without it ([`Objects::beside_drops`]).
     pub(crate) drops: AtomicU64,
 }
 
 /// A named collection of objects, with a cache of them (Lemon §7).
 ///
-/// A change of an object logs what has changed, and leaves its page alone; the page is written when the object leaves the
-/// cache, when a checkpoint asks for it, or by [`flush`](Objects::flush). So the page pool may be small: objects in the
-/// cache have no second copy there.
+/// A change of an object logs the difference, and does not touch its page; the page is written when the object leaves the
+/// cache, when a checkpoint requests it, or by [`flush`](Objects::flush). So the page pool may be small: objects in the cache
+/// have no second copy there.
 ///
-/// Objects are bytes, at most [`OBJECT_LEN_MAX`] of them. Each is locked by itself, to the end of the transaction: many
-/// read it, or one changes it.
+/// An object is a sequence of bytes, at most [`OBJECT_LEN_MAX`] of them. Each object has a lock of its own, held to the end
+/// of the transaction: shared for reads, exclusive for a change.
 ///
-/// A handle, cheap to clone; all handles of a store share one cache. Any thread may use it. It does not keep the store
-/// open.
+/// A handle is cheap to clone; all handles of a store share one cache, and any thread may use them. A handle does not keep
+/// the store open.
 #[derive(Clone)]
 pub struct Objects {
     pub(crate) shared: Arc<Shared>,
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Objects {
     }
 }
 
-/// A place for an object that is not there yet: see [`Objects::reserve`].
+/// A reserved place for a new object: see [`Objects::reserve`].
 #[derive(Debug)]
 pub struct Reserved<'o> {
     promise: Promise<'o>,
@@ -97,23 +97,23 @@ pub struct Reserved<'o> {
 }
 
 impl Reserved<'_> {
-    /// The identity that the object will have.
+    /// The identity of the future object.
     pub fn id(&self) -> ObjectId {
         self.promise.at
     }
 }
 
-/// Says which state of an object was read: two that are the same are of the same state. Of one opening of the store.
+/// State of an object that was read: equal versions mean equal states. Valid in one opening of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     at: RecordId,
     lsn: Lsn,
 }
 
-/// Where an object lies.
+/// Location of an object.
 pub(crate) struct Found {
     id: ObjectId,
-    /// The record with its bytes: at its identity, or the target.
+    /// The record with its bytes: at its identity, or the target of a forward.
     pub(crate) at: RecordId,
     pub(crate) image: Image,
     header: Header,
@@ -128,10 +128,11 @@ impl Found {
 }
 
 impl Objects {
-    /// Makes an empty collection under a name that nothing has yet, in a transaction of its own.
+    /// Creates an empty collection under a free name, in a transaction of its own.
     ///
     /// # Errors
-    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Objects::open), if somebody drops it at once.
+    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Objects::open), if another thread drops it at
+    /// once.
     pub fn create(store: &Store, name: &str, options: Options) -> Result<Objects> {
         store.transact(|txn| {
             let catalogue = Catalogue::open(store)?;
@@ -142,7 +143,7 @@ impl Objects {
         Objects::open(store, name, options)
     }
 
-    /// Makes an empty collection without a name, for structures that keep collections of their own; returns its root, which
+    /// Creates an empty collection without a name, for structures that contain collections; returns its root, which
     /// [`at_root`](Objects::at_root) takes once the transaction is committed.
     ///
     /// # Errors
@@ -154,7 +155,7 @@ impl Objects {
         Ok(root)
     }
 
-    /// The collection of this name.
+    /// Opens the collection of this name.
     ///
     /// While the store is open, all handles have the options of the first.
     ///
@@ -162,13 +163,13 @@ impl Objects {
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options.
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Objects> {
         store.transact(|txn| {
-            // Its name is locked until the collection is known here: who drops it waits, or was quicker (S5).
+            // The name is locked until the collection is known here: a concurrent drop waits, or has happened before (S5).
             let root = Catalogue::open(store)?.expect(txn, name, Kind::Objects)?;
             Objects::at_root(store, root, options)
         })
     }
 
-    /// The collection of this name, made if there is none.
+    /// Opens the collection of this name, or creates it.
     ///
     /// # Errors
     /// As [`open`](Objects::open) and [`create`](Objects::create).
@@ -179,14 +180,14 @@ impl Objects {
                 other => return other,
             }
             match Objects::create(store, name, options) {
-                // Somebody else has made it meanwhile, or has dropped it.
+                // Another thread has created or dropped it meanwhile.
                 Err(error) if is(&error, StructureError::is_about_a_name) => {}
                 other => return other,
             }
         }
     }
 
-    /// The collection with this root page, for structures that keep collections of their own.
+    /// Opens the collection with this root page, for structures that contain collections.
     ///
     /// # Errors
     /// [`StructureError::Gone`] if it was dropped; [`Error::Misuse`] if it is open with other options; damage, if no collection
@@ -198,9 +199,19 @@ impl Objects {
             let cache = Arc::new(Cache::new(options.cache_bytes));
             let keeper = store.keep_log_for(Arc::<Cache>::clone(&cache));
             let places = Places::new(root, ends(store, root)?);
-            Ok(Shared { root, identification: found, options, cache, keeper, places, drops: AtomicU64::new(0) })
+            let opening = store.opening();
+            Ok(Shared {
+                root,
+                identification: found,
+                opening,
+                options,
+                cache,
+                keeper,
+                places,
+                drops: AtomicU64::new(0),
+            })
         })?;
-        // Dropped before it was known here, it would be told to nobody (S5).
+        // A drop before the collection was known here did not reach this handle (S5).
         if Identification::read(store, root)? != found {
             return Err(StructureError::Gone { root }.into());
         }
@@ -210,14 +221,20 @@ impl Objects {
         Ok(Objects { shared })
     }
 
-    /// The page that stands for the collection.
+    /// Refuses another store, or another opening: the cache belongs to this one (S7).
+    #[inline]
+    pub(crate) fn check_opening(&self, store: &Store) -> Result<()> {
+        store.check_opening(self.shared.opening)
+    }
+
+    /// The root page of the collection.
     pub fn root(&self) -> PageId {
         self.shared.root
     }
 
     // ---- reading ----------------------------------------------------------------------------------------------
 
-    /// Lets `look` see an object, which is brought into the cache if it is not there. No latch is held meanwhile.
+    /// Calls `look` with an object, which is loaded into the cache if necessary. No latch is held meanwhile.
     ///
     /// # Errors
     /// [`ObjectError::NoSuchObject`]; [`Error::Deadlock`] from the lock on the object; damage, with file and offset.
@@ -227,22 +244,22 @@ impl Objects {
         Ok(look(found.bytes()))
     }
 
-    /// As [`read`](Objects::read), by a transaction that is going to change the object: it is locked exclusively at once. Two
-    /// that have both read it shared, and then want to change it, are a deadlock.
+    /// Like [`read`](Objects::read), for a transaction that is going to change the object: it is locked exclusively at once.
+    /// Two transactions that have both read it shared, and then change it, cause a deadlock.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`read`](Objects::read).
     pub fn read_for_change<T>(&self, txn: &mut Txn, id: ObjectId, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         self.lock_object(txn, id, LockMode::Exclusive)?;
         let found = self.find(txn, id)?;
         Ok(look(found.bytes()))
     }
 
-    /// Lets `look` see an object as it was committed last: without a lock, in no transaction, right beside transactions that
-    /// change it. What it sees is whole (E19.13), and may not be durable yet. The answer of [`Version`] is the same exactly if
-    /// the object is.
+    /// Calls `look` with an object as it was committed last: without a lock and without a transaction, while transactions
+    /// change it. The state is consistent (E19.13), and may not be durable yet. Two calls return the same [`Version`] exactly
+    /// if the object has not changed.
     ///
-    /// The object is not brought into the cache: a program that reads so keeps it in a form of its own.
+    /// The object is not loaded into the cache: a program that reads this way keeps it in a form of its own.
     ///
     /// # Errors
     /// [`ObjectError::NoSuchObject`]; [`StructureError::Gone`], also while the collection is being dropped; [`Error::Misuse`]
@@ -259,6 +276,7 @@ impl Objects {
                  UndoPolicy::CommittedOnly",
             ));
         }
+        self.check_opening(store)?;
         let none = || Error::from(ObjectError::NoSuchObject { id });
         let mut before = None;
         loop {
@@ -279,32 +297,33 @@ impl Objects {
                 let version = Version { at, lsn: image.version };
                 return Ok((look(object(&image.bytes, &header)), version));
             }
-            // Somebody who was in doubt is just making its changes, page by page: its home says something else soon.
+            // A transaction in doubt is making its changes page by page: the home record changes soon.
             if late.is_none() || store.late_commits() != late {
                 before = None;
                 cedrat_sync::thread::yield_now();
                 continue;
             }
-            // It has moved on, or has gone, since its home was read: then that says something else by now.
+            // The object has moved again, or was removed, since its home was read: then the home has changed by now.
             if before.replace(home.version) == Some(home.version) {
                 return Err(lost(store, id));
             }
         }
     }
 
-    /// A record as it was committed last.
+    /// Returns a record as it was committed last.
     fn committed(&self, store: &Store, at: RecordId) -> Result<Option<(Image, Header)>> {
         let cache = &self.shared.cache;
         let image = match cache.committed(at) {
             Committed::Image(image) => image,
             Committed::Unborn => return Ok(None),
             Committed::InItsPage => {
-                // Of an earlier opening (E9.11). Before the page is read: who rolls it back takes it out of there first.
+                // Of an earlier opening (E9.11). Checked before the page is read: a rollback removes the record from the page
+                // first.
                 if store.is_in_doubt(at) {
                     return Ok(None);
                 }
                 let Some(found) = self.in_page(store, at, |page| store.read(page))? else { return Ok(None) };
-                // It may have been inserted between the two looks.
+                // It may have been inserted between the two checks.
                 if matches!(cache.committed(at), Committed::Unborn) {
                     return Ok(None);
                 }
@@ -315,7 +334,8 @@ impl Objects {
         Ok(Some((image, header)))
     }
 
-    /// All identities, in the order of pages and slots. The collection is locked shared to the end of the transaction.
+    /// Returns all identities, in the order of pages and slots. The collection is locked shared to the end of the
+    /// transaction.
     ///
     /// # Errors
     /// [`Error::Deadlock`]; damage.
@@ -328,9 +348,9 @@ impl Objects {
 
     // ---- changing ---------------------------------------------------------------------------------------------
 
-    /// Adds an object. It goes to its page at once, and comes into the cache when it is asked for.
+    /// Adds an object. It is written to its page at once, and loaded into the cache on demand.
     ///
-    /// Its record has room for as many bytes as it has now, rounded up; when it outgrows that, it moves.
+    /// Its record has the capacity for its current length, rounded up; an object that outgrows its record moves.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Deadlock`]; no room; [`Error::Misuse`] with [`UndoPolicy::Relaxed`] in a transaction with
@@ -342,9 +362,9 @@ impl Objects {
         self.insert_record(txn, new_record(bytes, capacity_for(bytes.len()), false))
     }
 
-    /// Chooses the place of an object of so many bytes, so that others can refer to it before it is written by
-    /// [`fill`](Objects::fill). Its identity is locked to the end of the transaction. A place that is not filled is not used
-    /// again while the store is open.
+    /// Chooses the place of an object of `len` bytes, so that others can refer to it before [`fill`](Objects::fill) writes
+    /// it. Its identity is locked to the end of the transaction. A place that is not filled is not used again while the store
+    /// is open.
     ///
     /// # Errors
     /// As [`insert`](Objects::insert).
@@ -358,12 +378,13 @@ impl Objects {
         Ok(Reserved { promise, capacity, txn: txn.id() })
     }
 
-    /// Adds an object in the place that was chosen for it, by the same transaction; it has at most as many bytes as were said
-    /// then.
+    /// Adds an object in the place that the same transaction has reserved for it; it has at most as many bytes as were
+    /// reserved.
     ///
     /// # Errors
     /// As [`insert`](Objects::insert); [`Error::Misuse`] for a longer one, or another transaction's place.
     pub fn fill(&self, txn: &mut Txn, reserved: Reserved<'_>, bytes: &[u8]) -> Result<ObjectId> {
+        self.check_opening(txn.store())?;
         let Reserved { promise, capacity, txn: by } = reserved;
         if by != txn.id() || bytes.len() > capacity {
             return Err(Error::Misuse(
@@ -374,7 +395,7 @@ impl Objects {
         places.keep(txn, cache, keeper, promise, new_record(bytes, capacity, false))
     }
 
-    /// Locks an object that is about to be changed, whether it is there or not, as a change of it would.
+    /// Locks an object for a change, whether it exists or not, like the change itself.
     ///
     /// # Errors
     /// [`Error::Deadlock`].
@@ -382,26 +403,28 @@ impl Objects {
         self.lock_object(txn, id, LockMode::Exclusive)
     }
 
-    /// Locks the whole collection exclusively, if nobody else has locked anything of it, and waits for none: who is going to change
-    /// very many objects then locks none of them, and others wait for it at the first that they lock. `false`: it has what it had.
+    /// Locks the whole collection exclusively, if no other transaction has locked anything of it; does not wait. A
+    /// transaction that changes very many objects then locks none of them, and others wait at the first object that they
+    /// lock. Returns `false` if the locks are unchanged.
     ///
-    /// Not for who [prepares](Txn::prepare): what is in doubt would keep everybody from the collection.
+    /// Not for a transaction that [prepares](Txn::prepare): in doubt, it would block all other users of the collection.
     ///
     /// # Errors
     /// [`StructureError::Gone`]; [`Error::Misuse`] within a nested top action.
     pub fn try_lock_all(&self, txn: &mut Txn) -> Result<bool> {
+        self.check_opening(txn.store())?;
         let has_all = txn.try_lock_structure(self.shared.root)?;
         self.is_there()?;
         Ok(has_all)
     }
 
-    /// Changes an object by a delta of the application's own, which alone is logged (Lemon §7.1, `update`). With
-    /// [`UndoPolicy::Inverses`] it is taken back by the bytes that it has changed.
+    /// Changes an object by a delta of the application's own; only the delta is logged (Lemon §7.1, `update`). With
+    /// [`UndoPolicy::Inverses`] the undo restores the bytes that it has changed.
     ///
     /// # Errors
     /// [`Error::Refused`] by the delta; [`ObjectError::NoSuchObject`], [`ObjectError::CacheFull`]; [`Error::Deadlock`],
-    /// [`Error::LogFull`]; [`Error::Unregistered`]: see [`register_delta`](crate::register_delta). Nothing has happened
-    /// then. [`Error::PinsLog`]: the transaction was rolled back.
+    /// [`Error::LogFull`]; [`Error::Unregistered`]: see [`register_delta`](crate::register_delta). Nothing was changed then.
+    /// [`Error::PinsLog`]: the transaction was rolled back.
     pub fn update<D: ObjectDelta>(&self, txn: &mut Txn, id: ObjectId, delta: D) -> Result<()> {
         self.change_object(txn, id, delta, |before, range| {
             let at = range.start.saturating_sub(HEADER_LEN) as u16;
@@ -409,11 +432,11 @@ impl Objects {
         })
     }
 
-    /// As [`update`](Objects::update), with an inverse of the application's own (L075). Other policies than
-    /// [`UndoPolicy::Inverses`] have no use for it.
+    /// Like [`update`](Objects::update), with an inverse of the application's own (L075). Policies other than
+    /// [`UndoPolicy::Inverses`] do not use it.
     ///
     /// # Errors
-    /// As there; [`Error::Refused`] if the inverse does not lead back.
+    /// Errors of [`update`](Objects::update); [`Error::Refused`] if the inverse does not lead back.
     pub fn update_with<D: ObjectDelta, I: ObjectDelta>(
         &self,
         txn: &mut Txn,
@@ -442,7 +465,7 @@ impl Objects {
         self.change(txn, found.at, found.image, &delta, inverse)
     }
 
-    /// Gives an object other bytes, of any length. What is logged is where they differ.
+    /// Replaces the bytes of an object, with any length. Only the difference is logged.
     ///
     /// # Errors
     /// As [`update`](Objects::update), and as [`insert`](Objects::insert) if the object grows.
@@ -472,7 +495,7 @@ impl Objects {
         }
     }
 
-    /// Removes an object. Its place is used again by another one after the store was opened anew.
+    /// Removes an object. Its place is used again after the store was reopened.
     ///
     /// # Errors
     /// As [`update`](Objects::update).
@@ -492,9 +515,9 @@ impl Objects {
         self.change(txn, at, image, &Dead {}, |_, _| Arc::new(Alive {}))
     }
 
-    /// Moves an object to a longer record. Nobody sees that before it is committed (E19.10).
+    /// Moves an object to a longer record. No reader sees that before it is committed (E19.10).
     fn grow(&self, txn: &mut Txn, found: Found, bytes: &[u8]) -> Result<()> {
-        // Half as much again, so that what grows a little often does not move each time.
+        // Half as much again, so that an object that often grows a little does not move each time.
         let capacity = capacity_for(bytes.len().max(found.header.capacity * 3 / 2));
         let record = new_record(bytes, capacity, true);
         txn.nested_transaction(|txn| {
@@ -517,8 +540,8 @@ impl Objects {
         places.insert(txn, cache, keeper, record)
     }
 
-    /// Changes a record that is locked, and was found: in the cache, and in the log. `inverse` is told the record as it was,
-    /// and the range that changes.
+    /// Changes a record that is locked, and was found: in the cache, and in the log. `inverse` gets the record as it was, and
+    /// the range that changes.
     pub(crate) fn change<D: RecordDelta, I: Delta>(
         &self,
         txn: &mut Txn,
@@ -528,10 +551,10 @@ impl Objects {
         inverse: impl Fn(&[u8], Range<usize>) -> Arc<I>,
     ) -> Result<()> {
         while !self.try_change(txn, at, Some(found), |_| true, delta, &inverse)? {
-            // It was let go meanwhile, or changed by somebody without isolation.
+            // It was evicted meanwhile, or changed by a transaction without isolation.
             let gone = || Refused::new(format!("the record at {at} has gone; isolate transactions by locks"));
             let (image, header) = self.record(txn, at)?.ok_or_else(gone)?;
-            // It may be leaving its page just now (E19.17).
+            // It may be leaving its page now (E19.17).
             if header.is_dead() {
                 return Err(gone().into());
             }
@@ -540,20 +563,21 @@ impl Objects {
         Ok(())
     }
 
-    /// As [`change`](Objects::change), if it is as `wanted`, and in the cache or `found`; `false` if not.
+    /// Like [`change`](Objects::change), if the record is as `wanted`, and in the cache or `found`; returns `false`
+    /// otherwise.
     pub(crate) fn try_change<D: RecordDelta, I: Delta>(
         &self,
         txn: &mut Txn,
         at: RecordId,
         found: Option<Image>,
-        wanted: impl FnOnce(&[u8]) -> bool,
+        wanted: impl Fn(&[u8]) -> bool,
         delta: &D,
         inverse: &impl Fn(&[u8], Range<usize>) -> Arc<I>,
     ) -> Result<bool> {
         let Shared { cache, keeper, .. } = &*self.shared;
         let policy = self.policy(txn)?;
         let change = |txn: &Txn, back: Back, found: Option<Image>| {
-            // Whoever has seen it is not told to be durable before it is.
+            // A transaction that has seen it is not acknowledged as durable before it is.
             let wanted = |record: &[u8], version| {
                 txn.saw(version);
                 wanted(record)
@@ -582,8 +606,9 @@ impl Objects {
         Ok(true)
     }
 
-    /// What holds for this transaction.
+    /// Returns the undo policy for this transaction.
     pub(crate) fn policy(&self, txn: &Txn) -> Result<UndoPolicy> {
+        self.check_opening(txn.store())?;
         match (self.shared.options.undo, txn.options().atomicity) {
             (_, false) => Ok(UndoPolicy::Relaxed),
             (UndoPolicy::Relaxed, true) => Err(Error::Misuse(
@@ -596,8 +621,9 @@ impl Objects {
 
     // ---- finding ----------------------------------------------------------------------------------------------
 
-    /// Locks the collection, which is there.
+    /// Locks the collection, and verifies that it exists.
     pub(crate) fn lock(&self, txn: &mut Txn, mode: LockMode) -> Result<()> {
+        self.check_opening(txn.store())?;
         txn.lock(Resource::Structure(self.shared.root), mode)?;
         self.is_there()
     }
@@ -606,7 +632,7 @@ impl Objects {
         self.drops().map(drop)
     }
 
-    /// How often a drop was taken back, twice; the collection is there.
+    /// Returns twice the number of drops that were undone, if the collection exists.
     fn drops(&self) -> Result<u64> {
         match self.shared.drops.load(Ordering::Acquire) {
             odd if odd % 2 == 1 => Err(StructureError::Gone { root: self.shared.root }.into()),
@@ -614,8 +640,8 @@ impl Objects {
         }
     }
 
-    /// Looks at pages of the collection without a lock: again where a drop came in between and was taken back, since what was
-    /// seen of pages that were nobody's for a moment says nothing of them (S5).
+    /// Reads pages of the collection without a lock: again if a drop came in between and was undone, since what was read from
+    /// pages that were free for a moment is meaningless (S5).
     pub(crate) fn beside_drops<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
             let drops = self.drops()?;
@@ -626,7 +652,7 @@ impl Objects {
         }
     }
 
-    /// Locks an object, which need not be there.
+    /// Locks an object, which need not exist.
     pub(crate) fn lock_object(&self, txn: &mut Txn, id: ObjectId, mode: LockMode) -> Result<()> {
         let intention = match mode {
             LockMode::Exclusive => LockMode::IntentionExclusive,
@@ -656,7 +682,7 @@ impl Objects {
         }
     }
 
-    /// A record, from the cache or from its page.
+    /// Returns a record, from the cache or from its page.
     pub(crate) fn record(&self, txn: &Txn, at: RecordId) -> Result<Option<(Image, Header)>> {
         let cache = &self.shared.cache;
         let store = txn.store();
@@ -670,13 +696,13 @@ impl Objects {
                 break image;
             }
         };
-        // Whoever has seen it is not told to be durable before it is.
+        // A transaction that has seen it is not acknowledged as durable before it is.
         txn.saw(image.version);
         let header = Header::of(&image.bytes).map_err(Refused::from)?;
         Ok(Some((image, header)))
     }
 
-    /// A record as its page has it.
+    /// Returns a record as its page has it.
     fn in_page<'p>(
         &self,
         store: &Store,
@@ -695,45 +721,48 @@ impl Objects {
 
     // ---- leaving the cache ------------------------------------------------------------------------------------
 
-    /// Writes an object to its page, as far as it may be (Lemon §7.1, `flush`): with [`UndoPolicy::CommittedOnly`] without
-    /// what is not committed. It stays in the cache. Nothing is logged, and nothing is forced to the disk: the log has it.
+    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with [`UndoPolicy::CommittedOnly`] without
+    /// uncommitted changes. It stays in the cache. Nothing is logged or forced, because the log already contains the changes.
     ///
     /// # Errors
     /// If the page cannot be read.
     pub fn flush(&self, store: &Store, id: ObjectId) -> Result<()> {
+        self.check_opening(store)?;
         self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.flush_one(at, store))
     }
 
-    /// As [`flush`](Objects::flush), for all objects, in the order of their pages.
+    /// Like [`flush`](Objects::flush), for all objects, in the order of their pages.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`flush`](Objects::flush).
     pub fn flush_all(&self, store: &Store) -> Result<()> {
+        self.check_opening(store)?;
         self.shared.cache.flush_older(store.log().current_lsn().next(), store)
     }
 
-    /// Flushes an object and lets it go.
+    /// Flushes an object and evicts it.
     ///
     /// # Errors
     /// [`ObjectError::NotCommitted`]; as [`flush`](Objects::flush).
     pub fn evict(&self, store: &Store, id: ObjectId) -> Result<()> {
+        self.check_opening(store)?;
         self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.evict(at, store))
     }
 
-    /// The object's records that are in the cache.
+    /// Returns the object's records that are in the cache.
     fn records_of(&self, id: ObjectId) -> Vec<RecordId> {
         let forward = |image: Image| Header::of(&image.bytes).ok().and_then(|header| header.forward);
         let target = self.shared.cache.peek(id).and_then(forward);
         target.into_iter().chain([id]).collect()
     }
 
-    /// What the cache holds and has done.
+    /// Statistics of the cache.
     pub fn statistics(&self) -> Statistics {
         self.shared.cache.statistics()
     }
 }
 
-/// Everything that can refuse is asked first: an inverse that did not fit could not be rolled back (E6.1).
+/// Verifies the inverse before the change: one that did not fit could not be rolled back (E6.1).
 fn leads_back(inverse: &impl Inverse, after: &[u8], before: &[u8]) -> Result<()> {
     let mut back = after.to_vec();
     inverse.take_back(&mut back)?;

@@ -1,31 +1,40 @@
-//! What a commit record says of objects: they change in the cache when it is in the log, all at one moment (E19.15).
+//! Changes of objects in a commit record: all of them take effect in the cache at one moment, when the record is in the log
+//! (E19.15).
 //!
-//! What becomes of them is found out before, one by one and with no latch held: their transaction has locked them, so they stay as
-//! they are. They may be let go of meanwhile, or be changed by who does without locks; so it is looked, under the latch, whether each
-//! is there and as it was.
+//! The new states are computed before, one by one and with no latch held: the transaction has locked the objects, so they do
+//! not change. But they may be evicted meanwhile, or be changed by a transaction without isolation; so each one is verified
+//! again under the latch.
 
 use cedrat_sync::Arc;
-use cedrat_sync::MutexGuard;
+use cedrat_sync::{MutexGuard, planted};
 use cedrat_txn::{CommitChanges, RecordId, Result};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::cache::{Cache, State};
+use crate::cache::Cache;
 use crate::delta::{PATCH_HEAD_LEN_MAX, Patch};
 use crate::edit::{Edit, Edited, edited};
-use crate::kept::Image;
+use crate::kept::{Image, Kept};
 use crate::record::{self, Header};
+use crate::state::State;
 
-/// What a commit makes of a record.
+/// The planned change of a record.
 pub(crate) struct Planned {
     at: RecordId,
-    /// For the version that the record had.
+    /// Version of the record for which the change was computed.
     version: Lsn,
     patch: Patch,
-    /// Where it is kept, once that was looked up.
+    /// Line of the record in the cache, once it was looked up.
     line: usize,
 }
 
-/// All that a commit makes of records, in the order of their places.
+impl Planned {
+    /// Returns whether the record still has the version for which the change was computed.
+    fn is_of(&self, kept: &Kept) -> bool {
+        kept.version == self.version || planted!("changed_object_overwritten")
+    }
+}
+
+/// All planned changes of a commit, in the order of the records' places.
 #[derive(Default)]
 pub(crate) struct Plan {
     all: Vec<Planned>,
@@ -33,7 +42,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Adds what `edit` makes of an object, which lies in this record. `false`: that is not for a commit record.
+    /// Adds the change that `edit` makes of the object in this record. `false`: the change cannot be part of a commit record.
     pub(crate) fn add(
         &mut self,
         at: RecordId,
@@ -58,7 +67,7 @@ impl Plan {
         Ok(true)
     }
 
-    /// The most bytes that it takes in a commit record.
+    /// Upper bound of its length in a commit record, in bytes.
     pub(crate) fn len_max(&self) -> usize {
         CommitChanges::len_bound(self.all.len(), self.arguments_len_max)
     }
@@ -71,7 +80,8 @@ impl Plan {
     }
 }
 
-/// Records that are about to be changed by a commit record. Dropped before it is in the log, they are as they were.
+/// Records that a commit record is about to change. Dropping this value before the record is in the log leaves them
+/// unchanged.
 pub(crate) struct Committing<'c> {
     state: MutexGuard<'c, State>,
     txn: TxnId,
@@ -79,7 +89,7 @@ pub(crate) struct Committing<'c> {
 }
 
 impl Committing<'_> {
-    /// The log has the commit record, with this LSN: all of them change, at one moment.
+    /// Applies all changes at one moment; the commit record is in the log with this LSN.
     pub(crate) fn logged(mut self, commit: Lsn) {
         for Planned { line, patch, .. } in &self.plan.all {
             let kept = self.state.lines[*line].as_mut().expect("nobody lets go of a record that is being changed");
@@ -93,14 +103,15 @@ impl Committing<'_> {
 }
 
 impl Cache {
-    /// Whether this transaction has changed objects that wait for its end.
+    /// Returns whether this transaction has changed objects that wait for its end.
     pub(crate) fn has_touched(&self, txn: TxnId) -> bool {
         self.state.lock().touched.contains_key(&txn)
     }
 
-    /// Holds the latch until the commit record is in the log, which is to have what was planned.
+    /// Latches the cache until the commit record with the planned changes is in the log.
     ///
-    /// `None` if a record is `missing` in the cache, or is not as it was: somebody does without locks. Nothing has happened then.
+    /// `None` if a record is `missing` in the cache, or has changed, by a transaction without isolation. Nothing was changed
+    /// then.
     pub(crate) fn commit<'c>(
         &'c self,
         txn: TxnId,
@@ -112,7 +123,7 @@ impl Cache {
             let line = state.index.get(&planned.at).copied();
             let kept = line.and_then(|line| Some((line, state.lines[line].as_ref()?)));
             match kept.filter(|(_, kept)| kept.bytes.is_some()) {
-                Some((_, kept)) if kept.is_pending() || kept.version != planned.version => return None,
+                Some((_, kept)) if kept.is_pending() || !planned.is_of(kept) => return None,
                 Some((line, _)) => planned.line = line,
                 None => missing.push(planned.at),
             }

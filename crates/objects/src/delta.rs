@@ -1,12 +1,12 @@
-//! What is logged when an object changes: patches that come with this crate, and the application's own (Lemon §7.1).
+//! Logged changes of objects: patches of this crate, and the application's own deltas (Lemon §7.1).
 //!
-//! | delta | changes | taken back by |
+//! | delta | changes | undone by |
 //! |---|---|---|
-//! | [`PutBytes`] | a range of the object | the bytes that were there |
-//! | [`Resize`] | its length, and a range | the same, the other way |
-//! | [`Forward`] | the object lies in another record | [`Unforward`], or the place before |
+//! | [`PutBytes`] | a range of the object | the previous bytes |
+//! | [`Resize`] | its length, and a range | the reverse change |
+//! | [`Forward`] | the record of the object | [`Unforward`], or the previous place |
 //! | [`Dead`] | the object is removed | [`Alive`] |
-//! | [`OnObject`] | what an [`ObjectDelta`] of the application does | the caller's inverse, or the bytes that were there |
+//! | [`OnObject`] | as an [`ObjectDelta`] of the application defines | the caller's inverse, or the previous bytes |
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{self, HEADER_LEN, Header, PLACE_LEN};
 
-/// A change of an object, in the application's own words: its fields are its arguments, which are logged.
+/// A change of an object, defined by the application: its fields are its arguments, which are logged.
 ///
 /// Registered with [`register_delta`]. The serialised form (by `postcard`) is a format: give changed arguments another
 /// name.
@@ -43,23 +43,23 @@ use crate::record::{self, HEADER_LEN, Header, PLACE_LEN};
 /// }
 /// ```
 pub trait ObjectDelta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
-    /// The name under which a store knows it for ever, for example `"shop.costs_more.v1"`.
+    /// The name that identifies the delta in a store permanently, for example `"shop.costs_more.v1"`.
     const NAME: &'static str;
 
-    /// Changes the object's bytes. Its length stays.
+    /// Changes the object's bytes. Its length stays the same.
     ///
-    /// The object cache calls it before it logs the delta; recovery calls it again, on what the changes before have made
-    /// of the object (L083). So it is a function of the arguments and of these bytes alone, and reaches nothing else.
+    /// The object cache calls it before it logs the delta; recovery calls it again, on the result of the earlier changes
+    /// (L083). So it must be a function of the arguments and of these bytes alone, without side effects.
     ///
     /// # Errors
-    /// [`Refused`] if the object is none that the change is for: nothing has happened then.
+    /// [`Refused`] if the change does not apply to this object; the object must be unchanged then.
     fn apply(&self, object: &mut [u8]) -> Result<(), Refused>;
 
-    /// The bytes of the object that [`apply`](ObjectDelta::apply) may change, if the arguments tell. So many, and not all of the
-    /// object, are then copied beforehand, to be put back if the change is refused or does not count; so those that it
-    /// leaves out stay as they are, whatever happens. It may reach beyond the object's end.
+    /// The bytes of the object that [`apply`](ObjectDelta::apply) may change, if the arguments determine them. Only these are
+    /// then copied beforehand, to be restored if the change is refused or does not count; all other bytes must stay unchanged
+    /// in any case. The range may reach beyond the object's end.
     ///
-    /// By default `None`: any.
+    /// The default, `None`, stands for all bytes.
     fn changes(&self) -> Option<Range<usize>> {
         None
     }
@@ -71,16 +71,16 @@ pub fn register_delta<D: ObjectDelta>(registry: Registry) -> Registry {
     registry.delta::<OnObject<D>>()
 }
 
-/// A delta of a record that may know which of its bytes it changes.
+/// A delta of a record that may know which bytes it changes.
 pub(crate) trait RecordDelta: Delta {
-    /// As [`ObjectDelta::changes`], of the record.
+    /// Like [`ObjectDelta::changes`], for the record.
     fn changes(&self) -> Option<Range<usize>>;
 }
 
-/// From the record's first byte to the last one of a place that it leads to.
+/// Bytes of a record from its header to the end of the place that it forwards to.
 const TO_PLACE: Range<usize> = 0..HEADER_LEN + PLACE_LEN;
 
-/// An application's delta as a delta of the record that the object lies in.
+/// An application's delta, applied to the record of the object.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent, bound = "")]
 pub(crate) struct OnObject<D: ObjectDelta>(pub(crate) D);
@@ -152,7 +152,7 @@ impl Delta for Resize {
     }
 }
 
-/// The object lies in another record from now on, or in another one than before.
+/// Forwards the object to another record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Forward {
     page: u64,
@@ -186,7 +186,7 @@ impl Delta for Forward {
     }
 }
 
-/// The object lies in its own record again, whose first bytes were these.
+/// Undoes a forward: the object is in its own record again, whose first bytes were these.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Unforward {
     pub(crate) bytes: [u8; PLACE_LEN],
@@ -211,7 +211,7 @@ impl Delta for Unforward {
     }
 }
 
-/// The object is removed, or a record that it has left.
+/// Marks an object as removed, or a record that an object has left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Dead {}
 
@@ -233,7 +233,7 @@ impl Delta for Dead {
     }
 }
 
-/// It is there again.
+/// Undoes the removal of an object.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Alive {}
 
@@ -265,7 +265,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .delta::<Alive>()
 }
 
-/// The length of the object that lies in this record.
+/// Returns the length of the object in this record.
 fn live_len(record: &[u8]) -> Result<usize, Refused> {
     let header = Header::of(record)?;
     if header.is_dead() || header.forward.is_some() {
@@ -281,9 +281,9 @@ fn put(object: &mut [u8], at: u16, bytes: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where two runs of bytes of one length differ, from the first place to the last.
+/// Returns the smallest range that contains all differences of two sequences of the same length.
 pub(crate) fn difference(a: &[u8], b: &[u8]) -> Range<usize> {
-    /// Compared as a whole first, then by words: byte by byte would take longer than all else that a small change costs.
+    /// Compared in pieces first, then by words: a comparison by bytes would take longer than the rest of a small change.
     const PIECE: usize = 64;
     debug_assert_eq!(a.len(), b.len());
     if a.len() <= PIECE {
@@ -299,7 +299,7 @@ pub(crate) fn difference(a: &[u8], b: &[u8]) -> Range<usize> {
     first..to - same_at_the_back(&a[..to], &b[..to])
 }
 
-/// How many bytes are the same, from the first on.
+/// Returns the length of the common prefix.
 fn same_at_the_front(a: &[u8], b: &[u8]) -> usize {
     let (words, others) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     for (index, (a, b)) in words.iter().zip(others).enumerate() {
@@ -312,7 +312,7 @@ fn same_at_the_front(a: &[u8], b: &[u8]) -> usize {
     rest + a[rest..].iter().zip(&b[rest..]).take_while(|(a, b)| a == b).count()
 }
 
-/// How many bytes are the same, from the last on.
+/// Returns the length of the common suffix.
 fn same_at_the_back(a: &[u8], b: &[u8]) -> usize {
     let (words, others) = (a.as_rchunks::<8>().1, b.as_rchunks::<8>().1);
     for (index, (a, b)) in words.iter().rev().zip(others.iter().rev()).enumerate() {
@@ -326,17 +326,17 @@ fn same_at_the_back(a: &[u8], b: &[u8]) -> usize {
     rest + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// The most bytes that the arguments of a [`Patch`] take besides what is put: three numbers.
+/// Maximum length of the arguments of a [`Patch`] without its bytes: three numbers.
 pub(crate) const PATCH_HEAD_LEN_MAX: usize = 3 * 3;
 
-/// What makes an object that is `from` become `to`.
+/// Change that turns one object into another.
 pub(crate) enum Patch {
     PutBytes(PutBytes),
     Resize(Resize),
 }
 
 impl Patch {
-    /// `None` if they are the same. Both fit a log record.
+    /// Computes the change; `None` if the objects are equal. The result fits a log record.
     pub(crate) fn between(from: &[u8], to: &[u8]) -> Option<Patch> {
         let common = from.len().min(to.len());
         let range = difference(&from[..common], &to[..common]);
@@ -344,14 +344,14 @@ impl Patch {
             return (!range.is_empty())
                 .then(|| Patch::PutBytes(PutBytes { at: range.start as u16, bytes: to[range].into() }));
         }
-        // What lies behind the end of an object is not its own: a longer one brings all of its tail.
+        // Bytes behind the end of an object are undefined: a longer object contains all of its tail.
         let range = if range.is_empty() { common..common } else { range };
         let end = if to.len() > from.len() { to.len() } else { range.end };
         let (len, at) = (to.len() as u16, range.start as u16);
         Some(Patch::Resize(Resize { len, at, bytes: to[range.start..end].into() }))
     }
 
-    /// How many bytes it puts.
+    /// The number of bytes that it writes.
     pub(crate) fn put_len(&self) -> usize {
         match self {
             Patch::PutBytes(put) => put.bytes.len(),
@@ -359,7 +359,7 @@ impl Patch {
         }
     }
 
-    /// Changes the record that the object lies in.
+    /// Changes the record of the object.
     pub(crate) fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
         match self {
             Patch::PutBytes(put) => put.apply(record),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     proptest! {
-        /// There and back again, also where the bytes behind a shorter object are garbage by then.
+        /// Forwards and back, also if the bytes behind a shorter object are undefined.
         #[test]
         fn a_patch_leads_from_one_to_the_other(
             from in prop::collection::vec(0_u8..3, 0..40),

@@ -1,4 +1,4 @@
-//! Changes of an object by who looks at it first.
+//! Changes that depend on the current state of an object.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use crate::committing::{Committing, Plan};
 use crate::delta::{Alive, PutBytes, difference};
 use crate::record::{self, Header, object};
 
-/// What [`Objects::edit`] makes of an object.
+/// Change that [`Objects::edit`] makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// It stays as it is.
+    /// No change.
     Nothing,
-    /// These bytes lie in it from `at` on, in bytes; it stays as long as it is.
+    /// Overwrites the bytes from `at` on; the length stays the same.
     Range {
-        /// Where they begin.
+        /// Offset of the first byte.
         at: usize,
-        /// The bytes.
+        /// The new bytes.
         bytes: SmallBytes,
     },
-    /// It is this from now on.
+    /// Replaces the object.
     Whole(Vec<u8>),
 }
 
 impl Objects {
-    /// Looks at an object, and changes it as `edit` says, which is called once. Without an answer nothing happens.
+    /// Reads an object, and changes it as `edit` returns, which is called once. If it returns an error, nothing changes.
     ///
-    /// `edit` may be called under the cache's latch: it asks nothing of the store.
+    /// `edit` may be called under the cache's latch: it must not use the store.
     ///
     /// # Errors
     /// Those of `edit`; as [`put`](Objects::put).
@@ -40,18 +40,19 @@ impl Objects {
         self.edit_locked(txn, id, edit)
     }
 
-    /// As [`edit`](Objects::edit), by a transaction that has [locked](Objects::lock_for_change) the object.
+    /// Like [`edit`](Objects::edit), for a transaction that has [locked](Objects::lock_for_change) the object.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`edit`](Objects::edit).
     pub fn edit_locked<T>(
         &self,
         txn: &mut Txn,
         id: ObjectId,
         edit: impl FnOnce(&[u8]) -> Result<(Edit, T)>,
     ) -> Result<T> {
+        self.check_opening(txn.store())?;
         let mut edit = Some(edit);
-        // As a rule it is in the cache, and has not moved: then nothing is copied but what changes.
+        // As a rule the object is in the cache, and has not moved: then only the changed bytes are copied.
         let seen = self.shared.cache.look(id, record::is_plain, |record| {
             let header = Header::of(record).map_err(Refused::from)?;
             let old = object(record, &header);
@@ -62,7 +63,7 @@ impl Objects {
             Some((answer, version)) => {
                 txn.saw(version);
                 let (edited, value) = answer?;
-                let none = |_: &[u8], _: Range<usize>| Arc::new(Alive {}); // objects with inverses are found
+                let none = |_: &[u8], _: Range<usize>| Arc::new(Alive {}); // not used: objects with inverses are read first
                 if let Edited::Put { put, .. } = &edited
                     && self.try_change(txn, id, None, record::is_plain, put, &none)?
                 {
@@ -91,20 +92,20 @@ impl Objects {
         Ok(value)
     }
 
-    /// Commits a transaction, which has [locked](Objects::lock_for_change) these objects, and changes them as
-    /// [`edit_locked`](Objects::edit_locked) would: `edit` is called for each, the first with number 0. They are in the order of
-    /// their identities, none twice. The commit record has the changes, and no other record (E19.15). The transaction has ended
-    /// then, as by [`Txn::commit`].
+    /// Commits a transaction that has [locked](Objects::lock_for_change) these objects, and changes them like
+    /// [`edit_locked`](Objects::edit_locked): `edit` is called for each, the first with number 0. They must be in the order
+    /// of their identities, without duplicates. Only the commit record contains the changes (E19.15). The transaction has
+    /// ended then, as by [`Txn::commit`].
     ///
-    /// `edit` is called before that, once for each, with no latch held. Room in the log is asked for what has to be logged alone.
+    /// `edit` is called before that, once for each, with no latch held. Log space is reserved only for what is logged.
     ///
-    /// `None`, and nothing has happened, and the transaction goes on: `edit` says so; or it is one of the cases where changes are
-    /// made one by one, such as objects that are too many for the cache, outgrow their places or have moved, changes that no record
-    /// of the log could hold, or objects that the transaction has changed before; or an [undo](UndoPolicy) by something else.
+    /// Returns `None`, without an effect, and the transaction continues, if `edit` returns `None`, or if the changes must be
+    /// made one by one: objects that are too many for the cache, outgrow their places or have moved, changes that do not fit
+    /// into a log record, objects that the transaction has changed before, or another [undo policy](UndoPolicy).
     ///
     /// # Errors
-    /// As [`edit_locked`](Objects::edit_locked); nothing has happened then. [`cedrat_txn::Error::Stopped`]: only reopening the
-    /// store tells whether it has.
+    /// Errors of [`edit_locked`](Objects::edit_locked); nothing was changed then. [`cedrat_txn::Error::Stopped`]: only
+    /// reopening the store shows whether the commit happened.
     pub fn commit_with(
         &self,
         txn: &mut Txn,
@@ -113,7 +114,7 @@ impl Objects {
         edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
     ) -> Result<Option<Ticket>> {
         let Shared { cache, keeper, .. } = &*self.shared;
-        // What it has changed before is of the same moment, which comes when it has ended.
+        // Earlier changes of the transaction become visible at its end, and must do so at the same moment as these.
         if self.policy(txn)? != UndoPolicy::CommittedOnly || cache.has_touched(txn.id()) {
             return Ok(None);
         }
@@ -138,7 +139,7 @@ impl Objects {
                 self.record(txn, at)?;
             }
         }
-        Ok(None) // there is no room for all of them at once
+        Ok(None) // the cache cannot hold all of them at once
     }
 
     fn plan(
@@ -159,10 +160,10 @@ impl Objects {
     }
 }
 
-/// What an object is to become, once it was looked at.
+/// Change of an object, computed from its current state.
 pub(crate) enum Edited {
     Nothing,
-    /// This range of it changes.
+    /// A change of this range.
     Put {
         put: PutBytes,
         range: Range<usize>,
@@ -170,7 +171,7 @@ pub(crate) enum Edited {
     Whole(Vec<u8>),
 }
 
-/// What becomes of an object of these bytes: where they stay the same, nothing.
+/// Computes the change of an object with these bytes, without the parts that stay the same.
 pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
     Ok(match edit {
         Edit::Nothing => Edited::Nothing,

@@ -1,15 +1,15 @@
-//! What can go wrong with objects beyond what can go wrong in any transaction.
+//! Errors of object collections, beyond those of any transaction.
 
 use cedrat_txn::{Error, RecordId};
 
-/// Why a collection of objects declined. It comes wrapped in [`Error::User`]; nothing was changed.
+/// Reason for which a collection of objects refused a call, wrapped in [`Error::User`]; nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// There is no such object in the collection.
+    /// The collection does not contain such an object.
     #[error("there is no object at {id}: it was removed, or its insertion was rolled back")]
     NoSuchObject {
-        /// The object asked for.
+        /// The requested object.
         id: RecordId,
     },
     /// The cache is full of objects that must not be flushed, because their changes are not committed and have no inverse.
@@ -20,7 +20,7 @@ pub enum ObjectError {
     CacheFull {
         /// Bytes in the cache.
         held_bytes: u64,
-        /// What it may hold, in bytes.
+        /// Its capacity, in bytes.
         cache_bytes: u64,
     },
     /// The object has changes that are not committed and have no inverse, so it stays in the cache.
@@ -41,7 +41,7 @@ impl From<ObjectError> for Error {
 }
 
 impl ObjectError {
-    /// The object cache's own complaint in a transaction's error, if it is one.
+    /// Returns the object error inside a transaction's error, if there is one.
     pub fn of(error: &Error) -> Option<&ObjectError> {
         match error {
             Error::User(inner) => inner.downcast_ref(),

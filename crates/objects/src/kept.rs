@@ -1,17 +1,17 @@
-//! One record that is kept: what of it is not in its page, and how that is taken back.
+//! A record in the cache: its changes that are not in its page, and their undo.
 
 use cedrat_pages::{PageId, Slot};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_txn::{Delta, RecordId, Refused, SmallBytes};
 use cedrat_wal::{Lsn, TxnId};
 
-/// What a record in the cache takes beyond its bytes: its line here, its share of the index, and two allocations.
+/// Memory of a record in the cache besides its bytes: its line, its share of the index, and two allocations.
 pub(crate) const OVERHEAD_BYTES: u64 = 192;
 
-/// What a change that can be taken back takes beyond its bytes.
+/// Memory of a change that can be undone, besides its bytes.
 pub(crate) const PENDING_BYTES: u64 = 80;
 
-/// A delta that takes another one back.
+/// A delta that undoes another one.
 pub(crate) trait Inverse: Send + Sync {
     fn take_back(&self, record: &mut [u8]) -> Result<(), Refused>;
 }
@@ -42,24 +42,38 @@ pub(crate) enum Was {
     Inverse(Arc<dyn Inverse>),
 }
 
-/// A record that is kept. What a change of it needs stands first, in one line of the processor's cache: between two
-/// changes of one record there were many of others, and lines, not instructions, are what a change costs.
+/// I/O that a record waits for (`cache` contains the state diagram).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The page is being read; the record has no bytes yet.
+    Loading,
+    /// No I/O.
+    Present,
+    /// A copy of the record is being written to its page.
+    Flushing,
+}
+
+/// A record in the cache. The fields that a change needs come first, in one line of the processor's cache: between two
+/// changes of one record there are many of others, and cache lines, not instructions, determine the cost of a change.
 #[repr(C, align(64))]
 pub(crate) struct Kept {
     pub(crate) page: PageId,
     pub(crate) slot: Slot,
     pub(crate) was_used: bool,
-    /// `None`: it is in its page, as of `in_page`, but for what is owed.
+    pub(crate) phase: Phase,
+    /// `None`: the page has the record as of `in_page`, without the undo in `owed`.
     pub(crate) bytes: Option<Arc<[u8]>>,
     pub(crate) version: Lsn,
-    /// Durable before it goes home.
+    /// LSN that must be durable before the record is written to its page.
     pub(crate) committed: Lsn,
-    /// The oldest change that the page does not have; 0: there is none.
+    /// The oldest change that the page does not have; 0 if there is none.
     pub(crate) since: Lsn,
-    /// Memory of `pending`; 0: there is none.
+    /// Memory of `pending`; 0 if it is empty.
     pub(crate) pending_bytes: u64,
     pub(crate) in_page: Lsn,
-    /// The newest last.
+    /// During a flush, the oldest change that is not in the written copy; 0 if there is none.
+    pub(crate) after: Lsn,
+    /// Changes of running transactions, the newest last.
     pub(crate) pending: Vec<Pending>,
     pub(crate) owed: Vec<Arc<dyn Inverse>>,
 }
@@ -72,12 +86,33 @@ impl Kept {
             page: at.page,
             slot: at.slot,
             was_used: true,
+            phase: Phase::Present,
             bytes: Some(Arc::clone(&image.bytes)),
             version: image.version,
             committed: image.version,
             since: Lsn::ZERO,
             pending_bytes: 0,
             in_page: image.version,
+            after: Lsn::ZERO,
+            pending: Vec::new(),
+            owed: Vec::new(),
+        }
+    }
+
+    /// Makes a record whose page is about to be read.
+    pub(crate) fn loading(at: RecordId) -> Kept {
+        Kept {
+            page: at.page,
+            slot: at.slot,
+            was_used: false,
+            phase: Phase::Loading,
+            bytes: None,
+            version: Lsn::ZERO,
+            committed: Lsn::ZERO,
+            since: Lsn::ZERO,
+            pending_bytes: 0,
+            in_page: Lsn::ZERO,
+            after: Lsn::ZERO,
             pending: Vec::new(),
             owed: Vec::new(),
         }
@@ -91,11 +126,14 @@ impl Kept {
         (self.since > Lsn::ZERO).then_some(self.since)
     }
 
-    /// It has a change, or its inverse.
+    /// Records a change, or an inverse, with this LSN.
     pub(crate) fn changes_at(&mut self, lsn: Lsn) {
         (self.version, self.committed) = (lsn, lsn);
         if self.since == Lsn::ZERO {
             self.since = lsn;
+        }
+        if self.after == Lsn::ZERO {
+            self.after = lsn;
         }
     }
 
@@ -103,7 +141,7 @@ impl Kept {
         self.pending_bytes > 0
     }
 
-    /// What it takes as [`clean`](Kept::clean) makes it.
+    /// Memory of a record that [`clean`](Kept::clean) makes.
     pub(crate) fn clean_bytes(image: &Image) -> u64 {
         OVERHEAD_BYTES + image.bytes.len() as u64
     }
@@ -112,27 +150,27 @@ impl Kept {
         OVERHEAD_BYTES + self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64) + self.pending_bytes
     }
 
-    /// The record, if its bytes are here.
+    /// The record, if its bytes are in the cache.
     pub(crate) fn image(&self) -> Option<Image> {
         let bytes = Arc::clone(self.bytes.as_ref()?);
         Some(Image { bytes, version: self.version })
     }
 
-    /// Whether something in it must not be flushed (E19.5).
+    /// Returns whether it has changes that must not be flushed (E19.5).
     pub(crate) fn is_held(&self) -> bool {
         self.is_pending() && self.pending.iter().any(|pending| matches!(pending.was, Was::Before { .. }))
     }
 
-    /// Whether letting it go gives memory back.
+    /// Returns whether its eviction would free memory.
     pub(crate) fn may_go(&self) -> bool {
-        self.bytes.is_some() && !self.is_held()
+        self.bytes.is_some() && self.phase == Phase::Present && !self.is_held()
     }
 
-    /// The record as it may be flushed: without what is pending and must not be. `None` if its bytes are not here.
+    /// Returns the record without pending changes that must not be flushed. `None` if its bytes are not in the cache.
     pub(crate) fn to_flush(&self) -> Option<Flushable> {
         let now = self.bytes.as_ref()?;
         let (version, committed) = (self.version, self.committed);
-        if !self.is_held() {
+        if !self.is_held() || planted!("uncommitted_flushed") {
             return Some(Flushable { bytes: Arc::clone(now), version, committed, still_since: None });
         }
         let mut earlier = now.to_vec();
@@ -153,6 +191,6 @@ pub(crate) struct Flushable {
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) version: Lsn,
     pub(crate) committed: Lsn,
-    /// The oldest change that the page does not have then.
+    /// The oldest change that the page does not have after the flush.
     pub(crate) still_since: Option<Lsn>,
 }

@@ -1,16 +1,16 @@
 //! An object cache above versioned records (Lemon §7, "Object Serialization").
 //!
-//! A program that keeps its objects in memory needs no second copy of them in the page pool. [`Objects`] has them once:
-//! a change of an object is logged, as a *delta*, and its page is left alone, neither read nor written; the page is
-//! brought up to date when the object leaves the cache, however often it has changed meanwhile.
+//! A program that keeps its objects in memory needs no second copy of them in the page pool. [`Objects`] has one copy: a
+//! change of an object is logged as a *delta*, and its page is neither read nor written; the page is updated when the object
+//! leaves the cache, however often it has changed meanwhile.
 //!
-//! | you want to | take |
+//! | you want to | use |
 //! |---|---|
 //! | keep objects under a name | [`Objects::create`], [`Objects::open`] |
-//! | change one by what has changed | [`Objects::put`], which finds it out, or a delta of your own: [`ObjectDelta`] |
-//! | choose what happens without a commit | [`UndoPolicy`] |
-//! | choose how much memory it takes | [`Options::cache_bytes`] |
-//! | bring pages up to date | [`Objects::flush`]; checkpoints do, too |
+//! | change an object by its difference | [`Objects::put`], which computes it, or a delta of your own: [`ObjectDelta`] |
+//! | choose the undo of uncommitted changes | [`UndoPolicy`] |
+//! | limit the memory of the cache | [`Options::cache_bytes`] |
+//! | write changes to pages | [`Objects::flush`]; checkpoints do so, too |
 //!
 //! `docs/use/objects-cache.md` leads through an example; the bytes are drawn in `docs/formats/objects.md`.
 //!
@@ -30,6 +30,8 @@ mod error;
 mod kept;
 mod place;
 mod record;
+mod state;
+mod transfer;
 
 use cedrat_txn::Registry;
 
@@ -40,8 +42,8 @@ pub use edit::Edit;
 pub use error::ObjectError;
 pub use record::OBJECT_LEN_MAX;
 
-/// Adds this crate's operations and deltas to a registry. Needed by every program that opens a store in which they were
-/// used.
+/// Adds this crate's operations and deltas to a registry. Every program that opens a store with a collection of objects needs
+/// it.
 pub fn register(registry: Registry) -> Registry {
     registry.with(delta::register).with(place::register)
 }

@@ -1,7 +1,8 @@
-//! Where records go: the pages of a collection, and which of their slots may still be given away.
+//! Placement of records: the pages of a collection, and the slots that may still be given away.
 //!
-//! The root page has the numbers of the first and the last page; each page's slot 0 that of the next (docs/formats/objects.md).
-//! A page is added by a nested top action and stays, whatever becomes of the transaction; and so does an empty one go (E19.16).
+//! The root page contains the numbers of the first and the last page; slot 0 of each page that of the next
+//! (docs/formats/objects.md). A page is added by a nested top action and stays when the transaction rolls back; removals of
+//! empty pages work the same way (E19.16).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -9,7 +10,7 @@ use std::hash::BuildHasherDefault;
 use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_structures::StructureError;
-use cedrat_sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use cedrat_sync::{Arc, Mutex, RwLock, RwLockReadGuard, planted};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{
     Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
@@ -17,26 +18,27 @@ use cedrat_txn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Cache, PlaceHasher};
+use crate::cache::Cache;
 use crate::record::{self, Header, LINK, LINK_LEN, Link, ObjectPage, said};
+use crate::state::PlaceHasher;
 
-/// Root of a collection of objects.
+/// Layout of the root page of a collection.
 pub(crate) const ROOT: LayoutKind = LayoutKind(23);
 
-/// Where a root page says which collection this is, and whether it was dropped.
+/// Offsets of the maker, and of the word that is not zero once the collection was dropped.
 const MAKER_AT: usize = 16;
 const STATE_AT: usize = 24;
 
-/// What a root page says of the collection as a whole.
+/// Identification of a collection in its root page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identification {
-    /// The transaction that has made it, which has made no other one with this root.
+    /// Transaction that has created it, and no other collection with this root.
     maker: u64,
     is_dropped: bool,
 }
 
 impl Identification {
-    /// Of a collection that is there.
+    /// Reads the identification of an existing collection.
     pub(crate) fn read(store: &Store, root: PageId) -> Result<Identification> {
         let page = store.read(root)?;
         if page.kind() != ROOT {
@@ -47,20 +49,20 @@ impl Identification {
         if found.is_dropped { Err(StructureError::Gone { root }.into()) } else { Ok(found) }
     }
 
-    /// Of the one that this transaction is making.
+    /// Writes the identification of a collection that this transaction creates.
     pub(crate) fn write(txn: &mut Txn, root: PageId) -> Result<()> {
         let bytes = SmallBytes::from(&txn.id().0.to_le_bytes()[..]);
         txn.update(RecordId::page(root), &SetRange { offset: MAKER_AT as u16, bytes })
     }
 
-    /// The collection is gone: before its pages are given back, which keep what they say.
+    /// Marks the collection as dropped, before its pages are freed, which keep their content.
     pub(crate) fn bury(txn: &mut Txn, root: PageId) -> Result<()> {
         let bytes = SmallBytes::from(&1_u64.to_le_bytes()[..]);
         txn.update(RecordId::page(root), &SetRange { offset: STATE_AT as u16, bytes })
     }
 }
 
-/// First and last page; page 0 stands for none.
+/// First and last page; stored as 0 if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) first: Option<PageId>,
@@ -68,7 +70,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Reads a root page; `None` if it is none.
+    /// Reads a root page; `None` for another kind of page.
     pub(crate) fn of(page: &PageRef<'_>) -> Result<Option<Ends>, Damaged> {
         if page.kind() != ROOT {
             return Ok(None);
@@ -86,11 +88,11 @@ impl Ends {
     }
 }
 
-/// Takes a record out that nobody will ask for again: its object's end is committed. Redo-only: it is gone for good,
-/// whatever becomes of the transaction that found it.
+/// Removes a record that is no longer needed: the end of its object is committed. Redo-only: it stays removed, whether or not
+/// the transaction that found it commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Purge {
-    /// It is not dead, but the target of no object.
+    /// The record is not dead, but a target without a forward.
     pub(crate) is_orphan: bool,
 }
 
@@ -115,11 +117,11 @@ impl Operation for Purge {
     }
 }
 
-/// Has vacant slots of a page go whose places nobody gets any more (E19.11), so that their bytes are others'. Redo-only: what the
-/// page is then does not depend on what becomes of the transaction that found it so.
+/// Removes vacant slots of a page that are not given away any more (E19.11), so that their bytes can be used. Redo-only: the
+/// new state of the page does not depend on the outcome of the transaction that found it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ForgetSlots {
-    /// The last one.
+    /// The last slot to remove.
     pub(crate) gone: u16,
 }
 
@@ -146,22 +148,22 @@ pub(crate) fn register(registry: Registry) -> Registry {
 /// Slots of a page that were not given away since the collection was opened.
 #[derive(Debug)]
 struct Slots {
-    /// Those that were vacant then, the lowest number last.
+    /// Slots that were vacant then, the lowest number last.
     vacant: Vec<Slot>,
-    /// The lowest that was not there then, or not given away yet.
+    /// The lowest slot that did not exist then, or was not given away yet.
     next: u16,
-    /// Room that was promised to records that are not there yet, in bytes.
+    /// Space that was promised to future records, in bytes.
     promised: usize,
-    /// Somebody is having some of them go; nobody is given one of those.
+    /// Slots are being removed; none of them is given away meanwhile.
     is_forgetting: bool,
-    /// The page is not the collection's any more. Should it come back, its next place is still the next (E19.11).
+    /// The page has left the collection. If it comes back, `next` is still valid (E19.11).
     is_away: bool,
 }
 
-/// What a page has for a record.
+/// Space of a page for a record.
 enum Room {
     Slot(Slot),
-    /// Room, once slots up to this one have gone.
+    /// Space, after slots up to this one were removed.
     Behind(u16),
     None,
 }
@@ -175,7 +177,7 @@ impl Slots {
                 Some(_) => is_empty = false,
             }
         }
-        // A page without records begins again, with all places that it can have.
+        // A page without records begins again, with all possible places.
         let (vacant, next) = if is_empty { (Vec::new(), 1) } else { (vacant, versioned.slots()) };
         Ok(Slots { vacant, next, promised: 0, is_forgetting: false, is_away: false })
     }
@@ -186,23 +188,23 @@ impl Slots {
 
     fn take(&mut self) {
         if self.vacant.pop().is_none() {
-            self.next += 1; // no page has a slot with the highest number
+            self.next += u16::from(!planted!("place_given_twice")); // the highest number is not the number of a slot
         } else if self.vacant.is_empty() {
-            self.vacant = Vec::new(); // its memory
+            self.vacant = Vec::new(); // frees its memory
         }
     }
 
-    /// Slots that are to go, where a record of this length has room then: the last of them. They were given away, or are not
-    /// given away any more, and lie in front of the first that has a record. `is_full`: it has none before.
+    /// Returns the last slot to remove, if a record of this length has space after that. The removed slots were given away,
+    /// or are not given away any more, and precede the first one with a record. `is_full`: without that there is no space.
     fn may_go(&self, versioned: &Versioned<'_>, len: usize, is_full: bool) -> Result<Option<u16>, Damaged> {
-        /// For less there is no record in the log. So much goes before the page is full: who is promised several of its places
-        /// keeps all of them from going, and would find it full after the first.
+        /// A log record is not worth less. Slots are removed before the page is full: a transaction with several promised
+        /// places in it prevents all removals, and would find it full after the first.
         const WORTH_LEN: usize = BODY_LEN / 8;
         if self.promised > 0 || self.is_forgetting {
-            return Ok(None); // one of them may be about to have a record
+            return Ok(None); // one of them may be about to get a record
         }
         if self.next == u16::MAX {
-            return Ok(None); // there are no more to come
+            return Ok(None); // there are no further slots
         }
         if !is_full && usize::from(versioned.slots() - versioned.gone()) * Versioned::SLOT_LEN < WORTH_LEN {
             return Ok(None); // as a rule
@@ -221,24 +223,45 @@ impl Slots {
     }
 }
 
-/// What is known of the pages in memory.
+/// State of the pages in memory.
 #[derive(Debug, Default)]
 struct Known {
-    /// Where the next record goes.
+    /// Page for the next record.
     current: Option<PageId>,
     /// Pages where records may be dead, or were purged.
     roomy: BTreeMap<PageId, BTreeSet<Slot>>,
-    /// An identity is given away once (E19.11). Of pages where some was, or a record was purged, also of those that have left.
+    /// An identity is given away once (E19.11). For pages where one was, or a record was purged, including pages that have
+    /// left.
     slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
+    /// Number of threads in a page: choosing a place there, or purging. The page does not leave meanwhile.
+    visits: HashMap<PageId, usize, BuildHasherDefault<PlaceHasher>>,
 }
 
-/// A place for a record that is not there yet: nobody else gets it, nor its room in the page. Dropped, it gives back the
-/// room (E19.14), but not the place (E19.11).
+/// Presence of a thread in a page of the collection, which does not leave it meanwhile (E19.16). The thread may wait for I/O;
+/// other threads do not wait for it.
+struct Visit<'p> {
+    places: &'p Places,
+    page: PageId,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let mut known = self.places.known.lock();
+        let visits = known.visits.get_mut(&self.page).expect("it was entered");
+        *visits -= 1;
+        if *visits == 0 {
+            known.visits.remove(&self.page);
+        }
+    }
+}
+
+/// A place for a future record: neither the place nor its space in the page is given away again. Dropping it releases the
+/// space (E19.14), but not the place (E19.11).
 #[derive(Debug)]
 pub(crate) struct Promise<'p> {
     places: &'p Places,
     pub(crate) at: RecordId,
-    /// Bytes of the record.
+    /// Length of the record, in bytes.
     len: usize,
 }
 
@@ -248,14 +271,15 @@ impl Drop for Promise<'_> {
     }
 }
 
-/// Gives records their places.
+/// Allocator of places for records.
 #[derive(Debug)]
 pub(crate) struct Places {
     root: PageId,
     known: Mutex<Known>,
-    /// Held while a page is added, or taken out.
+    /// Held while a page is added or removed.
     growing: Mutex<()>,
-    /// Held shared by whoever goes from page to page, or chooses a place; alone by who takes a page out (E19.16).
+    /// Held shared by threads that iterate over all pages; exclusively by a thread that removes a page (E19.16), which never
+    /// waits for it. A thread that chooses a place in one page [visits](Visit) that page.
     leaving: RwLock<()>,
 }
 
@@ -265,12 +289,12 @@ impl Places {
         Places { root, known: Mutex::new(known), growing: Mutex::default(), leaving: RwLock::default() }
     }
 
-    /// Inserts a record, in a place that no other had since the collection was opened, and locks it to the end of the
+    /// Inserts a record, in a place that was not used since the collection was opened, and locks it to the end of the
     /// transaction.
     ///
-    /// Its page is not locked: the insertion is taken back by vacating a slot that nobody else has (E19.11), which keeps
-    /// the version, and needs no room. Two that meet at one page, and have locked an object before, would otherwise be
-    /// each other's victims again and again.
+    /// Its page is not locked: the undo of the insertion vacates a slot that no other transaction has (E19.11), keeps the
+    /// version, and needs no space. With a lock, two transactions that insert into one page, and have locked an object
+    /// before, would be each other's victims again and again.
     pub(crate) fn insert(&self, txn: &mut Txn, cache: &Cache, keeper: &Keeper, record: Vec<u8>) -> Result<RecordId> {
         let promise = self.promise(txn, cache, record.len())?;
         self.keep(txn, cache, keeper, promise, record)
@@ -279,11 +303,11 @@ impl Places {
     /// Finds a place for a record of this length, and locks it to the end of the transaction.
     pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
         loop {
-            let no_page_leaves = self.no_page_leaves();
-            let Some(page) = self.to_try(cache) else {
+            let Some(visit) = self.visit_some(cache) else {
                 self.add_page(txn)?;
                 continue;
             };
+            let page = visit.page;
             self.purge_dead(txn, cache, page)?;
             let slot = match self.take_slot(txn, page, len)? {
                 Room::Slot(slot) => slot,
@@ -297,13 +321,13 @@ impl Places {
                 }
             };
             let promise = Promise { places: self, at: RecordId::new(page, slot), len };
-            drop(no_page_leaves); // this one does not
+            drop(visit); // the page has promised a place
             if txn.has_whole(self.root, LockMode::Exclusive) {
                 return Ok(promise);
             }
             match txn.lock_unless_in_doubt(Resource::Record(promise.at), LockMode::Exclusive) {
                 Ok(()) => return Ok(promise),
-                // A branch that is in doubt since an earlier opening had it, and left it vacant: the next place is as good.
+                // A branch in doubt since an earlier opening had it, and left it vacant: the next place is as good.
                 Err(Error::InDoubt { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -321,13 +345,16 @@ impl Places {
     ) -> Result<RecordId> {
         let at = promise.at;
         assert_eq!(record.len(), promise.len, "a record is as long as the room that it was promised");
-        // What is refused has done nothing.
+        // Refused before anything was done.
         txn.may_keep(keeper)?;
-        // Before its page shows it: who reads without locks asks in the other order (E19.13).
+        // Before its page shows it: a reader without locks checks in the other order (E19.13).
         cache.is_born(txn.id(), at);
         let insertion = VersionedInsert { record: record.into() };
-        let inserted = txn.update_logical(at, &insertion, Undo::op(VersionedDelete {}));
-        if let Err(error) = inserted.and_then(|()| txn.kept(keeper, at)) {
+        let inserted = txn.as_one_call(|txn| {
+            txn.update_logical(at, &insertion, Undo::op(VersionedDelete {}))?;
+            txn.kept(keeper, at)
+        });
+        if let Err(error) = inserted {
             cache.is_not_born(txn.id(), at);
             return Err(error);
         }
@@ -339,27 +366,38 @@ impl Places {
         known.slots.get_mut(&page).expect("it was promised").promised -= len;
     }
 
-    /// A page that may have room.
-    fn to_try(&self, cache: &Cache) -> Option<PageId> {
+    /// Enters a page that may have space.
+    fn visit_some(&self, cache: &Cache) -> Option<Visit<'_>> {
         let died = cache.take_died();
         let mut known = self.known.lock();
         for at in died {
-            if known.slots.get(&at.page).is_none_or(|slots| !slots.is_away) {
+            if !known.is_away(at.page) {
                 known.roomy.entry(at.page).or_default().insert(at.slot);
             }
         }
-        known.current.or_else(|| known.roomy.keys().next().copied())
+        let page = known.current.or_else(|| known.roomy.keys().next().copied())?;
+        known.visit(page);
+        Some(Visit { places: self, page })
     }
 
-    /// Notes a page as one that records go to, if it has room for some, or dead records in their place.
+    /// Enters this page, unless it is leaving.
+    fn visit(&self, page: PageId) -> Option<Visit<'_>> {
+        let mut known = self.known.lock();
+        (!known.is_away(page)).then(|| {
+            known.visit(page);
+            Visit { places: self, page }
+        })
+    }
+
+    /// Notes a page for insertions, if it has space, or dead records.
     pub(crate) fn offer(&self, store: &Store, page: PageId) -> Result<()> {
-        /// Less is not worth a visit.
+        /// Less space is not worth a visit.
         const ROOM_LEN: usize = BODY_LEN / 4;
-        let _no_page_leaves = self.no_page_leaves();
         let view = store.read(page)?;
         let mut known = self.known.lock();
         let mut offer = || -> Result<(), Damaged> {
-            let Some(objects) = self.own(&view)? else { return Ok(()) };
+            let objects = self.own(&view)?.filter(|_| !known.is_away(page));
+            let Some(objects) = objects else { return Ok(()) };
             let mut dead = BTreeSet::new();
             for slot in objects.slots() {
                 let is_dead = objects.get(slot)?.is_some_and(|found| found.header.is_dead());
@@ -367,7 +405,7 @@ impl Places {
                     dead.insert(slot);
                 }
             }
-            // Of a page that nothing was given away of there is nothing to remember: sweeps come to all of them.
+            // The state of a page without promised places is not kept: a sweep visits all pages.
             let unknown;
             let slots = match known.slots.get(&page) {
                 Some(slots) => slots,
@@ -386,7 +424,7 @@ impl Places {
         offer().map_err(|damaged| said(store, damaged))
     }
 
-    /// Until this is let go of. Who holds it waits for no lock.
+    /// Prevents the removal of pages until the guard is dropped. Its holder waits for no lock.
     fn no_page_leaves(&self) -> RwLockReadGuard<'_, ()> {
         self.leaving.read()
     }
@@ -397,7 +435,7 @@ impl Places {
         known.current.take_if(|current| *current == page);
     }
 
-    /// A slot of this page, if it has room for so many bytes; or which slots are to go for that, by whoever is told so.
+    /// Returns a slot of this page, if it has space for `len` bytes; or the slots that the caller must remove for that.
     fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Room> {
         let view = txn.read_latched(page)?;
         let mut known = self.known.lock();
@@ -405,8 +443,9 @@ impl Places {
             let versioned = Versioned::of(&view)?;
             let slots = known.slots_of(page, &versioned)?;
             let slot = slots.peek();
-            // Slots are given away in their order, so the room at this one is what those before it leave in the directory.
-            let is_full = versioned.room(slot)?.is_none_or(|room| room < slots.promised + len);
+            // Slots are given away in order, so the space at this one is what those before it leave in the directory.
+            let promised = if planted!("promised_room_taken") { 0 } else { slots.promised };
+            let is_full = versioned.room(slot)?.is_none_or(|room| room < promised + len);
             if let Some(gone) = slots.may_go(&versioned, len, is_full)? {
                 slots.vacant.retain(|vacant| vacant.0 > gone);
                 slots.is_forgetting = true;
@@ -423,12 +462,12 @@ impl Places {
         take().map_err(|damaged| said(txn.store(), damaged))
     }
 
-    /// Has slots go whose places nobody gets any more.
+    /// Removes slots that are not given away any more.
     fn forget_slots(&self, txn: &mut Txn, page: PageId, gone: u16) -> Result<()> {
         let done = txn.update_latched(RecordId::page(page), &ForgetSlots { gone });
         let mut known = self.known.lock();
         known.slots.get_mut(&page).expect("it was taken from").is_forgetting = false;
-        // Others may have found it full meanwhile.
+        // Other threads may have found the page full meanwhile.
         known.roomy.entry(page).or_default();
         done
     }
@@ -439,16 +478,16 @@ impl Places {
         let mut dead = dead.into_iter();
         let purged = dead.try_for_each(|slot| self.purge(txn, cache, RecordId::new(page, slot)));
         if purged.is_err() {
-            // What is left is for the next one, at worst for a sweep.
+            // The rest is left to the next insertion, or to a sweep.
             self.known.lock().roomy.entry(page).or_default().extend(dead);
         }
         purged
     }
 
-    /// Purges a record, if it is dead and nobody can take that back.
+    /// Purges a record, if it is dead and that cannot be undone.
     fn purge(&self, txn: &mut Txn, cache: &Cache, at: RecordId) -> Result<()> {
         let store = txn.store().clone();
-        // Of who has prepared in an earlier opening the cache knows nothing (E19.10).
+        // The cache does not know the changes of branches that were prepared in an earlier opening (E19.10).
         if store.is_changed_in_doubt(at) || !cache.hand_over(at, &store)? {
             return Ok(());
         }
@@ -456,7 +495,7 @@ impl Places {
             let view = txn.read_latched(at.page)?;
             let found = ObjectPage::of(&view).map_err(|damaged| said(&store, damaged))?;
             let Some(objects) = found else { return Ok(()) };
-            // Before it is vacant, so that it is not given away.
+            // Before it becomes vacant, so that it is not given away.
             self.known.lock().slots_of(at.page, &objects.versioned).map_err(|damaged| said(&store, damaged))?;
             let found = objects.get(at.slot).map_err(|damaged| said(&store, damaged))?;
             found.is_some_and(|found| found.header.is_dead())
@@ -465,16 +504,17 @@ impl Places {
             return Ok(());
         }
         match txn.update_latched(at, &Purge { is_orphan: false }) {
-            // A sweep has offered its page once more meanwhile, and somebody else was quicker. Nobody gets the place (E19.11).
+            // A sweep has offered the page again, and another thread has purged the record. The place is not given away
+            // (E19.11).
             Err(Error::Refused(_)) if is_vacant(txn, at)? => Ok(()),
             purged => purged,
         }
     }
 
-    /// Purges a record that a sweep has found, of a collection that is locked. Says whether it has: what is in doubt stays.
+    /// Purges a record that a sweep of a locked collection has found. Returns `false` if its change is in doubt.
     pub(crate) fn purge_found(&self, txn: &mut Txn, cache: &Cache, at: RecordId, is_orphan: bool) -> Result<bool> {
         let store = txn.store().clone();
-        // Without isolation there is no lock that would say so.
+        // A transaction without isolation has no lock that would show it.
         if store.is_changed_in_doubt(at) || !cache.hand_over(at, &store)? {
             return Ok(false);
         }
@@ -488,11 +528,11 @@ impl Places {
         Ok(true)
     }
 
-    /// An empty page behind the last.
+    /// Adds an empty page behind the last one.
     fn add_page(&self, txn: &mut Txn) -> Result<()> {
         let growing = self.growing.lock();
         if self.known.lock().current.is_some() {
-            return Ok(()); // somebody was quicker
+            return Ok(()); // another thread has added one
         }
         let root = self.root;
         let page = txn.nested((), |txn| {
@@ -510,7 +550,7 @@ impl Places {
             Ok((page, Undo::none()))
         })?;
         let mut known = self.known.lock();
-        // It may have been the collection's before.
+        // The collection may have had this page before.
         if let Some(slots) = known.slots.get_mut(&page) {
             slots.is_away = false;
         }
@@ -519,21 +559,21 @@ impl Places {
         Ok(())
     }
 
-    /// The pages of the collection, first to last.
+    /// Returns the pages of the collection, first to last.
     pub(crate) fn pages(&self, store: &Store) -> Result<Vec<PageId>> {
         let _no_page_leaves = self.no_page_leaves();
         pages(store, self.root)
     }
 
-    /// Takes a page without records out of the collection, and gives it back to the store, for whoever wants it (E19.16).
-    /// `before` leads to it. Says whether it did: not the last one, nor where somebody has a place or is just coming to one.
+    /// Removes a page without records from the collection, and frees it (E19.16). `before` is its predecessor. Returns
+    /// `false` without a change for the last page, and if a place in the page is promised or about to be.
     pub(crate) fn take_out(&self, txn: &mut Txn, cache: &Cache, before: PageId, page: PageId) -> Result<bool> {
-        /// Who comes back is to be of use.
+        /// A page that comes back must have enough places left.
         const PLACES_MIN: u16 = 1 << 10;
         if !self.purge_all(txn, cache, page)? {
             return Ok(false);
         }
-        // Nobody is kept waiting for long walks: the next collection comes here too.
+        // Does not wait for long iterations: the next collection comes here too.
         let Some(_alone) = self.leaving.try_write() else { return Ok(false) };
         let _growing = self.growing.lock();
         let link_of = |txn: &Txn, page| -> Result<Option<(Option<PageId>, bool)>> {
@@ -551,9 +591,13 @@ impl Places {
         let is_free = {
             let view = txn.read_latched(page)?;
             let mut known = self.known.lock();
+            let is_visited = known.visits.contains_key(&page);
             let versioned = Versioned::of(&view).map_err(|damaged| said(txn.store(), damaged))?;
+            // Checked again: a place that was promised before may have its record now, and is promised no longer.
+            let is_empty = versioned.first_record().map_err(|damaged| said(txn.store(), damaged))?.is_none();
             let slots = known.slots_of(page, &versioned).map_err(|damaged| said(txn.store(), damaged))?;
-            let is_free = slots.promised == 0 && u16::MAX - slots.next >= PLACES_MIN;
+            let is_promised = slots.promised > 0 && !planted!("promised_page_leaves");
+            let is_free = is_empty && !is_visited && !is_promised && u16::MAX - slots.next >= PLACES_MIN;
             if is_free {
                 (slots.is_away, slots.vacant) = (true, Vec::new());
                 known.roomy.remove(&page);
@@ -568,7 +612,7 @@ impl Places {
         let taken_out = txn.nested((), |txn| {
             let record = SmallBytes::from(&Link { next, root }.bytes()[..]);
             txn.update(RecordId::new(before, LINK), &VersionedUpdate { record })?;
-            // What is freed keeps its bytes for a while: they are not to say that it belongs here (S6).
+            // A freed page keeps its bytes for a while: they must not show that it belongs to this collection (S6).
             txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
             txn.free(page)?;
             Ok(((), Undo::none()))
@@ -581,9 +625,9 @@ impl Places {
         taken_out.map(|()| true)
     }
 
-    /// Purges all records of a page, if all are dead; says whether they were.
+    /// Purges all records of a page, if all are dead; returns whether they were.
     fn purge_all(&self, txn: &mut Txn, cache: &Cache, page: PageId) -> Result<bool> {
-        let _no_page_leaves = self.no_page_leaves();
+        let Some(_visit) = self.visit(page) else { return Ok(false) };
         let store = txn.store().clone();
         let records = {
             let view = txn.read_latched(page)?;
@@ -596,7 +640,7 @@ impl Places {
             });
             found.map_err(|damaged| said(&store, damaged))?
         };
-        // The end of most is in the cache alone. Whether it is committed is asked where they are purged.
+        // For most records, the end is in the cache only. The purge checks whether it is committed.
         let is_dead = |&(slot, is_dead): &(Slot, bool)| {
             is_dead || cache.peek(RecordId::new(page, slot)).is_some_and(|image| record::is_dead(&image.bytes))
         };
@@ -607,13 +651,23 @@ impl Places {
         Ok(true)
     }
 
-    /// A page of this collection.
+    /// Returns a page of this collection, parsed.
     fn own<'p>(&self, view: &'p PageRef<'_>) -> Result<Option<ObjectPage<'p>>, Damaged> {
         Ok(ObjectPage::of(view)?.filter(|objects| objects.link.root == self.root))
     }
 }
 
 impl Known {
+    /// Returns whether the page has left the collection, or is about to.
+    fn is_away(&self, page: PageId) -> bool {
+        self.slots.get(&page).is_some_and(|slots| slots.is_away)
+    }
+
+    fn visit(&mut self, page: PageId) {
+        debug_assert!(!self.is_away(page), "E19.16: nobody chooses a place in a page that leaves");
+        *self.visits.entry(page).or_default() += 1;
+    }
+
     fn slots_of(&mut self, page: PageId, versioned: &Versioned<'_>) -> Result<&mut Slots, Damaged> {
         Ok(match self.slots.entry(page) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
@@ -628,14 +682,14 @@ fn is_vacant(txn: &Txn, at: RecordId) -> Result<bool> {
     Ok(record.map_err(|damaged| said(txn.store(), damaged))?.is_none())
 }
 
-/// What a root page says.
+/// Reads the ends of the collection from its root page.
 pub(crate) fn ends(store: &Store, root: PageId) -> Result<Ends> {
     let page = store.read(root)?;
     let found = Ends::of(&page).map_err(|damaged| said(store, damaged))?;
     found.ok_or_else(|| said(store, Damaged::wrong_kind(root)))
 }
 
-/// The pages of a collection, first to last.
+/// Returns the pages of a collection, first to last.
 fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
     let (mut pages, mut seen) = (Vec::new(), HashSet::new());
     let mut next = ends(store, root)?.first;
@@ -660,7 +714,7 @@ mod tests {
     use super::*;
     use crate::{Objects, Options};
 
-    /// E19.16: no page leaves beside somebody who goes along them, or is choosing a place.
+    /// E19.16: no page leaves while a thread iterates over the pages, or chooses a place.
     #[test]
     fn who_goes_along_the_pages_finds_each() {
         let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
@@ -672,14 +726,14 @@ mod tests {
         let take_out = || store.transact(|txn| objects.take_out(txn, ids[0].page, ids[1].page)).unwrap();
         let goes_along = objects.shared.places.no_page_leaves();
         assert!(!take_out());
-        assert_eq!(objects.pages(&store).unwrap(), ids.map(|id| id.page));
         drop(goes_along);
+        assert_eq!(objects.pages(&store).unwrap(), ids.map(|id| id.page));
         assert!(take_out());
         assert_eq!(objects.pages(&store).unwrap(), [ids[0].page, ids[2].page]);
         assert!(!take_out(), "it is not the collection's any more");
     }
 
-    /// Sweeps come to all pages, also of what is larger than memory.
+    /// A sweep visits all pages, also of a collection that is larger than memory.
     #[test]
     fn of_pages_that_are_offered_nothing_is_remembered() {
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());

@@ -6,16 +6,15 @@
 //!   1       1   2     capacity
 //! ```
 //!
-//! A record keeps its length as long as it lives, so that its page need not have room for a change that was deferred.
-//! An object that has grown out of its record lies in another one, the *target*; the first ten bytes behind the header
-//! then say where.
+//! A record keeps its length as long as it lives, so its page needs no space for a deferred change. An object that has
+//! outgrown its record lies in another one, the *target*; the first ten bytes behind the header then contain its place.
 
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{Damaged, PageId, PageRef, Slot};
 use cedrat_txn::{RecordId, Refused, Result, Store};
 use cedrat_wal::Lsn;
 
-/// The longest object, in bytes. A log record must hold it twice, before and after, in the smallest log too.
+/// The longest object, in bytes. A log record must hold it twice, before and after, also in the smallest log.
 pub const OBJECT_LEN_MAX: usize = 3800;
 
 mod at {
@@ -25,42 +24,42 @@ mod at {
     pub(super) const OBJECT: usize = LEN + 2;
 }
 
-/// Bytes before the object.
+/// Length of the header.
 pub(crate) const HEADER_LEN: usize = at::OBJECT;
 
-/// Bytes of a place: page and slot.
+/// Length of a place: page and slot.
 pub(crate) const PLACE_LEN: usize = 8 + 2;
 
-/// The least capacity: a target's place fits.
+/// Smallest capacity: the place of a target fits.
 pub(crate) const CAPACITY_MIN: usize = PLACE_LEN;
 
 /// Capacities are multiples of this.
 const CAPACITY_STEP: usize = 8;
 
-/// The object of this page begins nowhere: slot 0 holds the page's link.
+/// Slot of the page's link; not an object.
 pub(crate) const LINK: Slot = Slot(0);
 
-/// Bytes of a link: the next page, the mark, and the root of the collection.
+/// Length of a link: the next page, the mark, and the root of the collection.
 pub(crate) const LINK_LEN: usize = 8 + 8 + 8;
 
-// An empty page takes its link and the longest record.
+// An empty page has space for its link and the longest record.
 const _: () = assert!(LINK_LEN + 12 + HEADER_LEN + OBJECT_LEN_MAX <= Versioned::RECORD_LEN_MAX);
 
 mod bit {
     /// The object was removed.
     pub(super) const DEAD: u8 = 1;
-    /// The object lies in another record.
+    /// The object lies in another record, the target.
     pub(super) const FORWARD: u8 = 2;
-    /// This is that other record; it has no identity of its own.
+    /// The record is a target, without an identity of its own.
     pub(super) const TARGET: u8 = 4;
 }
 
-/// The capacity of a record for so many bytes.
+/// Returns the capacity of a record for `len` bytes.
 pub(crate) fn capacity_for(len: usize) -> usize {
     len.max(CAPACITY_MIN).next_multiple_of(CAPACITY_STEP).min(OBJECT_LEN_MAX)
 }
 
-/// A new record.
+/// Makes a record.
 pub(crate) fn new_record(object: &[u8], capacity: usize, is_target: bool) -> Vec<u8> {
     let mut record = vec![0; HEADER_LEN + capacity];
     record[at::STATE] = if is_target { bit::TARGET } else { 0 };
@@ -69,19 +68,19 @@ pub(crate) fn new_record(object: &[u8], capacity: usize, is_target: bool) -> Vec
     record
 }
 
-/// What the header of a record says.
+/// Header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     state: u8,
-    /// Bytes of the object.
+    /// Length of the object.
     pub(crate) len: usize,
-    /// Bytes that it may have.
+    /// Maximum length of the object.
     pub(crate) capacity: usize,
-    /// Where it lies instead.
+    /// Place of the target.
     pub(crate) forward: Option<RecordId>,
 }
 
-/// A header that makes no sense: where in the record, and why.
+/// An invalid header: the offset in the record, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadHeader {
     pub(crate) offset: usize,
@@ -95,7 +94,7 @@ impl From<BadHeader> for Refused {
 }
 
 impl Header {
-    /// Reads a record's header, which may be any bytes.
+    /// Parses the header of a record, which may be any bytes.
     pub(crate) fn of(record: &[u8]) -> Result<Header, BadHeader> {
         let bad = |offset, what| Err(BadHeader { offset, what });
         let Some(capacity) = record.len().checked_sub(HEADER_LEN).filter(|&capacity| capacity >= CAPACITY_MIN) else {
@@ -130,7 +129,7 @@ impl Header {
     }
 }
 
-/// The bytes of a place.
+/// Serialises a place.
 pub(crate) fn place_bytes(place: RecordId) -> [u8; PLACE_LEN] {
     let mut bytes = [0; PLACE_LEN];
     bytes[..8].copy_from_slice(&place.page.get().to_le_bytes());
@@ -144,12 +143,12 @@ fn place(bytes: &[u8]) -> RecordId {
     RecordId::new(PageId::new(page), Slot(u16::from_le_bytes(slot.try_into().expect("two bytes"))))
 }
 
-/// The object in a record whose header was read.
+/// Returns the object in a record with this header.
 pub(crate) fn object<'r>(record: &'r [u8], header: &Header) -> &'r [u8] {
     &record[at::OBJECT..][..header.len]
 }
 
-/// What lies behind a record's header, up to its capacity.
+/// Returns the bytes behind a record's header, up to its capacity.
 pub(crate) fn body(record: &mut [u8]) -> &mut [u8] {
     &mut record[at::OBJECT..]
 }
@@ -158,12 +157,12 @@ pub(crate) fn set_len(record: &mut [u8], len: u16) {
     record[at::LEN..at::OBJECT].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Whether a record whose header makes sense is dead.
+/// Returns whether a record with a valid header is dead.
 pub(crate) fn is_dead(record: &[u8]) -> bool {
     record[at::STATE] & bit::DEAD != 0
 }
 
-/// Whether a record whose header makes sense holds an object that has its place as its identity.
+/// Returns whether a record with a valid header contains an object whose identity is the record's place.
 pub(crate) fn is_plain(record: &[u8]) -> bool {
     record[at::STATE] == 0
 }
@@ -179,14 +178,14 @@ pub(crate) fn set_forward(record: &mut [u8], is_forward: bool) {
 /// The link of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The page behind it, if there is one.
+    /// The next page, if there is one.
     pub(crate) next: Option<PageId>,
-    /// The root of the collection that the page belongs to.
+    /// The root of the collection.
     pub(crate) root: PageId,
 }
 
 impl Link {
-    /// Between the two: no versioned record of anybody else begins as a link does and has this.
+    /// Second word of a link: no versioned record of other crates begins like a link and has this mark.
     const MARK: u64 = u64::MAX;
 
     pub(crate) fn bytes(self) -> [u8; LINK_LEN] {
@@ -214,13 +213,13 @@ pub(crate) struct Found<'p> {
 pub(crate) struct ObjectPage<'p> {
     pub(crate) versioned: Versioned<'p>,
     page: PageId,
-    /// Where the body lies in memory, to say where in it a record lies.
+    /// Address of the body in memory, to compute the offset of a record.
     body_at: usize,
     pub(crate) link: Link,
 }
 
 impl<'p> ObjectPage<'p> {
-    /// Reads a page; `None` if it is none of objects.
+    /// Parses a page; `None` if it is not a page of objects.
     pub(crate) fn of(page: &'p PageRef<'_>) -> Result<Option<ObjectPage<'p>>, Damaged> {
         if page.kind() != cedrat_pages::LayoutKind::VERSIONED {
             return Ok(None);
@@ -230,7 +229,7 @@ impl<'p> ObjectPage<'p> {
         Ok(Some(ObjectPage { versioned, page: page.id(), body_at: page.body().as_ptr() as usize, link }))
     }
 
-    /// The record in a slot. None if there is none.
+    /// Returns the record in a slot, if there is one.
     pub(crate) fn get(&self, slot: Slot) -> Result<Option<Found<'p>>, Damaged> {
         if slot == LINK {
             return Ok(None);
@@ -243,13 +242,13 @@ impl<'p> ObjectPage<'p> {
         Ok(Some(Found { bytes: record, header, version: self.versioned.version(slot)? }))
     }
 
-    /// Slots of records.
+    /// The slots of records.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         self.versioned.numbers().filter(|&slot| slot != LINK)
     }
 }
 
-/// Damage of a page, said with the file and the place in it.
+/// Reports damage of a page, with file and offset.
 pub(crate) fn said(store: &Store, damaged: Damaged) -> cedrat_txn::Error {
     store.pool().damaged(damaged).into()
 }

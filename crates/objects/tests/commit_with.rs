@@ -1,4 +1,4 @@
-//! Changes of objects that the commit record itself has.
+//! Changes of objects that are part of the commit record.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs of cedrat-graph
 
 mod common;
@@ -8,7 +8,8 @@ use cedrat_txn::{Commit, Error, Txn, TxnOptions};
 use cedrat_wal::{ByteLen, Log, Reservation};
 use common::{place, place_with};
 
-/// E19.15, E19.13: one record, one moment, for all objects that change, whether they were in the cache or not, and for new ones.
+/// E19.15, E19.13: one record and one moment for all changed objects, whether they were in the cache or not, and for new
+/// ones.
 #[test]
 fn a_commit_record_has_the_changes() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -34,7 +35,7 @@ fn a_commit_record_has_the_changes() {
     for (&id, &bytes) in all.iter().zip(&expected) {
         assert_eq!(objects.read_committed(store, id, <[u8]>::to_vec).unwrap().0, bytes);
     }
-    // Its locks are others' now.
+    // Its locks may belong to others now.
     place.transact(|txn| objects.put(txn, ids[2], b"3"));
     ticket.wait().unwrap();
     objects.flush(store, ids[3]).unwrap();
@@ -47,7 +48,7 @@ fn a_commit_record_has_the_changes() {
     }
 }
 
-/// What is not for a commit record leaves the transaction as it was.
+/// Changes that cannot be part of a commit record leave the transaction unchanged.
 #[test]
 fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
     let place = place_with(Options { cache_bytes: 3_000, ..Options::default() }, cedrat_txn::Options::simulated());
@@ -74,10 +75,10 @@ fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
         (objects.read(&mut txn, id, <[u8]>::to_vec).unwrap(), store.log().current_lsn()),
         (b"one".to_vec(), newest)
     );
-    // One that the transaction has changed before has a change that is not committed.
+    // An object that the transaction has changed before has an uncommitted change.
     objects.put(&mut txn, id, b"two").unwrap();
     assert!(objects.commit_with(&mut txn, [id], Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
-    // Another one would be seen before that.
+    // The change of another object would be visible before that.
     objects.lock_for_change(&mut txn, many[0]).unwrap();
     let another = [many[0]];
     assert!(objects.commit_with(&mut txn, another, Commit::Async, |_, _| Some(put.clone())).unwrap().is_none());
@@ -90,7 +91,7 @@ fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
     assert!(inverses.unwrap().is_none());
 }
 
-/// Takes all room in the log but for so many bytes, or a few more.
+/// Reserves all log space except `left` bytes, or a few more.
 fn all_but(log: &Log, left: u64) -> Vec<Reservation> {
     let mut taken = Vec::new();
     let mut bytes = 1 << 30;
@@ -108,7 +109,8 @@ fn all_but(log: &Log, left: u64) -> Vec<Reservation> {
     taken
 }
 
-/// E16.3: who has little to log asks for little, and nobody has to go for what is the same as before.
+/// E16.3: a commit reserves space only for the difference that it logs, so no transaction is rolled back for the unchanged
+/// bytes.
 #[test]
 fn a_commit_asks_for_room_for_what_it_logs() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -137,8 +139,8 @@ fn a_commit_asks_for_room_for_what_it_logs() {
     }
 }
 
-/// What becomes of objects is found out with no latch held: this would wait for it for ever. What leaves the cache meanwhile comes
-/// back.
+/// The changes are computed with no latch held, otherwise this would deadlock. Objects that are evicted meanwhile are loaded
+/// again.
 #[test]
 fn others_use_the_cache_while_a_commit_looks_at_its_objects() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -162,7 +164,7 @@ fn others_use_the_cache_while_a_commit_looks_at_its_objects() {
     }
 }
 
-/// When somebody who does without locks changes the object.
+/// Time at which a transaction without locks changes the object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Changes {
     Before,
@@ -170,7 +172,7 @@ enum Changes {
     MeanwhileAndCommits,
 }
 
-/// What was found out about an object counts only while that is as it was.
+/// A computed change is valid only while the object has the same version.
 #[test]
 fn who_does_without_locks_is_noticed_by_a_commit() {
     for when in [Changes::Before, Changes::Meanwhile, Changes::MeanwhileAndCommits] {
@@ -202,7 +204,7 @@ fn who_does_without_locks_is_noticed_by_a_commit() {
     }
 }
 
-/// E19.17: who does without locks, and has seen an object that was purged since, does not bring it back.
+/// E19.17: a transaction without locks that has read an object, which was purged since, does not restore it.
 #[test]
 fn what_was_removed_since_it_was_seen_stays_so() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -213,7 +215,7 @@ fn what_was_removed_since_it_was_seen_stays_so() {
     let edited = objects.edit(&mut others, id, |seen| {
         assert_eq!(seen, b"one two");
         place.transact(|txn| objects.remove(txn, id));
-        place.insert(b"three"); // who inserts purges
+        place.insert(b"three"); // an insertion purges
         assert_eq!(objects.statistics().records, 0);
         Ok((Edit::Range { at: 0, bytes: b"two"[..].into() }, ()))
     });

@@ -1,5 +1,5 @@
-//! Prepared transactions under crashes: in doubt after a restart if they were told to be prepared, never half, their locks
-//! held, and ended as they are told (E9).
+//! Prepared transactions under crashes: in doubt after a restart if their prepare was acknowledged, never partly applied,
+//! with their locks held, and ended with their outcome (E9).
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: prepared_threads.rs of cedrat-txn
 
@@ -14,27 +14,48 @@ fn passes(check: check::Crashes<Branches>) {
     check.seed(check::seed(1)).run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
-/// E9.1 to E9.8, with what counts only if it is committed (E9.7).
+/// E9.1 to E9.8, with changes that count only if they are committed (E9.7).
 #[test]
 fn transfers_in_two_phases_survive_every_crash() {
     passes(check::crashes("prepared", Branches::default()).at_least(3_000).again(12, 50));
 }
 
-/// Inverses are taken back in pages.
+/// Inverses are applied in pages.
 #[test]
 fn transfers_in_two_phases_with_inverses_survive_every_crash() {
     let branches = Branches { undo: UndoPolicy::Inverses, ..Branches::default() };
     passes(check::crashes("prepared-inverses", branches).at_least(2_000).again(15, 40));
 }
 
-/// R5: the second crash comes at every single call of recovery, and while what it has found is ended.
+/// R5: the second crash comes at every single call of recovery, and while the recovered branches are ended.
 #[test]
 fn what_is_in_doubt_survives_a_crash_at_every_call() {
     let branches = Branches { steps: 12, ..Branches::default() };
     passes(check::crashes("prepared-recovery", branches).at_least(2_000).again(6, usize::MAX));
 }
 
-/// Finds a planted fault, and by what it is found.
+/// E9.1, R5: each failure while a branch is restored.
+#[test]
+fn prepared_transaction_survives_faults_of_openings() {
+    let check = check::openings("prepared-openings", Branches::default()).seed(check::seed(1)).bases(2).every(16);
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E9.13: branches in doubt are carried forward at each checkpoint, time after time.
+#[test]
+fn branches_that_are_carried_forward_survive_every_crash() {
+    let branches = Branches { carries: true, steps: 30, ..Branches::default() };
+    passes(check::crashes("prepared-carried", branches).at_least(1_000).again(12, 50));
+}
+
+/// The same, with inverses.
+#[test]
+fn branches_with_inverses_that_are_carried_forward_survive_every_crash() {
+    let branches = Branches { carries: true, steps: 30, undo: UndoPolicy::Inverses, ..Branches::default() };
+    passes(check::crashes("prepared-carried-inverses", branches).at_least(1_000).again(15, 40));
+}
+
+/// Asserts that a planted fault is found, for the expected reason.
 #[track_caller]
 fn caught(fault: Fault, undo: UndoPolicy, because: &str) {
     let branches = Branches { fault: Some(fault), undo, ..Branches::default() };

@@ -1,4 +1,5 @@
-//! A collection of objects that come and go, under crashes: pages that are emptied and filled again, whose slots go.
+//! A collection whose objects are added and removed, under crashes: pages are emptied and filled again, and their slots
+//! removed.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
@@ -13,7 +14,7 @@ use cedrat_txn::{Commit, Options, Registry, Store};
 
 const NAME: &str = "waiting room";
 
-/// How many objects stay, but for moments.
+/// Number of objects that stay.
 const STAY: usize = 4;
 
 /// Objects by their numbers: the lowest is the oldest.
@@ -23,9 +24,9 @@ type State = BTreeMap<u64, Vec<u8>>;
 struct WaitingRoom {
     steps: u64,
     pool_bytes: u64,
-    /// At times there are many, and what they have left is given back to the store.
+    /// Whether the number of objects varies, and empty pages are given back to the store.
     shrinks: bool,
-    /// How many pages went to the store, in all runs.
+    /// Number of pages that were given back to the store, in all runs.
     taken_out: Arc<AtomicU64>,
 }
 
@@ -44,7 +45,7 @@ impl Attendant<'_> {
         [&self.next_number.to_le_bytes()[..], &vec![self.chance.below(256) as u8; len]].concat()
     }
 
-    /// Some come, and the oldest go.
+    /// Adds some objects, and removes the oldest.
     fn transaction(&mut self) -> Outcome {
         let mut txn = self.run.store().begin();
         let mut waiting = self.waiting.clone();
@@ -56,7 +57,7 @@ impl Attendant<'_> {
             self.next_number += 1;
             let most = if self.room.shrinks && self.next_number % 40 < 20 { 4 * STAY } else { STAY };
             for _ in 0..waiting.len().saturating_sub(most).min(2) {
-                // Now and then the one that has come last but one.
+                // Now and then the second newest.
                 let number = if self.chance.one_in(4) { waiting.keys().rev().nth(1) } else { waiting.keys().next() };
                 let number = *number.expect("some are there");
                 self.objects.remove(&mut txn, waiting.remove(&number).expect("it is there"))?;
@@ -128,11 +129,16 @@ fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId
 
 impl Scenario for WaitingRoom {
     type State = State;
-    /// Pages that are none of the collection's.
+    /// Number of pages that do not belong to the collection.
     type Roots = u64;
 
     fn options(&self) -> Options {
         Options { pool_bytes: self.pool_bytes, ..Options::simulated() }
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {
@@ -141,7 +147,7 @@ impl Scenario for WaitingRoom {
 
     fn set_up(&self, store: &Store) -> Outcome<u64> {
         let objects = self.open(store)?;
-        // A page has few places left when it is found again.
+        // Uses up places: a page has few left when it is found again.
         for turn in 0..40 {
             let id = store.transact(|txn| objects.insert(txn, &[0; 3700]))?;
             if turn != 20 {
@@ -153,7 +159,7 @@ impl Scenario for WaitingRoom {
 
     fn run(&self, run: &Run<WaitingRoom>, _: &u64) -> Outcome {
         let objects = self.open(run.store())?;
-        // Room that openings before have left nobody finds without being told of it.
+        // Insertions find space of earlier openings only if it is offered.
         objects.pages(run.store())?.into_iter().try_for_each(|page| objects.offer_room(run.store(), page))?;
         let waiting: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
@@ -186,7 +192,7 @@ impl Scenario for WaitingRoom {
     }
 }
 
-/// E19.1, E19.3, E19.11: changes of what has gone are not redone where others are by now.
+/// E19.1, E19.3, E19.11: changes of removed objects are not redone on later objects in their places.
 #[test]
 fn what_comes_and_goes_survives_every_crash() {
     for (name, pool_bytes, seed) in [("objects-turnover", 1 << 20, 1), ("objects-turnover-eviction", 8 * 4096, 2)] {
@@ -196,7 +202,7 @@ fn what_comes_and_goes_survives_every_crash() {
     }
 }
 
-/// E19.16: pages go and come back, and each is somebody's, after every crash.
+/// E19.16: pages leave and come back, and each has exactly one owner after every crash.
 #[test]
 fn pages_that_are_taken_out_survive_every_crash() {
     for (name, pool_bytes, seed) in [("objects-shrink", 1 << 20, 3), ("objects-shrink-eviction", 8 * 4096, 4)] {

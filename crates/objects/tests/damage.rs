@@ -1,4 +1,4 @@
-//! Pages whose bytes make no sense, though their checksums do: an error that names file and byte, never a wrong object.
+//! Pages with valid checksums and invalid bytes: an error that names file and byte, never a wrong object.
 #![cfg(not(cedrat_shuttle))]
 
 mod common;
@@ -9,7 +9,7 @@ use cedrat_pages::{PAGE_LEN, PageId, Slot};
 use cedrat_txn::{Error, RecordId, SetRange, VersionedUpdate};
 use common::{Place, is_absent, place};
 
-/// The record of an object in its page.
+/// Returns the record of an object in its page.
 fn record(place: &Place, id: ObjectId) -> Vec<u8> {
     let page = place.store.read(id.page).unwrap();
     Versioned::of(&page).unwrap().get(id.slot).unwrap().unwrap().to_vec()
@@ -19,7 +19,7 @@ fn put(place: &Place, at: RecordId, record: &[u8]) {
     place.store.transact(|txn| txn.update(at, &VersionedUpdate { record: record.into() })).unwrap();
 }
 
-/// The error names the page file and a byte in this page.
+/// Asserts that the error names the page file and a byte in this page.
 #[track_caller]
 fn names_the_place(error: &Error, page: PageId) -> u64 {
     let words = error.to_string();
@@ -57,7 +57,7 @@ fn a_header_that_makes_no_sense_is_told_with_file_and_byte() {
         assert_eq!(place.get(id), Some(b"object".to_vec()));
         place.objects.evict(&place.store, id).unwrap();
     }
-    // State, state, a place behind the header, the byte that is zero, and the length.
+    // State, state, a place behind the header, the byte that must be zero, and the length.
     let first = bytes[0];
     let offsets: Vec<u64> = bytes.iter().map(|byte| byte - first).collect();
     assert_eq!(offsets, [0, 0, 0, 0, 4, 4, 1, 1, 2, 2, 2, 2]);

@@ -1,4 +1,4 @@
-//! What transactions over objects lock, and whom that keeps away.
+//! Locks of transactions over objects, and the transactions that they block.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -9,7 +9,7 @@ use cedrat_txn::locks::{LockMode, PageLocks, Resource};
 use cedrat_txn::{Commit, Error, Txn, TxnOptions};
 use common::{place, place_with};
 
-/// Each object is locked for itself, and where the collection is, none is.
+/// Each object has a lock of its own; a transaction that has locked the collection locks no object.
 #[test]
 fn who_has_the_collection_locks_no_object() {
     let locks = Arc::new(PageLocks::default());
@@ -32,8 +32,8 @@ fn who_has_the_collection_locks_no_object() {
     assert_eq!(locks.locked(), 0);
 }
 
-/// A place that a branch has locked and left vacant is nobody's while it is in doubt: who inserts takes another one, and does
-/// not wait.
+/// A place that a branch has locked and left vacant is not given away while the branch is in doubt: an insertion takes
+/// another one, and does not wait.
 #[test]
 fn a_place_in_doubt_is_passed_by() {
     let place = place(UndoPolicy::CommittedOnly);

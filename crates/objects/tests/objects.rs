@@ -1,4 +1,4 @@
-//! Objects, without crashes but those of a whole run. Every crash: `crash_objects.rs`.
+//! Objects, without crashes except a clean restart. Crash states: `crash_objects.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -10,7 +10,7 @@ use cedrat_structures::StructureError;
 use cedrat_txn::{Commit, Error, Txn, TxnOptions, Undo, Vote};
 use common::{Add, HalfWay, POLICIES, Place, Subtract, get, is_absent, number, place, place_with};
 
-/// L071: objects are there again, with their identities.
+/// L071: objects survive a restart, with their identities.
 #[test]
 fn what_was_committed_is_there_again() {
     for policy in POLICIES {
@@ -36,8 +36,7 @@ fn what_was_committed_is_there_again() {
     }
 }
 
-/// L072, L073, L077: a change of an object that is in the cache neither reads nor touches its page, and logs what has
-/// changed.
+/// L072, L073, L077: a change of an object in the cache neither reads nor changes its page, and logs only the difference.
 #[test]
 fn a_change_leaves_the_page_alone() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -66,7 +65,7 @@ fn a_change_leaves_the_page_alone() {
     assert_eq!(place.crashed().get(id), Some(changed));
 }
 
-/// L074, L075: a rollback, and a return to a savepoint, put back what was there, in the cache and in the page.
+/// L074, L075: a rollback, and a return to a savepoint, restore the previous state, in the cache and in the page.
 #[test]
 fn what_is_rolled_back_was_never_there() {
     for policy in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
@@ -109,7 +108,7 @@ fn what_is_rolled_back_was_never_there() {
     }
 }
 
-/// E19.14: places are chosen first, and nobody takes their room until they are filled, in any order.
+/// E19.14: places are chosen first, and their space is not given away until they are filled, in any order.
 #[test]
 fn places_are_chosen_before_there_are_bytes() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -117,7 +116,7 @@ fn places_are_chosen_before_there_are_bytes() {
     let reserved: Vec<_> =
         (0..30).map(|number| place.objects.reserve(&mut txn, 100 + 50 * (number % 20)).unwrap()).collect();
     let ids: Vec<_> = reserved.iter().map(|reserved| reserved.id()).collect();
-    // They take what room is left.
+    // These insertions use the remaining space.
     let others: Vec<_> = (0..40).map(|number| place.insert(&[number; 700])).collect();
     for (number, reserved) in reserved.into_iter().enumerate().rev() {
         if number % 7 != 3 {
@@ -143,7 +142,7 @@ fn places_are_chosen_before_there_are_bytes() {
     }
 }
 
-/// E19.13: without a lock, beside a transaction that changes it.
+/// E19.13: a read without a lock, during a transaction that changes the object.
 #[test]
 fn what_is_committed_is_read_without_a_lock() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -180,8 +179,8 @@ fn what_is_committed_is_read_without_a_lock() {
     assert!(matches!(others.objects.read_committed(&others.store, id, |_| ()), Err(Error::Misuse(_))));
 }
 
-/// A delta that breaks off half-way has changed nothing, in the cache, in the page and after a crash; and what it had before
-/// it can still be taken back.
+/// A delta that fails half-way has changed nothing, in the cache, in the page and after a crash; and earlier changes can
+/// still be undone.
 #[test]
 fn a_delta_that_breaks_off_has_changed_nothing() {
     for policy in POLICIES {
@@ -206,7 +205,7 @@ fn a_delta_that_breaks_off_has_changed_nothing() {
             assert_eq!(place.objects.read(&mut txn, id, <[u8]>::to_vec).unwrap(), now, "{what}");
             drop(txn);
         }
-        // Relaxed transactions leave what they did.
+        // Relaxed transactions leave their changes.
         let left = if policy == UndoPolicy::Relaxed { number(7, 6, "one") } else { number(1, 0, "one") };
         assert_eq!(place.get(id), Some(left.clone()), "{policy:?}");
         place.objects.flush_all(&place.store).unwrap();
@@ -215,7 +214,7 @@ fn a_delta_that_breaks_off_has_changed_nothing() {
     }
 }
 
-/// L074: what is not committed is in no page.
+/// L074: no page contains uncommitted changes.
 #[test]
 fn what_is_not_committed_is_not_flushed() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -235,7 +234,7 @@ fn what_is_not_committed_is_not_flushed() {
     assert_eq!(place.get(id), Some(number(2, 1, "one")));
 }
 
-/// E19.8: a record that changes all the time does not hold the log: what was committed of it before is flushed.
+/// E19.8: a record that changes all the time does not hold the log: its earlier committed changes are flushed.
 #[test]
 fn of_a_hot_object_what_was_committed_is_flushed() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -274,7 +273,7 @@ fn relaxed_transactions_leave_what_they_did() {
     assert_eq!(place.crashed().get(id), Some(number(3, 2, "one")));
 }
 
-/// E19.12: an object that grows keeps its identity, is found in one step however often it moves, and its old room is used
+/// E19.12: an object that grows keeps its identity, is found in one step however often it moves, and its old space is used
 /// again.
 #[test]
 fn objects_grow_and_shrink() {
@@ -305,7 +304,7 @@ fn objects_grow_and_shrink() {
     }
 }
 
-/// E19.10, E19.11: the room of what was removed is used again, its identity only after the store was opened anew.
+/// E19.10, E19.11: the space of a removed object is used again, its identity only after the store was reopened.
 #[test]
 fn room_is_used_again_and_identities_are_not() {
     for policy in POLICIES {
@@ -318,7 +317,7 @@ fn room_is_used_again_and_identities_are_not() {
                 assert!(given.insert(id), "{policy:?}: {id} was given away twice");
                 live.push(id);
             }
-            // One that is rolled back is not given away again, either.
+            // The identity of an insertion that is rolled back is not given away again, either.
             let mut txn = place.store.begin();
             if policy != UndoPolicy::Relaxed {
                 assert!(given.insert(place.objects.insert(&mut txn, b"rolled back").unwrap()));
@@ -343,7 +342,7 @@ fn room_is_used_again_and_identities_are_not() {
     }
 }
 
-/// E19.11: also in a page that nobody has inserted into since the store was opened.
+/// E19.11: also in a page without insertions since the store was opened.
 #[test]
 fn identities_of_pages_not_looked_at_yet_are_not_used_again() {
     for sweeps in [false, true] {
@@ -361,7 +360,7 @@ fn identities_of_pages_not_looked_at_yet_are_not_used_again() {
     }
 }
 
-/// E19.10: an end that is not committed is not final, wherever its page is.
+/// E19.10: a removal that is not committed is not final, wherever its page is.
 #[test]
 fn what_is_removed_and_not_committed_keeps_its_record() {
     for policy in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
@@ -375,7 +374,7 @@ fn what_is_removed_and_not_committed_keeps_its_record() {
         let mut txn = place.store.begin();
         place.objects.remove(&mut txn, ids[0]).unwrap();
         place.objects.flush_all(&place.store).unwrap();
-        // The candidate of the first one is looked at by an insertion of another transaction.
+        // An insertion of another transaction checks the record that the first one has offered.
         for value in 8..24 {
             place.insert(&number(value, 0, &"x".repeat(900)));
         }
@@ -461,7 +460,7 @@ fn with_inverses_a_transaction_changes_more_than_the_cache_holds() {
         }
         let reopened = place.crashed();
         if ends == "rollback" {
-            // What was let go and is taken back is taken back in its page, whether anybody asks for it or not.
+            // The undo of an evicted change happens in its page, whether or not the object is read.
             place.objects.flush_all(&place.store).unwrap();
             ids.iter().for_each(|&id| place.objects.evict(&place.store, id).unwrap());
             assert_eq!(place.objects.statistics().records, 0);
@@ -480,7 +479,7 @@ fn with_inverses_a_transaction_changes_more_than_the_cache_holds() {
     }
 }
 
-/// What must not be flushed stays, and whoever wants more is told what to do.
+/// Objects that must not be flushed stay, and an error explains how to change more.
 #[test]
 fn a_cache_full_of_changes_refuses_more() {
     let options = Options { cache_bytes: 6_000, undo: UndoPolicy::CommittedOnly };
@@ -497,7 +496,7 @@ fn a_cache_full_of_changes_refuses_more() {
     assert!((3..10).contains(&changed), "{changed}");
     assert!(matches!(ObjectError::of(&refused), Some(ObjectError::CacheFull { .. })), "{refused}");
     assert!(refused.to_string().contains("UndoPolicy::Inverses"), "{refused}");
-    // Readers go on, past the cache.
+    // Reads continue, without the cache.
     assert_eq!(place.objects.read(&mut txn, ids[19], <[u8]>::to_vec).unwrap(), number(19, 0, &"x".repeat(600)));
     txn.commit(Commit::Sync).unwrap();
     for (value, &id) in ids.iter().enumerate() {
@@ -507,7 +506,7 @@ fn a_cache_full_of_changes_refuses_more() {
     place.transact(|txn| place.objects.update(txn, ids[19], Add { amount: 1 }));
 }
 
-/// E19.4: what is new is not flushed by a checkpoint, which keeps the log for it.
+/// E19.4: a checkpoint does not flush new changes; the log is kept for them.
 #[test]
 fn the_log_is_kept_for_what_is_not_flushed() {
     for policy in POLICIES {
@@ -517,14 +516,14 @@ fn the_log_is_kept_for_what_is_not_flushed() {
         for turn in 1..4 {
             place.transact(|txn| place.objects.update(txn, id, Add { amount: 1 }));
             place.store.checkpoint().unwrap();
-            // The second finds what was new at the first; what is new now goes with it.
+            // The second checkpoint flushes changes that were new at the first, and newer changes with them.
             assert_eq!(place.objects.statistics().flushes, turn / 2);
             assert_eq!(place.crashed().get(id), Some(number(turn, turn as u8, "one")), "{policy:?}");
         }
     }
 }
 
-/// L079: checkpoints flush what is old, so an object that changes all the time does not fill a small log.
+/// L079: checkpoints flush old changes, so an object that changes all the time does not fill a small log.
 #[test]
 fn checkpoints_keep_the_log_short() {
     for policy in POLICIES {
@@ -579,21 +578,21 @@ fn what_cannot_be_done_is_refused_and_nothing_has_happened() {
     let other = Options { cache_bytes: 1, ..place.options };
     assert!(matches!(Objects::open(store, "objects", other), Err(Error::Misuse(_))));
     assert_eq!(Objects::open_or_create(store, "objects", place.options).unwrap().root(), objects.root());
-    // An object of another collection is none of this one.
+    // An object of another collection does not belong to this one.
     let others = Objects::open_or_create(store, "others", place.options).unwrap();
     assert!(is_absent(&others.read(&mut store.begin(), id, |_| ()).unwrap_err()));
     assert_eq!(others.ids(&mut store.begin()).unwrap(), []);
     let dropped = store.transact(|txn| cedrat_structures::drop_named(txn, "objects")).unwrap_err();
     assert!(matches!(StructureError::of(&dropped), Some(StructureError::WrongKind { .. })), "{dropped}");
 
-    // Without isolation nobody stands between two who change one object: the second is told.
+    // Without isolation no lock separates two transactions that change one object: the second one gets an error.
     let mut first = store.begin_with(TxnOptions::default().without_isolation());
     let mut second = store.begin_with(TxnOptions::default().without_isolation());
     objects.update(&mut first, id, Add { amount: 1 }).unwrap();
     assert!(matches!(objects.update(&mut second, id, Add { amount: 1 }), Err(Error::Misuse(_))));
 }
 
-/// Its pages are given back, its handles know, and nothing of it holds the log.
+/// Its pages are freed, its handles return errors, and it no longer holds the log.
 #[test]
 fn a_collection_is_dropped() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -621,7 +620,7 @@ fn a_collection_is_dropped() {
 
     place.objects.clone().drop(store, "objects").unwrap();
     assert_eq!(pages(), before - 1, "and its root");
-    // What is given back keeps its bytes for a while: they name nobody who has this root later (S6).
+    // Freed pages keep their bytes for a while: these do not refer to a later structure with this root (S6).
     for page in ids.iter().map(|id| id.page) {
         let txn = store.begin();
         let view = txn.read_latched(page).unwrap();
@@ -634,7 +633,7 @@ fn a_collection_is_dropped() {
     assert!(gone(place.objects.ids(&mut store.begin()).unwrap_err()));
     assert!(gone(place.objects.sweep(store).unwrap_err()));
     assert!(gone(place.objects.clone().drop(store, "objects").unwrap_err()));
-    // Nor by who asks for no lock, and who has asked the catalogue before.
+    // Nor without a lock, or with a root from the catalogue.
     assert!(gone(place.objects.read_committed(store, ids[3], |_| ()).unwrap_err()));
     assert!(gone(Objects::at_root(store, place.objects.root(), options).unwrap_err()));
 
@@ -651,7 +650,7 @@ fn a_collection_is_dropped() {
     reopened.check();
 }
 
-/// E19.10: recovery has made the record dead in its page, and may have to take that back.
+/// E19.10: recovery has marked the record as dead in its page, and may have to undo that.
 #[test]
 fn a_removal_in_doubt_is_not_purged() {
     let mut place = place(UndoPolicy::Inverses);
@@ -664,7 +663,7 @@ fn a_removal_in_doubt_is_not_purged() {
         place = place.crashed();
     }
     let has_room = |place: &Place| {
-        // Who asks for room, as a sweep of a graph does, and who inserts.
+        // Offers the page, as a sweep of a graph does, and inserts.
         place.objects.offer_room(&place.store, ids[0].page).unwrap();
         place.insert(b"another");
     };
@@ -679,7 +678,7 @@ fn a_removal_in_doubt_is_not_purged() {
     place.check();
 }
 
-/// What is refused has done nothing, also without isolation, where no lock refuses it before.
+/// A refused call has changed nothing, also without isolation, where no lock refuses it before.
 #[test]
 fn an_insertion_that_is_refused_leaves_nothing() {
     let place = place(UndoPolicy::CommittedOnly);

@@ -13,7 +13,7 @@ use common::{get, number, open_on};
 const SCHEDULES: usize = 100;
 const START: u64 = 1000;
 
-/// Some numbers, of which threads move amounts from one to another.
+/// Some numbers, between which threads move amounts.
 struct Bank {
     disk: Arc<SimDisk>,
     store: Store,
@@ -37,7 +37,7 @@ fn amount(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk().expect("an account has eight bytes"))
 }
 
-/// Takes from one and gives to another. Those who meet in opposite orders are a deadlock: one is run again.
+/// Moves an amount. Transfers in opposite orders deadlock: one of them is run again.
 fn transfer(store: &Store, objects: &Objects, from: ObjectId, to: ObjectId, by: u64, gives_up: bool) {
     let done = store.transact(|txn| {
         let has = objects.read_for_change(txn, from, amount)?;
@@ -53,7 +53,7 @@ fn sum(store: &Store, objects: &Objects, accounts: &[ObjectId]) -> u64 {
     accounts.iter().map(|&id| amount(&get(store, objects, id).expect("an account"))).sum()
 }
 
-/// Transfers, flushes, evictions and checkpoints at once; then the power fails.
+/// Concurrent transfers, flushes, evictions and checkpoints; then the power fails.
 fn transfers_keep_the_sum(options: Options, seed: u64) {
     explore(seed, SCHEDULES, move || {
         let bank = bank(options, 4);
@@ -92,13 +92,13 @@ fn transfers_keep_the_sum_where_nothing_is_flushed_early() {
     transfers_keep_the_sum(Options::default(), 21);
 }
 
-/// E19.9: with room for some of four.
+/// E19.9: the cache has room for some of four objects.
 #[test]
 fn transfers_keep_the_sum_in_a_cache_that_is_too_small() {
     transfers_keep_the_sum(Options { cache_bytes: 3_000, undo: UndoPolicy::Inverses }, 22);
 }
 
-/// E19.10, E19.11: objects come and go in several threads, and sweeps meanwhile.
+/// E19.10, E19.11: several threads add and remove objects, with concurrent sweeps.
 #[test]
 fn objects_come_and_go() {
     explore(23, SCHEDULES, || {
@@ -136,7 +136,7 @@ fn objects_come_and_go() {
     });
 }
 
-/// S5: who opens a collection while it is dropped leaves nothing behind that another one takes for its own.
+/// S5: opening a collection while it is dropped leaves no state behind that another collection could use.
 #[test]
 fn who_opens_what_is_being_dropped_harms_nobody() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 3 } else { 2000 };
@@ -165,7 +165,7 @@ fn who_opens_what_is_being_dropped_harms_nobody() {
     });
 }
 
-/// E19.13, S5: who reads without locks finds an object until its collection is gone, also while that is dropped page by page.
+/// E19.13, S5: a reader without locks finds an object until its collection is dropped, also while it is dropped page by page.
 #[test]
 fn a_drop_that_has_not_happened_hides_nothing() {
     const PAGES: usize = if cfg!(cedrat_shuttle) { 3 } else { 300 };
@@ -190,11 +190,11 @@ fn a_drop_that_has_not_happened_hides_nothing() {
     });
 }
 
-/// S5: a drop that fails when its pages are nobody's already is taken back: who looks without locks meanwhile is told that the
-/// collection is gone, or finds all.
+/// S5: a drop that fails after its pages were freed is undone: a reader without locks gets an error meanwhile that the
+/// collection is gone, or finds all objects.
 ///
-/// That a look is not believed which a whole such drop has outlasted, `who_looks_while_a_drop_is_taken_back_looks_again` sees each
-/// time; here it is a matter of chance.
+/// `who_looks_while_a_drop_is_taken_back_looks_again` shows each time that a read during such a drop is repeated; here it is
+/// a matter of chance.
 #[test]
 fn a_drop_that_is_taken_back_hides_nothing() {
     const DROPS: usize = if cfg!(cedrat_shuttle) { 1 } else { 400 };
@@ -225,7 +225,7 @@ fn a_drop_that_is_taken_back_hides_nothing() {
             }
         });
         for _ in 0..DROPS {
-            // Its last page is freed already when the drop comes to it, which is refused.
+            // Its last page is freed already when the drop reaches it, which is refused.
             let last = pages[pages.len() - 1];
             bank.objects.drop_with(&bank.store, |txn| txn.free(last)).expect_err("a page is freed once");
         }
@@ -235,7 +235,7 @@ fn a_drop_that_is_taken_back_hides_nothing() {
     });
 }
 
-/// E19.10: a sweep offers pages whose dead records others are just purging.
+/// E19.10: a sweep offers pages whose dead records other threads are purging.
 #[test]
 fn a_page_is_offered_while_its_dead_records_are_purged() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 500 };
@@ -267,7 +267,7 @@ fn objects_of(bank: &Bank) -> Vec<ObjectId> {
     bank.objects.ids(&mut bank.store.begin()).unwrap()
 }
 
-/// Takes out all pages that nobody needs.
+/// Removes all pages that are not needed.
 fn take_out_all(store: &Store, objects: &Objects) {
     let mut before = None;
     for page in objects.pages(store).unwrap() {
@@ -276,8 +276,8 @@ fn take_out_all(store: &Store, objects: &Objects) {
     }
 }
 
-/// E19.11, E19.16: pages go from one collection to another and come back while objects come to both, others walk over the pages, and
-/// somebody has identities of before in his hands.
+/// E19.11, E19.16: pages move between two collections and come back while objects are added to both, other threads iterate
+/// over the pages, and a reader has old identities.
 #[test]
 fn pages_come_and_go() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 100 };

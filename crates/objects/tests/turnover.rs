@@ -1,4 +1,4 @@
-//! Objects that come and go, in one opening. Every crash: `crash_turnover.rs`.
+//! Objects that are added and removed, in one opening. Crash states: `crash_turnover.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -12,11 +12,11 @@ use cedrat_txn::locks::NoLocks;
 use cedrat_txn::{Commit, Error, Result, Store, Txn};
 use common::{Place, get, is_absent, number, open_on, place, place_with};
 
-/// E19.11: a collection in which as much is removed as inserted stays as it is, for as long as the store is open; and who still
-/// has an old identity in his hands finds nothing by it.
+/// E19.11: a collection in which as much is removed as inserted keeps its size, for as long as the store is open; an old
+/// identity finds nothing.
 #[test]
 fn pages_are_filled_as_often_as_they_are_emptied() {
-    // Of how many bytes objects are, how many there are at a time, and how many pages those fill.
+    // Length of the objects, number of objects at a time, and number of pages that they fill.
     for (len, count, fill) in [(100, 5, 1), (100, 200, 7), (1000, 5, 2), (3800, 5, 5)] {
         let place = place(UndoPolicy::CommittedOnly);
         let mut given = std::collections::BTreeSet::new();
@@ -44,7 +44,7 @@ fn pages_are_filled_as_often_as_they_are_emptied() {
             }
             place.check();
         }
-        // Nobody has any of the others now: they begin again, where a page has no object.
+        // Old identities are not used any more: numbers begin again in pages without an object.
         live.keys().for_each(|&id| crashed.transact(|txn| crashed.objects.remove(txn, id)));
         crashed.objects.sweep(&crashed.store).unwrap();
         crashed.store.checkpoint().unwrap();
@@ -58,7 +58,7 @@ fn pages_are_filled_as_often_as_they_are_emptied() {
     }
 }
 
-/// E19.11, E19.14: the page of a place that was chosen, and is not filled yet, is emptied meanwhile as often as others like.
+/// E19.11, E19.14: the page of a reserved place that is not filled yet is emptied meanwhile, as often as others like.
 #[test]
 fn a_place_that_was_chosen_does_not_go() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -82,8 +82,8 @@ fn a_place_that_was_chosen_does_not_go() {
     place.check();
 }
 
-/// E19.10, E19.11: what a branch of an earlier opening has inserted, removed and changed is as the branch ends, however often its
-/// page is emptied and filled beside it; and nobody gets its places before.
+/// E19.10, E19.11: objects that a branch of an earlier opening has inserted, removed and changed follow its outcome, however
+/// often its page is emptied and filled meanwhile; and its places are not given away before.
 #[test]
 fn a_page_is_filled_again_around_what_is_in_doubt() {
     use UndoPolicy::{CommittedOnly, Inverses};
@@ -131,17 +131,17 @@ fn a_page_is_filled_again_around_what_is_in_doubt() {
     }
 }
 
-/// E19.11, E19.16: when a page has had all the places that it can have, others follow.
+/// E19.11, E19.16: when a page has used all its possible places, others follow.
 #[test]
 fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
     let place = place(UndoPolicy::CommittedOnly);
     let mut given = std::collections::BTreeSet::new();
-    place.insert(&[0; 3700]); // has the first page
+    place.insert(&[0; 3700]); // on the first page
     let mut stays = None;
     for _ in 0..1000 {
         let ids =
             place.transact(|txn| (0..250).map(|_| place.objects.insert(txn, b"object")).collect::<Result<Vec<_>>>());
-        // The last one stays until the next ones have come.
+        // The last one stays until the next ones were inserted.
         let goes = stays.replace(ids[249]);
         place.transact(|txn| ids[..249].iter().chain(&goes).try_for_each(|&id| place.objects.remove(txn, id)));
         ids.into_iter().for_each(|id| assert!(given.insert(id), "{id} was given away twice"));
@@ -166,7 +166,7 @@ fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
     crashed.check();
 }
 
-/// Takes out all pages that nobody needs; returns which.
+/// Removes all pages that are not needed, and returns them.
 fn take_out_all(store: &Store, objects: &Objects) -> Vec<PageId> {
     let (mut before, mut gone) = (None, Vec::new());
     for page in objects.pages(store).unwrap() {
@@ -176,7 +176,7 @@ fn take_out_all(store: &Store, objects: &Objects) -> Vec<PageId> {
     gone
 }
 
-/// E19.16, E19.11, S6: pages in which nothing has stayed are others', and come back with other places.
+/// E19.16, E19.11, S6: pages in which nothing has stayed are reused by others, and come back with other places.
 #[test]
 fn a_collection_that_becomes_smaller_gives_its_pages_back() {
     const COUNT: usize = 40;
@@ -203,10 +203,10 @@ fn a_collection_that_becomes_smaller_gives_its_pages_back() {
             assert_eq!(Versioned::of(&view).unwrap().get(Slot(0)).unwrap(), None, "S6: page {page}");
         }
         place.check();
-        // Also where they were given to the file system.
+        // Also after their blocks were given back to the file system.
         (0..2).for_each(|_| store.checkpoint().unwrap());
         ids[1..COUNT - 1].iter().for_each(|&id| assert_eq!(place.get(id), None));
-        // Others have the pages, and nobody comes to them by identities of before.
+        // Another collection has the pages, and old identities do not find anything in them.
         let others = fill(&other, 2);
         assert!(others.iter().any(|id| gone.contains(&id.page)), "nobody else has one");
         for &id in &ids[1..COUNT - 1] {
@@ -228,7 +228,7 @@ fn a_collection_that_becomes_smaller_gives_its_pages_back() {
     place.check();
 }
 
-/// E19.10, E19.16: not where a place was chosen, nor where an insertion or a removal is not committed, nor in doubt.
+/// E19.10, E19.16: a page stays while a place in it is reserved, or an insertion or a removal is not committed, or in doubt.
 #[test]
 fn a_page_that_somebody_needs_is_not_taken_out() {
     for undo in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
@@ -274,7 +274,7 @@ fn a_page_whose_way_out_fails_is_offered_again() {
     let place = place(UndoPolicy::CommittedOnly);
     let ids = [(); 3].map(|()| place.insert(&[1; 3700]));
     place.transact(|txn| place.objects.remove(txn, ids[1]));
-    // What died is known from here on; there is room for this behind it.
+    // The removal is known from here on; this object fits behind it.
     assert_eq!(place.insert(&[3; 50]).page, ids[2].page);
     let mut txn = place.begin();
     txn.free(ids[1].page).unwrap();
@@ -286,7 +286,7 @@ fn a_page_whose_way_out_fails_is_offered_again() {
     place.crashed().check();
 }
 
-/// E19.10: also where no lock says so, because there are none.
+/// E19.10: also without locks, which would show it.
 #[test]
 fn a_sweep_leaves_what_is_in_doubt() {
     let of_store = || cedrat_txn::Options {

@@ -1,5 +1,5 @@
-//! Accounts whose numbers lie in pages, in heaps and in objects at once, and transfers between them that are prepared,
-//! left in doubt, and ended.
+//! Accounts with balances in pages, in heaps and in objects at once, and transfers between them that are prepared, left in
+//! doubt, and ended.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ const ACCOUNTS: u8 = 6;
 const BEGIN_WITH: i64 = 100;
 const NAME: &str = "accounts";
 
-/// Adds to the number that an object begins with. Made twice it is another change than made once.
+/// Adds to the number at the beginning of an object. It is not idempotent.
 #[derive(Debug, Serialize, Deserialize)]
 struct AddTo(i64);
 
@@ -34,21 +34,23 @@ impl ObjectDelta for AddTo {
     }
 }
 
-/// How branches come and go.
+/// Parameters of the workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Branches {
     pub(crate) steps: u64,
     pub(crate) undo: UndoPolicy,
     pub(crate) fault: Option<Fault>,
+    /// Whether each checkpoint carries branches forward.
+    pub(crate) carries: bool,
 }
 
 impl Default for Branches {
     fn default() -> Branches {
-        Branches { steps: 50, undo: UndoPolicy::CommittedOnly, fault: None }
+        Branches { steps: 50, undo: UndoPolicy::CommittedOnly, fault: None, carries: false }
     }
 }
 
-/// Refuses at once what others hold: whoever meets a lock hears so in this very call.
+/// A lock manager that refuses conflicting requests at once, in the call that makes them.
 #[derive(Debug, Default)]
 struct Refusing(Mutex<HashMap<Resource, Vec<(TxnId, LockMode)>>>);
 
@@ -72,7 +74,7 @@ impl LockManager for Refusing {
             |holders: &Vec<(TxnId, LockMode)>| holders.iter().find(|(holder, _)| *holder == txn).map(|held| held.1);
         let mut held: Vec<_> =
             locks.iter().filter_map(|(resource, holders)| Some((*resource, mode(holders)?))).collect();
-        held.sort_unstable(); // the same workload makes the same log
+        held.sort_unstable(); // deterministic, so that the same workload writes the same log
         held
     }
 
@@ -86,7 +88,7 @@ impl LockManager for Refusing {
     }
 }
 
-/// A transfer. All of it is its identifier, so that whoever finds it in doubt knows what it is.
+/// A transfer. Its identifier contains all of it, so that it can be decoded from a branch in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Transfer {
     number: u64,
@@ -114,7 +116,7 @@ impl Transfer {
     }
 }
 
-/// What each account holds; nobody knows where a transfer is in doubt. And these.
+/// The balance of each account, unknown where a transfer is in doubt, and the transfers in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     numbers: Vec<Option<i64>>,
@@ -143,8 +145,8 @@ impl State {
     }
 }
 
-/// Where accounts lie. A page has the account's number, and that of another page, which has the number too and is replaced
-/// by each transfer.
+/// Places of the accounts. A page has the account's balance, and the number of another page, which has the balance too and is
+/// replaced by each transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct Roots {
     pages: Vec<PageId>,
@@ -162,7 +164,7 @@ impl Heaps {
         Ok(Heaps { words: store.memory().heap("words")?, blocks: store.memory().heap("blocks")? })
     }
 
-    /// Writes an account's number to its word, and to its block, which is another one than before if that has a length.
+    /// Writes an account's balance to its word, and to its block, which is a new one of length `new_block` if there is one.
     fn put(&self, tx: &mut Tx<'_>, account: u8, number: i64, new_block: Option<u64>) -> Result<(), Interrupt> {
         let at = u64::from(account) * 512;
         let before = tx.read(&self.words, at + 8)?;
@@ -187,7 +189,7 @@ impl Heaps {
         tx.update(&self.words, at, |_| number as u64).map(drop)
     }
 
-    /// Where an account's block is, and what its word says.
+    /// Returns the offset of an account's block, and the value of its word.
     fn word(&self, tx: &mut Tx<'_>, account: usize) -> Result<(u64, i64), Interrupt> {
         let at = account as u64 * 512;
         Ok((tx.read(&self.words, at + 8)?, tx.read(&self.words, at)? as i64))
@@ -209,7 +211,7 @@ struct Teller<'a> {
     chance: Rng,
 }
 
-/// Whether somebody else has what was asked for.
+/// Returns whether another transaction holds the requested lock.
 fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Deadlock(_) | Error::Heap(cedrat_heap::Error::InDoubt { .. }))
 }
@@ -223,7 +225,7 @@ fn number_at(txn: &Txn, page: PageId, offset: usize) -> Result<i64, Error> {
     Ok(txn.read(page)?.u64_at(offset)? as i64)
 }
 
-/// What was done; `None` if somebody who is in doubt was in the way.
+/// Returns the result; `None` if a branch in doubt blocked the call.
 fn unless_refused<T>(done: Result<T, Error>) -> Result<Option<T>, Error> {
     match done {
         Ok(value) => Ok(Some(value)),
@@ -232,7 +234,7 @@ fn unless_refused<T>(done: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Writes an account's number to its page, and to a page of its own that replaces the one before.
+/// Writes an account's balance to its page, and to a new page that replaces the previous one.
 fn put_in_pages(txn: &mut Txn, page: PageId, number: i64) -> Result<(), Error> {
     let before = number_at(txn, page, 8)?;
     if before != 0 {
@@ -254,7 +256,7 @@ impl Teller<'_> {
         self.store().log().current_lsn()
     }
 
-    /// A transfer between accounts that nobody has.
+    /// Chooses a transfer between accounts that are not in doubt.
     fn any_transfer(&mut self) -> Option<Transfer> {
         let free: Vec<(u8, i64)> =
             (0..).zip(&self.state.numbers).filter_map(|(account, number)| Some((account, (*number)?))).collect();
@@ -276,7 +278,7 @@ impl Teller<'_> {
         put_in_pages(txn, self.roots.pages[at], now)?;
         let object = self.roots.objects[at];
         if self.chance.one_in(3) {
-            // Of another length: now and then it moves.
+            // Of another length: now and then the object moves.
             let len = 8 + self.chance.index(60);
             let mut bytes = vec![account; len];
             bytes[..8].copy_from_slice(&now.to_le_bytes());
@@ -311,7 +313,7 @@ impl Teller<'_> {
         let Some(transfer) = self.any_transfer() else { return Ok(()) };
         let mut txn = self.store().begin();
         match self.transfer(&mut txn, &transfer) {
-            // Its blocks are neighbours of somebody's who is in doubt.
+            // Its blocks are neighbours of a branch's blocks.
             Err(error) if is_refused(&error) => return Ok(txn.rollback()?),
             other => other?,
         }
@@ -339,7 +341,7 @@ impl Teller<'_> {
         Ok(())
     }
 
-    /// Ends somebody who is in doubt.
+    /// Ends a branch in doubt.
     fn end_one(&mut self) -> Outcome {
         let in_doubt: Vec<Transfer> = self.state.in_doubt.iter().copied().collect();
         if in_doubt.is_empty() {
@@ -352,7 +354,7 @@ impl Teller<'_> {
             None => self.store().prepared(&id)?,
         };
         if self.chance.one_in(3) {
-            // With its first record it is rolled back, whatever becomes of the others (E9.4).
+            // Its first record decides the rollback, whatever becomes of the others (E9.4).
             self.run.enter(self.now().next(), move |state: &mut State| state.rolled_back(&transfer));
             prepared.rollback()?;
             self.run.was_told(self.now());
@@ -369,7 +371,7 @@ impl Teller<'_> {
         Ok(())
     }
 
-    /// What is in doubt is not to be had.
+    /// Asserts that an account in doubt is locked.
     fn meet_one(&mut self) -> Outcome {
         let held: Vec<u8> =
             (0..).zip(&self.state.numbers).filter(|(_, number)| number.is_none()).map(|(account, _)| account).collect();
@@ -405,7 +407,7 @@ impl Teller<'_> {
     }
 }
 
-/// Reads an account in all its places: the same in each, or nowhere to be had.
+/// Reads an account in all its places: all of them have the same balance, or all are in doubt.
 fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize) -> Outcome<Option<i64>> {
     let mut txn = store.begin();
     let page = roots.pages[account];
@@ -420,7 +422,7 @@ fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize)
     let heaps = Heaps::of(store)?;
     let word = unless_refused(txn.heap(|tx| heaps.word(tx, account)))?;
     let in_word = word.map(|(_, number)| number);
-    // Of a block that is a neighbour of somebody's who is in doubt nothing is said.
+    // A block that is a neighbour of a branch's block may be locked; it is not compared then.
     let in_block = match word {
         Some((block, number)) => unless_refused(txn.heap(|tx| heaps.block(tx, block)))?.or(Some(number)),
         None => None,
@@ -448,7 +450,13 @@ impl Scenario for Branches {
     fn options(&self) -> Options {
         let memory = MemoryOptions { stripes_log2: 16, ..MemoryOptions::small() };
         let locks = Arc::new(Refusing::default());
-        Options { locks, partitions: 2, memory, fault: self.fault, ..Options::simulated() }
+        let carry_forward_bytes = self.carries.then_some(0);
+        Options { locks, partitions: 2, memory, fault: self.fault, carry_forward_bytes, ..Options::simulated() }
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: stores on simulated disks, and a delta of an application's own.
+//! Shared code of this crate's tests: stores on simulated disks, and a delta of an application's own.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const POLICIES: [UndoPolicy; 3] = [UndoPolicy::CommittedOnly, UndoPolicy::Inverses, UndoPolicy::Relaxed];
 
-/// Adds to the number in an object's first eight bytes, and counts in the byte behind them how often that was done.
+/// Adds to the number in an object's first eight bytes, and increments the counter in the byte behind them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Add {
     pub(crate) amount: u64,
@@ -29,7 +29,7 @@ impl ObjectDelta for Add {
     }
 }
 
-/// Takes an addition back.
+/// Inverse of an addition.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Subtract {
     pub(crate) amount: u64,
@@ -43,11 +43,11 @@ impl ObjectDelta for Subtract {
     }
 }
 
-/// Breaks its promise: it changes the object, and then refuses, or panics.
+/// Violates the contract: it changes the object, and then refuses, or panics.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HalfWay {
     pub(crate) panics: bool,
-    /// It changes this part of it, and says so.
+    /// Part of the object that it changes and declares, if any.
     pub(crate) part: Option<(u16, u16)>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn open_on(disk: &Arc<SimDisk>, options: cedrat_txn::Options) -> Stor
 }
 
 impl Place {
-    /// A transaction as the policy wants it.
+    /// Begins a transaction as the policy requires.
     pub(crate) fn begin(&self) -> Txn {
         match self.options.undo {
             UndoPolicy::Relaxed => self.store.begin_with(TxnOptions::default().without_atomicity()),
@@ -118,7 +118,7 @@ impl Place {
         }
     }
 
-    /// Does something in a transaction of its own.
+    /// Runs a closure in a transaction of its own.
     pub(crate) fn transact<T>(&self, work: impl FnOnce(&mut Txn) -> Result<T>) -> T {
         let mut txn = self.begin();
         let value = work(&mut txn).unwrap();
@@ -134,7 +134,7 @@ impl Place {
         get(&self.store, &self.objects, id)
     }
 
-    /// The store as the next opening finds it, if all that was not durable is lost.
+    /// Returns the store of the next opening, after a crash that loses everything that was not durable.
     pub(crate) fn crashed(&self) -> Place {
         let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
         let of_store = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
@@ -161,7 +161,7 @@ pub(crate) fn is_absent(error: &Error) -> bool {
     matches!(ObjectError::of(error), Some(ObjectError::NoSuchObject { .. }))
 }
 
-/// A number with a count, and a name behind it.
+/// Makes an object of a number, a counter and a name.
 pub(crate) fn number(value: u64, count: u8, name: &str) -> Vec<u8> {
     [&value.to_le_bytes()[..], &[count], name.as_bytes()].concat()
 }

@@ -1,0 +1,348 @@
+//! E19.18: a thread that waits for I/O blocks other threads only from that record.
+//!
+//! The test holds one call of the medium until the other threads have done their work and were joined. A thread that waited
+//! for the held call would never end: nothing here depends on time.
+#![cfg(not(cedrat_shuttle))] // interleavings: threads.rs
+
+mod common;
+
+use std::io;
+
+use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, SimDisk};
+use cedrat_objects::{ObjectId, Objects, Options};
+use cedrat_sync::{Arc, Condvar, Mutex, thread};
+use cedrat_txn::{Commit, Store};
+use common::{Add, get, number, registry};
+
+/// Directory of the log segments.
+const LOG: &str = "log/";
+
+/// Calls that can be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    ReadOfPages,
+    ForceOfLog,
+    SyncOfPages,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    closed_for: Option<Call>,
+    holds_one: bool,
+}
+
+/// A medium that can hold one call at a time.
+#[derive(Debug, Default)]
+struct Gated {
+    disk: SimDisk,
+    gate: Mutex<Gate>,
+    changed: Condvar,
+}
+
+impl Gated {
+    /// Closes the gate for the next such call; later ones are not held.
+    fn close(&self, call: Call) {
+        self.gate.lock().closed_for = Some(call);
+    }
+
+    fn wait_until_one_is_held(&self) {
+        let mut gate = self.gate.lock();
+        while !gate.holds_one {
+            self.changed.wait(&mut gate);
+        }
+    }
+
+    fn open(&self) {
+        self.gate.lock().holds_one = false;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self, call: Call) {
+        let mut gate = self.gate.lock();
+        if gate.closed_for == Some(call) {
+            *gate = Gate { closed_for: None, holds_one: true };
+            self.changed.notify_all();
+            while gate.holds_one {
+                self.changed.wait(&mut gate);
+            }
+        }
+    }
+}
+
+impl Media for Gated {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        self.disk.open(name, mode)
+    }
+    fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        self.disk.lock(name)
+    }
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.disk.list(directory)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.disk.sync_directory(directory)
+    }
+    fn len(&self, file: FileId) -> io::Result<u64> {
+        self.disk.len(file)
+    }
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.path(file) == cedrat_pages::PAGE_FILE {
+            self.pass(Call::ReadOfPages);
+        }
+        self.disk.read_at(file, offset, buffer)
+    }
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
+        if durability == Durability::Durable && self.path(file).starts_with(LOG) {
+            self.pass(Call::ForceOfLog);
+        }
+        self.disk.write_at(file, offset, bytes, durability)
+    }
+    fn sync(&self, file: FileId) -> io::Result<()> {
+        if self.path(file) == cedrat_pages::PAGE_FILE {
+            self.pass(Call::SyncOfPages);
+        }
+        self.disk.sync(file)
+    }
+    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.disk.allocate(file, offset, len)
+    }
+    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.disk.punch(file, offset, len)
+    }
+    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        self.disk.set_len(file, len)
+    }
+    fn path(&self, file: FileId) -> String {
+        self.disk.path(file)
+    }
+}
+
+/// A store with objects of a page each, a few of which fit into memory.
+struct Yard {
+    media: Arc<Gated>,
+    store: Store,
+    objects: Objects,
+    ids: Vec<ObjectId>,
+}
+
+const OBJECTS: usize = 40;
+/// Objects that are in the cache before a call is held.
+const WARM: std::ops::Range<usize> = 0..4;
+/// Number of objects that fit into the cache.
+const ROOM: u64 = 6;
+const OBJECT_LEN: usize = 3600;
+const POOL_PAGES: usize = 8;
+
+fn open(media: &Arc<Gated>) -> (Store, Objects) {
+    let options = cedrat_txn::Options { pool_bytes: (POOL_PAGES as u64) << 12, ..cedrat_txn::Options::simulated() };
+    let store = Store::open(Arc::<Gated>::clone(media), options, registry()).unwrap();
+    let cache_bytes = ROOM * (OBJECT_LEN as u64 + 400);
+    let objects = Objects::open_or_create(&store, "objects", Options { cache_bytes, ..Options::default() }).unwrap();
+    (store, objects)
+}
+
+impl Yard {
+    fn new() -> Yard {
+        let media = Arc::new(Gated::default());
+        let (store, objects) = open(&media);
+        let bytes = number(0, 0, &"x".repeat(OBJECT_LEN - 9));
+        let ids = (0..OBJECTS).map(|_| store.transact(|txn| objects.insert(txn, &bytes)).unwrap()).collect();
+        store.checkpoint().unwrap();
+        let yard = Yard { media, store, objects, ids };
+        WARM.for_each(|one| yard.add(one));
+        yard.evict_pages_but([]);
+        yard
+    }
+
+    /// Changes an object, without waiting for the disk.
+    fn add(&self, one: usize) {
+        let mut txn = self.store.begin();
+        self.objects.update(&mut txn, self.ids[one], Add { amount: 1 }).unwrap();
+        txn.commit(Commit::Async).unwrap();
+    }
+
+    fn value(&self, one: usize) -> u64 {
+        let bytes = get(&self.store, &self.objects, self.ids[one]).expect("it is there");
+        u64::from_le_bytes(*bytes.first_chunk().unwrap())
+    }
+
+    /// Fills the pool with pages of objects that are not in the cache, and last with those of these objects.
+    fn evict_pages_but<const N: usize>(&self, kept: [usize; N]) {
+        for one in (OBJECTS / 2..OBJECTS).chain(kept) {
+            self.objects.read_committed(&self.store, self.ids[one], |_| ()).unwrap();
+        }
+    }
+
+    /// Runs `work` in a thread until it makes a call that is held; then, in another thread, work that must not wait for it.
+    fn beside(&self, call: Call, work: impl FnOnce() + Send, others: impl FnOnce() + Send) {
+        self.media.close(call);
+        thread::scope(|scope| {
+            let held = scope.spawn(work);
+            self.media.wait_until_one_is_held();
+            scope.spawn(others).join().unwrap();
+            assert!(!held.is_finished(), "its call is held");
+            self.media.open();
+            held.join().unwrap();
+        });
+    }
+
+    /// Hits, updates and reads without locks of all objects in the cache.
+    fn use_what_is_warm(&self) {
+        for one in WARM {
+            let before = self.value(one);
+            self.add(one);
+            assert_eq!(self.value(one), before + 1);
+            self.objects.read_committed(&self.store, self.ids[one], |_| ()).unwrap();
+        }
+        let mut txn = self.store.begin();
+        let mut warm: Vec<ObjectId> = WARM.map(|one| self.ids[one]).collect();
+        warm.sort_unstable();
+        warm.iter().for_each(|&id| self.objects.lock_for_change(&mut txn, id).unwrap());
+        let one_more = |_, old: &[u8]| {
+            let number = u64::from_le_bytes(*old.first_chunk().unwrap()) + 1;
+            Some(cedrat_objects::Edit::Range { at: 0, bytes: number.to_le_bytes()[..].into() })
+        };
+        let changed = self.objects.commit_with(&mut txn, warm, Commit::Async, one_more).unwrap();
+        assert!(changed.is_some(), "in the commit record");
+    }
+
+    /// Checks the committed values, now and after a crash.
+    fn check(self, values: [u64; 4]) {
+        let found = |yard: &Yard| [0, 1, 2, 3].map(|one| yard.value(one));
+        assert_eq!(found(&self), values);
+        self.store.checkpoint().unwrap();
+        let journal = self.media.disk.journal();
+        let disk = journal.crash(self.media.disk.journal_len(), cedrat_media::Loss::Everything);
+        let media = Arc::new(Gated { disk, ..Gated::default() });
+        let (store, objects) = open(&media);
+        let yard = Yard { media, store, objects, ids: self.ids };
+        assert_eq!(found(&yard), values);
+        yard.objects.check(&yard.store.begin()).unwrap().expect_sound();
+    }
+}
+
+#[test]
+fn load_keeps_no_other_object_waiting() {
+    let yard = Yard::new();
+    let cold = || assert_eq!(yard.value(10), 0);
+    yard.beside(Call::ReadOfPages, cold, || {
+        yard.use_what_is_warm();
+        assert_eq!(yard.value(11), 0, "another load, with I/O of its own");
+    });
+    yard.check([3; 4]);
+}
+
+/// Two threads request one object: one waits, and both get it.
+#[test]
+fn load_is_waited_for_by_its_own_object() {
+    let yard = Yard::new();
+    thread::scope(|scope| {
+        yard.media.close(Call::ReadOfPages);
+        let first = scope.spawn(|| yard.value(10));
+        yard.media.wait_until_one_is_held();
+        let second = scope.spawn(|| yard.value(10));
+        yard.use_what_is_warm();
+        assert!(!first.is_finished() && !second.is_finished(), "there is one way to it");
+        yard.media.open();
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (0, 0));
+    });
+    assert_eq!(yard.objects.statistics().records, WARM.len() as u64 + 1);
+    yard.check([3; 4]);
+}
+
+/// The record is changed while an older copy of it is written to its page: the newer change is not lost.
+#[test]
+fn flush_keeps_no_object_waiting() {
+    let yard = Yard::new();
+    let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
+    yard.beside(Call::ReadOfPages, flush, || {
+        yard.use_what_is_warm();
+        assert_eq!(yard.value(11), 0);
+        assert_eq!(yard.objects.statistics().flushes, 0, "of this one first");
+    });
+    yard.check([3; 4]);
+}
+
+#[test]
+fn flush_of_all_keeps_no_object_waiting() {
+    let yard = Yard::new();
+    let flush = || yard.objects.flush_all(&yard.store).unwrap();
+    yard.beside(Call::ReadOfPages, flush, || yard.use_what_is_warm());
+    yard.check([3; 4]);
+}
+
+/// Victims with committed changes whose pages are not in memory.
+#[test]
+fn eviction_keeps_no_object_waiting() {
+    let yard = Yard::new();
+    // Only dirty records are left to evict.
+    yard.evict_pages_but([4, 5, 6]);
+    [4, 5].into_iter().for_each(|one| assert_eq!(yard.value(one), 0));
+    [4, 5].into_iter().for_each(|one| yard.add(one));
+    yard.evict_pages_but([6]);
+    assert_eq!(yard.objects.statistics().records, ROOM);
+    let evicting = || assert_eq!(yard.value(6), 0);
+    yard.beside(Call::ReadOfPages, evicting, || yard.use_what_is_warm());
+    assert_eq!(yard.objects.statistics().records, ROOM);
+    assert!(yard.objects.statistics().evictions > 0);
+    yard.check([3; 4]);
+}
+
+/// The frame that a flush needs contains a page with a log that is not durable yet.
+#[test]
+fn log_force_keeps_no_object_waiting() {
+    let yard = Yard::new();
+    // All frames are dirty, by records that were not forced.
+    while yard.store.pool().stats().dirty_pages < POOL_PAGES {
+        let mut txn = yard.store.begin();
+        yard.objects.insert(&mut txn, &number(0, 0, &"x".repeat(OBJECT_LEN - 9))).unwrap();
+        txn.commit(Commit::Async).unwrap();
+    }
+    let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
+    yard.beside(Call::ForceOfLog, flush, || yard.use_what_is_warm());
+    yard.check([3; 4]);
+}
+
+#[test]
+fn checkpoint_keeps_no_object_waiting() {
+    for call in [Call::ReadOfPages, Call::ForceOfLog, Call::SyncOfPages] {
+        let yard = Yard::new();
+        yard.store.checkpoint().unwrap(); // older changes go to their pages next
+        yard.add(0);
+        yard.beside(call, || yard.store.checkpoint().unwrap(), || yard.use_what_is_warm());
+        yard.check([4, 3, 3, 3]);
+    }
+}
+
+/// A page that leaves its collection blocks only threads that need this page.
+#[test]
+fn page_that_leaves_keeps_no_insertion_waiting() {
+    let yard = Yard::new();
+    let (before, leaving) = (yard.ids[10].page, yard.ids[11].page);
+    yard.store.transact(|txn| yard.objects.remove(txn, yard.ids[11])).unwrap();
+    yard.objects.flush_all(&yard.store).unwrap();
+    let small = || {
+        let mut txn = yard.store.begin();
+        yard.objects.insert(&mut txn, b"small").unwrap();
+        txn.commit(Commit::Async).unwrap();
+    };
+    // Its dead record is purged; the page before it is not in memory.
+    let purge = || yard.store.transact(|txn| yard.objects.take_out(txn, leaving, leaving)).unwrap();
+    assert!(!purge(), "no page leads to itself");
+    yard.evict_pages_but([]);
+    small();
+    // Its own page is in memory, though it contains no object.
+    yard.objects.read_committed(&yard.store, yard.ids[11], |_| ()).unwrap_err();
+    let take_out = || {
+        assert!(yard.store.transact(|txn| yard.objects.take_out(txn, before, leaving)).unwrap());
+    };
+    yard.beside(Call::ReadOfPages, take_out, || {
+        small();
+        yard.use_what_is_warm();
+    });
+    assert!(!yard.objects.pages(&yard.store).unwrap().contains(&leaving));
+    yard.check([3; 4]);
+}
