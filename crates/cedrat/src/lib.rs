@@ -16,7 +16,7 @@ pub use cedrat_wal as wal;
 
 pub use cedrat_txn::{Commit, Error, Options, Registry, Result, Store, Txn};
 
-/// What a program that stores something usually needs.
+/// Common imports of a program that uses a store.
 pub mod prelude {
     pub use cedrat_structures::{ArrayList, HashTable, List};
     pub use cedrat_txn::{
@@ -24,28 +24,28 @@ pub mod prelude {
     };
 }
 
-/// Opens the store in a directory, which is recovering it; makes it if there is none.
+/// Opens the store in a directory, or creates it. Every opening runs recovery.
 ///
-/// **Promise:** everything whose commit was acknowledged is there, and nothing of any transaction that was not
-/// committed. **Threads:** any; one process at a time.
+/// **Guarantee:** all changes of acknowledged commits are present, and no changes of transactions that did not commit.
+/// **Threads:** any; one process at a time.
 ///
 /// # Errors
-/// [`Error::InUse`] if the store is open elsewhere; what is damaged, with file and offset; [`Error::Unregistered`]
-/// if the log needs operations of the program's own: then use [`open_with`]. A store that is refused is not changed.
+/// [`Error::InUse`] if the store is open elsewhere; damage, with file and offset; [`Error::Unregistered`] if the log needs
+/// operations of the program's own: then use [`open_with`]. A store that is refused is not changed.
 pub fn open(directory: impl AsRef<Path>) -> Result<Store> {
     open_with(directory, Options::default(), registry())
 }
 
-/// As [`open`], with choices, and with a registry that knows the program's own operations.
+/// Like [`open`], with options, and with a registry that contains the program's own operations.
 ///
 /// # Errors
-/// As [`open`]; and if the options make no sense.
+/// Errors of [`open`]; and if the options are invalid.
 pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Registry) -> Result<Store> {
     let media = Arc::new(media::RealDisk::new(directory.as_ref()));
     Store::open(media, options, registry)
 }
 
-/// All operations that come with Cedrat: what a program adds its own to.
+/// Returns a registry of all operations of Cedrat, to which a program adds its own.
 pub fn registry() -> Registry {
     Registry::new().with(structures::register).with(objects::register).with(graph::register)
 }

@@ -1,5 +1,5 @@
-//! What the commit of one transfer of Debit-Credit costs, uncontended and without waiting for the disk: three objects are
-//! patched, of which one refers to a new one.
+//! Measures the cost of one Debit-Credit transfer, uncontended and without waiting for the disk: three objects are patched,
+//! one of which refers to a new one.
 //!
 //! `cargo run --release -p cedrat-graph --example commit_cost [commits]`
 
@@ -12,7 +12,7 @@ const BRANCHES: u64 = 64;
 const TELLERS: u64 = 10 * BRANCHES;
 const ACCOUNTS: u64 = 1000 * BRANCHES;
 
-/// Time that this thread spent on a processor, in nanoseconds: other load does not count.
+/// Processor time of this thread, in nanoseconds: other load does not count.
 fn on_cpu() -> u64 {
     let words = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     words.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// Rows of a table, each with a balance, and so many references.
+/// Adds the rows of a table, each with a balance, and so many references.
 fn rows(graph: &Graph, count: u64, references: usize) -> Result<Vec<Identity>> {
     let class = graph.define_class(b"a row")?;
     let mut all = Vec::new();
@@ -48,7 +48,7 @@ struct Bank<'g> {
     branches: Vec<Identity>,
     /// Class of the lines of the history.
     line: u32,
-    /// The newest line of each branch.
+    /// Newest line of each branch.
     newest: Vec<Reference>,
     random: Random,
 }
@@ -73,7 +73,7 @@ impl Bank<'_> {
     }
 }
 
-/// By itself, so that tools can count what is done within it.
+/// A function of its own, so that tools can count the instructions within it.
 #[inline(never)]
 fn transfers(bank: &mut Bank<'_>, balances: std::ops::Range<u64>) -> Result<()> {
     balances.into_iter().try_for_each(|balance| bank.transfer(balance))

@@ -1,8 +1,8 @@
-//! Commits in two phases: changes that are prepared, and what is kept for as long as they are in doubt (E21.8, E21.9).
+//! Commits in two phases: prepared changes, and the state that is kept while they are in doubt (E21.8, E21.9).
 //!
-//! What a branch has made, what it leads to, and what the roots were that it changes, stands in the log, in records of the
-//! graph's own within its transaction (docs/formats/graph.md). So it is the same in the opening in which it prepared, and in
-//! all others.
+//! The log contains what a branch has made, what it refers to, and the previous values of the roots that it changes,
+//! in records of the graph's own within the branch's transaction (docs/formats/graph.md). So it is the same in the
+//! opening in which it prepared, and in all others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::error::GraphError;
 use crate::graph::{Graph, ROOT_NAME_LEN_MAX};
 use crate::word::{Identity, Reference};
 
-/// The kind of the records in which a branch notes what is to be kept.
+/// Kind of the records in which a branch notes what a garbage collection must keep.
 pub(crate) const NOTE: &str = "cedrat.graph.branch.v1";
 
 const MADE: u8 = 1;
@@ -25,29 +25,29 @@ const KEPT: u8 = 2;
 const ROOT: u8 = 3;
 const CHANGED: u8 = 4;
 
-/// Identities of one record.
+/// Largest number of identities in one record.
 const IDENTITIES_MAX: usize = 256;
 
-/// What changes came to that were to be prepared.
+/// Result of a prepare.
 #[derive(Debug)]
 #[must_use = "a prepared transaction waits for its outcome"]
 pub struct Branch {
-    /// Of the new objects, in their order.
+    /// Identities of the new objects, in their order.
     pub identities: Vec<Identity>,
-    /// Whether it is prepared. Dropped, it stays in doubt.
+    /// Vote of the transaction. A prepared branch that is dropped stays in doubt.
     pub vote: Vote,
 }
 
-/// A branch in doubt, as a graph remembers it.
+/// In-memory state of a branch in doubt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InDoubt {
     /// New objects and pieces.
     pub(crate) made: Vec<Identity>,
-    /// What it refers to, and what it has overwritten.
+    /// Objects that it refers to, or referred to before it overwrote the reference.
     pub(crate) kept: Vec<Identity>,
-    /// The objects that it changes.
+    /// Objects that it changes.
     pub(crate) changed: Vec<Identity>,
-    /// The roots that it changes, as they were before.
+    /// Roots that it changes, with their previous values.
     pub(crate) roots: BTreeMap<String, Reference>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct InDoubt {
 pub(crate) struct InDoubts(Mutex<BTreeMap<TxnId, InDoubt>>);
 
 impl InDoubts {
-    /// Those of earlier openings.
+    /// Loads the branches of earlier openings.
     pub(crate) fn load(store: &Store, root: PageId) -> Result<InDoubts> {
         let mut all = BTreeMap::new();
         for (branch, notes) in store.noted_in_doubt(NOTE) {
@@ -74,14 +74,14 @@ impl InDoubts {
         Ok(InDoubts(Mutex::new(all)))
     }
 
-    /// Of those that have ended nothing is kept from here on: nobody says so when they do.
+    /// Adds a branch. Removes those that have ended, since the end of a branch is not reported here.
     fn enter(&self, store: &Store, txn: TxnId, branch: InDoubt) {
         let mut all = self.0.lock();
         all.retain(|&txn, _| store.is_prepared(txn));
         all.insert(txn, branch);
     }
 
-    /// Those that are in doubt still.
+    /// Returns the branches that are still in doubt.
     pub(crate) fn now(&self, store: &Store) -> BTreeMap<TxnId, InDoubt> {
         let mut all = self.0.lock();
         all.retain(|&txn, _| store.is_prepared(txn));
@@ -90,7 +90,7 @@ impl InDoubts {
 }
 
 impl InDoubt {
-    /// Takes up a note; says whether it is of the graph with this root page. `None` if it makes no sense.
+    /// Adds a note; returns whether it belongs to the graph with this root page. `None` if it is invalid.
     fn read(&mut self, note: &[u8], root: PageId) -> Option<bool> {
         let (of, rest) = note.split_first_chunk()?;
         let (&what, rest) = rest.split_first()?;
@@ -138,12 +138,14 @@ fn note(root: PageId, what: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Graph {
-    /// Prepares changes (as [`commit`](Graph::commit) takes them) as a branch of a transaction that spans several stores: when
-    /// this returns, they can be made and given up, whatever happens, and everything that they rest on is durable. `id` is how
-    /// the branch is found again, also in later openings of the store: see [`cedrat_txn::Txn::prepare`].
+    /// Prepares changes (as [`commit`](Graph::commit) takes them) as a branch of a transaction that spans several
+    /// stores: when this returns, the branch can be committed and rolled back, whatever happens, and everything that
+    /// it depends on is durable. `id` identifies the branch, also in later openings of the store: see
+    /// [`cedrat_txn::Txn::prepare`].
     ///
-    /// Until its outcome nobody sees what it has changed: objects and roots are read as they were. Commits that would change
-    /// the same objects or roots are refused with [`Error::InDoubt`], and collections keep all that it has made or refers to.
+    /// Until its outcome no reader sees its changes: objects and roots are read as they were. Commits that would
+    /// change the same objects or roots are refused with [`Error::InDoubt`], and garbage collections keep all that it
+    /// has made or refers to.
     ///
     /// # Errors
     /// As [`commit`](Graph::commit), and those of [`cedrat_txn::Txn::prepare`]. Nothing has happened then.
@@ -151,18 +153,18 @@ impl Graph {
         self.prepare_at_most(changes, id, u64::MAX)
     }
 
-    /// As [`prepare`](Graph::prepare), for a caller that has room for so many identities.
+    /// Like [`prepare`](Graph::prepare), with a limit on the number of new identities.
     ///
     /// # Errors
-    /// As there; [`GraphError::TooManyNew`].
+    /// Errors of [`prepare`](Graph::prepare); [`GraphError::TooManyNew`].
     pub fn prepare_at_most(&self, changes: impl AsRef<[u8]>, id: &[u8], identities_max: u64) -> Result<Branch> {
         let entries = self.entries(changes.as_ref(), identities_max)?;
         self.again_after_deadlocks(|| self.try_prepare(&entries, id))
     }
 
-    /// What a branch in doubt changes, also one of an earlier opening: objects that were there before, and names of roots.
-    /// Programs that keep objects in memory know by it which of these may be others soon. `None` if no branch of this graph is
-    /// in doubt under this identifier.
+    /// Returns the existing objects and the names of roots that a branch in doubt changes, also one of an earlier
+    /// opening. A program that keeps objects in memory learns from it which of these may change soon. `None` if no
+    /// branch of this graph is in doubt under this identifier.
     pub fn changed_by_branch(&self, id: &[u8]) -> Option<(Vec<Identity>, Vec<String>)> {
         let branch = self.store.in_doubt().into_iter().find(|branch| branch.id == id)?;
         let branch = self.shared.in_doubt.now(&self.store).remove(&branch.txn)?;
@@ -170,7 +172,8 @@ impl Graph {
     }
 
     fn try_prepare(&self, entries: &Entries<'_>, id: &[u8]) -> Result<Branch> {
-        // Until it is entered below: a collection that begins then knows it (E21.9).
+        // Held until the branch is entered below: a garbage collection that begins after that finds the branch
+        // (E21.9).
         let _open = self.shared.collecting.gate.read();
         let mut txn = self.begin();
         let mut roots = BTreeMap::new();
@@ -193,15 +196,15 @@ impl Graph {
         Ok(Branch { identities, vote })
     }
 
-    /// All roots as they were committed last, where a branch in doubt has changed some. The gate is closed: nobody else
-    /// changes roots.
+    /// Returns all roots as they were committed last, if a branch in doubt has changed some. The gate is closed: no
+    /// other thread changes roots.
     pub(crate) fn roots_beside_branches(&self) -> Result<Vec<(String, Reference)>> {
         loop {
             let before = self.shared.in_doubt.now(&self.store);
             let options = cedrat_txn::TxnOptions::default().without_isolation();
             let found = self.roots_in(&mut self.store.begin_with(options))?;
             let after = self.shared.in_doubt.now(&self.store);
-            // One that has ended meanwhile was perhaps just being rolled back.
+            // A branch that has ended meanwhile may have been in the middle of its rollback.
             if before != after {
                 continue;
             }
@@ -215,14 +218,15 @@ impl Graph {
 
 impl From<&InDoubt> for Told {
     fn from(branch: &InDoubt) -> Told {
-        // What the roots that it changes led to, they lead to again if it rolls back, whether or not others see them locked.
+        // If the branch rolls back, its roots lead to their previous objects again, whether or not other transactions
+        // see them locked.
         let of_roots = branch.roots.values().filter_map(|to| to.identity());
         let kept = branch.kept.iter().chain(&branch.changed).copied().chain(of_roots).collect();
         Told { born: branch.made.clone(), kept }
     }
 }
 
-/// Whether a transaction in doubt was in the way.
+/// Returns whether a transaction in doubt caused this error.
 pub(crate) fn is_in_doubt(error: &Error) -> bool {
     matches!(GraphError::cause(error), Error::InDoubt { .. })
 }
@@ -236,7 +240,7 @@ mod tests {
     use super::*;
     use crate::{Changes, Options};
 
-    /// A program that prepares one branch after the other, and never collects.
+    /// A program that prepares one branch after the other, and never collects garbage.
     #[test]
     fn of_branches_that_have_ended_nothing_is_kept() {
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());

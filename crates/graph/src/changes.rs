@@ -1,9 +1,9 @@
-//! Changes, put together in Rust.
+//! Builder for changes in Rust.
 
 use crate::entries::{ALIGNMENT, kind};
 use crate::word::{Identity, Reference};
 
-/// What one commit changes: objects that are new, or different, and roots. See [`Graph::commit`](crate::Graph::commit).
+/// Changes of one commit: new and changed objects, and roots. See [`Graph::commit`](crate::Graph::commit).
 ///
 /// ```
 /// # use cedrat_graph::{Changes, Reference};
@@ -22,18 +22,18 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// None yet.
+    /// Makes an empty set of changes.
     pub fn new() -> Changes {
         Changes::default()
     }
 
-    /// The object that will be added after so many others: 0 is the next one.
+    /// Returns a reference to the object that is added after `others_before` others: 0 is the next one.
     pub fn next(&self, others_before: u64) -> Reference {
         Reference::new_object(self.new_objects + others_before)
     }
 
-    /// Adds an object, and returns what refers to it within these changes. Data are padded with zeros to a multiple of 8
-    /// bytes.
+    /// Adds an object, and returns a reference to it that is valid within these changes. Data are padded with zeros
+    /// to a multiple of 8 bytes.
     ///
     /// # Panics
     /// If it is longer than [`OBJECT_LEN_MAX`](crate::OBJECT_LEN_MAX).
@@ -46,7 +46,7 @@ impl Changes {
         reference
     }
 
-    /// Gives an object other bytes, and perhaps another class.
+    /// Replaces the bytes of an object, and its class.
     ///
     /// # Panics
     /// As [`add`](Changes::add).
@@ -58,8 +58,9 @@ impl Changes {
         self
     }
 
-    /// Overwrites a part of an object, from `offset` on, counted in bytes from its first one: 8 is where its data begin. What
-    /// lies in its references is whole words. Behind its end more references begin; a gap is nulls.
+    /// Overwrites a part of an object, from `offset` on, counted in bytes from its first one: its data begin at 8.
+    /// Changes of references are whole words. A patch behind the end of the object adds references; a gap is filled
+    /// with nulls.
     pub fn patch(&mut self, identity: Identity, offset: u32, bytes: &[u8]) -> &mut Changes {
         self.head(kind::PATCH, bytes.len());
         self.bytes.extend_from_slice(&identity.get().to_le_bytes());
@@ -68,29 +69,29 @@ impl Changes {
         self.padded(bytes)
     }
 
-    /// Overwrites one reference, at this offset.
+    /// Overwrites the reference at this offset.
     pub fn patch_reference(&mut self, identity: Identity, offset: u32, to: impl Into<Reference>) -> &mut Changes {
         self.patch(identity, offset, &to.into().word().to_le_bytes())
     }
 
-    /// Gives an object a name.
+    /// Sets a root: the name leads to this object.
     pub fn set_root(&mut self, name: &str, to: impl Into<Reference>) -> &mut Changes {
         self.head(kind::ROOT, name.len());
         self.bytes.extend_from_slice(&to.into().word().to_le_bytes());
         self.padded(name.as_bytes())
     }
 
-    /// Takes a name away, if it is there.
+    /// Removes a root, if it exists.
     pub fn remove_root(&mut self, name: &str) -> &mut Changes {
         self.set_root(name, Reference::NULL)
     }
 
-    /// Whether nothing is changed.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// As bytes (docs/formats/graph.md).
+    /// The changes as bytes (docs/formats/graph.md).
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

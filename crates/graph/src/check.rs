@@ -1,7 +1,7 @@
-//! Walks over a whole graph: whether every reference leads to an object, and every piece belongs to one (E21.4).
+//! Verification of a whole graph: each reference leads to an object, and each piece belongs to one object (E21.4).
 //!
-//! What no root reaches may lead to where nothing is any more: a collection that a crash, or its caller, has ended took the one and
-//! not yet the other. So what it leads to is not looked at.
+//! An unreachable object may refer to one that was removed, if a garbage collection was ended by a crash or by its
+//! caller after it had removed the one and not the other. So the references of unreachable objects are not verified.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::object::{HEADER_LEN, Header, words};
 use crate::reading::is_about_pieces;
 use crate::word::{Identity, Word};
 
-/// What stands behind an identity.
+/// Kind of the record behind an identity.
 enum Seen {
     Object,
     Node,
@@ -25,23 +25,23 @@ enum Seen {
 struct Walk<'g> {
     graph: &'g Graph,
     seen: BTreeMap<Identity, Seen>,
-    /// Pieces, and the head that each belongs to.
+    /// Pieces, and the head of each.
     heads: BTreeMap<Identity, Identity>,
-    /// Objects that a root reaches, and those of them that were not looked at yet.
+    /// Objects that a root reaches, and those of them whose references were not followed yet.
     reached: BTreeSet<Identity>,
     open: Vec<Identity>,
     checked: Checked,
 }
 
 impl Graph {
-    /// Walks the graph and verifies it: every root, and every reference of what roots reach, leads to an object; every piece
-    /// of such an object belongs to no other. Elements are objects, also those that nobody reaches.
+    /// Walks the graph and verifies it: every root, and every reference of a reachable object, leads to an object;
+    /// every piece of such an object belongs to no other. Elements are objects, including unreachable ones.
     ///
-    /// It waits until no commit changes the graph, keeps others waiting, and flushes it.
+    /// It waits until no commit changes the graph, makes other commits wait, and flushes the graph.
     ///
     /// # Errors
-    /// Only what keeps it from looking; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. What it finds wrong
-    /// is in the answer.
+    /// Errors that prevent the walk; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. Problems
+    /// of the graph are in the result.
     pub fn check(&self) -> Result<Checked> {
         let shared = &self.shared;
         let mut txn = self.begin();
@@ -49,7 +49,7 @@ impl Graph {
             Err(error) if is_in_doubt(&error) => return Err(error),
             ids => ids,
         };
-        // All that objects may have: who has used another one has ended before.
+        // Read after the objects were locked: the classes of all of them are defined by then.
         let classes = shared.classes.count();
         let mut checked = shared.objects.check(&txn)?;
         checked.pages.push(shared.root);
@@ -58,7 +58,7 @@ impl Graph {
         let roots = shared.roots.check(&txn)?;
         checked.pages.extend(roots.pages);
         checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));
-        let Ok(ids) = ids else { return Ok(checked) }; // why, the check of the objects has said
+        let Ok(ids) = ids else { return Ok(checked) }; // the check of the objects has reported why
         let (seen, heads, reached) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut walk = Walk { graph: self, seen, heads, reached, open: Vec::new(), checked };
         for &id in &ids {
@@ -81,7 +81,7 @@ impl Walk<'_> {
         self.graph.shared.objects.read(txn, at.place(), <[u8]>::to_vec)
     }
 
-    /// Which of all there are what.
+    /// Determines the kind of a record.
     fn look(&mut self, txn: &mut Txn, at: Identity) -> Result<()> {
         let bytes = self.record(txn, at)?;
         let seen = match Stored::of(&bytes) {
@@ -100,7 +100,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where an object leads.
+    /// Follows the references of an object.
     fn follow(&mut self, txn: &mut Txn, at: Identity, classes: u32) -> Result<()> {
         let bytes = self.record(txn, at)?;
         match Stored::of(&bytes) {
@@ -136,7 +136,7 @@ impl Walk<'_> {
             }
         }
         if self.checked.problems.len() > before {
-            return Ok(()); // they would be told once more
+            return Ok(()); // they would be reported twice
         }
         let mut references = None;
         let mut first = 0_u64;
@@ -179,7 +179,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether there is such an object, which then is reached.
+    /// Marks an object as reached. Returns `false` if it does not exist.
     fn reach(&mut self, to: Identity) -> bool {
         let is_object = matches!(self.seen.get(&to), Some(Seen::Object));
         if is_object && self.reached.insert(to) {

@@ -1,6 +1,6 @@
-//! Definitions of classes: bytes that mean nothing here, by numbers from 1 up (docs/formats/graph.md).
+//! Class definitions: uninterpreted bytes, numbered from 1 (docs/formats/graph.md).
 //!
-//! Each lies in a table in pieces, under its number and the piece's, both four bytes, big-endian.
+//! A definition is stored in a table in pieces, with the key (number, piece), each four bytes, big-endian.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ const DEFINITION_LEN_MAX: usize = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct Classes {
     pub(crate) table: RawHashTable,
-    /// All definitions, the first that of class 1. Taken last, for moments.
+    /// All definitions, the first is that of class 1. Locked last, for moments.
     known: Mutex<Vec<Arc<[u8]>>>,
-    /// Held while one is added.
+    /// Held while a definition is added.
     defining: Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ impl Classes {
             let (given, limit) = (definition.len() as u64, DEFINITION_LEN_MAX as u64);
             return Err(Error::TooLarge { what: "the definition of a class", given, limit });
         }
-        // One after the other, so that numbers have no gaps.
+        // Serialised, so that numbers have no gaps.
         let _alone = self.defining.lock();
         let number = self.count() + 1;
         let mut txn = store.begin();
@@ -57,13 +57,13 @@ impl Classes {
         for (piece, bytes) in whole.chunks(PIECE_LEN).enumerate() {
             self.table.put(&mut txn, &key(number, piece as u32), bytes)?;
         }
-        // Commits that use it come later in the one log.
+        // Commits that use it come later in the same log.
         txn.commit(Commit::Async)?;
         self.known.lock().push(definition.into());
         Ok(number)
     }
 
-    /// Walks the table, and adds to `checked`.
+    /// Verifies the table, and adds the result to `checked`.
     pub(crate) fn check(&self, txn: &mut Txn, checked: &mut Checked) -> Result<()> {
         let table = self.table.check(txn)?;
         checked.pages.extend(table.pages);
@@ -79,7 +79,7 @@ fn key(number: u32, piece: u32) -> [u8; 8] {
     (u64::from(number) << 32 | u64::from(piece)).to_be_bytes()
 }
 
-/// All definitions, or what is wrong with them.
+/// Returns all definitions, or a description of what is invalid.
 fn read_all(txn: &mut Txn, table: &RawHashTable) -> Result<Result<Vec<Arc<[u8]>>, &'static str>> {
     let mut pieces: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     for entry in table.iter(txn)? {

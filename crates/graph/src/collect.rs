@@ -1,4 +1,4 @@
-//! Collection of what nobody reaches, a piece at a time, while commits go on (E21.5 to E21.7).
+//! Incremental garbage collection of unreachable objects, while commits continue (E21.5 to E21.7).
 //!
 //! ```text
 //!           begin                 step: nothing left           seal                  step: all pages seen
@@ -7,12 +7,13 @@
 //!                      └──── commits, reads, seal ───┘
 //! ```
 //!
-//! What is reached when it begins is kept, whatever becomes of it: a snapshot at the beginning (Yuasa). So roots are marked
-//! at once, a commit says which references it overwrites, and what it makes is marked from the beginning. Nothing of a
-//! collection is in the store but its end, objects that were removed by ordinary transactions: a crash forgets it.
+//! The collection keeps all objects that are reachable when it begins: a snapshot at the beginning (Yuasa). So all roots are
+//! marked at once, a commit passes the references that it overwrites, and its new objects are marked from the beginning. The
+//! store contains no state of a garbage collection except the removal of objects by ordinary transactions: after a crash the
+//! collection does not continue.
 //!
-//! One that is given up while it sweeps has taken what others lead to, which therefore stay gone: its marks are kept, and the
-//! next one goes on with them (E21.7).
+//! A collection that is abandoned while it sweeps has removed objects that other unmarked objects refer to. So unmarked
+//! objects stay removed: the marks are kept, and the next collection continues with them (E21.7).
 
 use std::collections::HashMap;
 
@@ -26,41 +27,42 @@ use crate::graph::{Graph, Shared};
 use crate::long::Stored;
 use crate::word::Identity;
 
-/// Objects that are known to be looked at next, at most; others are found in the marks again.
+/// Largest number of identities in the list of open objects; further ones are found by a search of the marks.
 const OPEN_MAX: usize = 1 << 16;
 
-/// Words of the marks of neighbours. A page has slots of any number, though not many at a time: so not all of a page are together.
+/// Words of the marks of one group. The slot numbers of a page may be far apart, so the marks of one page lie in several
+/// groups.
 const MARK_WORDS: usize = 2;
 
-/// Objects whose identities, as numbers, differ by less than this are neighbours, if they are of one multiple of it.
+/// Number of neighbouring identities in one group.
 const NEIGHBOURS: u64 = 64 * MARK_WORDS as u64;
 
-/// What is marked of neighbours, and what of that was looked at.
+/// Marks of one group: the marked objects, and those of them that were scanned.
 #[derive(Clone, Copy, Debug, Default)]
 struct SomeMarks {
     marked: [u64; MARK_WORDS],
     looked_at: [u64; MARK_WORDS],
 }
 
-/// What is marked: 40 bytes, and the index's share, for neighbours of which one is.
+/// All marks: 40 bytes, and a share of the index, for each group with a marked object.
 #[derive(Debug, Default)]
 struct Marks {
     groups: Vec<(u64, SomeMarks)>,
-    /// Where in `groups` each is.
+    /// Index in `groups` by group number.
     index: HashMap<u64, usize>,
-    /// Marked, and not looked at.
+    /// Marked objects that were not scanned yet.
     open: Vec<Identity>,
-    /// Others that are open are found in the marks of so many groups, from this one on, in a circle.
+    /// Number of groups that must still be searched for other open objects, cyclically from `search_at` on.
     to_search: usize,
     search_at: usize,
     marked: u64,
 }
 
-/// What is to be done next.
+/// Next action of the mark phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     LookAt(Identity),
-    /// What is open has yet to be found: ask again.
+    /// Open objects must still be searched for: call again.
     Search,
     Nothing,
 }
@@ -79,14 +81,14 @@ impl Marks {
     fn group(&mut self, group: u64) -> &mut SomeMarks {
         let at = *self.index.entry(group).or_insert_with(|| {
             self.groups.push((group, SomeMarks::default()));
-            // A circle that is under way has become longer.
+            // A search in progress has one more group.
             self.to_search += usize::from(self.to_search > 0);
             self.groups.len() - 1
         });
         &mut self.groups[at].1
     }
 
-    /// Marks what has yet to be looked at.
+    /// Marks an object that must be scanned.
     fn reach(&mut self, identity: Identity) {
         let (group, word, bit) = bit(identity);
         let marks = self.group(group);
@@ -105,7 +107,7 @@ impl Marks {
         }
     }
 
-    /// Marks what need not be looked at.
+    /// Marks an object that need not be scanned.
     fn keep(&mut self, identity: Identity) {
         let (group, word, bit) = bit(identity);
         let marks = self.group(group);
@@ -115,7 +117,7 @@ impl Marks {
         self.marked += u64::from(is_new);
     }
 
-    /// Of a commit that is about to end.
+    /// Marks the objects that a commit reports at its end.
     fn told(&mut self, told: &Told, is_marking: bool) {
         told.born.iter().for_each(|&identity| self.keep(identity));
         if is_marking {
@@ -123,7 +125,7 @@ impl Marks {
         }
     }
 
-    /// The next that has to be looked at; it counts as looked at from now on.
+    /// Returns the next object to scan; it counts as scanned from now on.
     fn next(&mut self) -> Next {
         while let Some(identity) = self.open.pop() {
             let (group, word, bit) = bit(identity);
@@ -140,8 +142,8 @@ impl Marks {
         Next::Search
     }
 
-    /// Looks for what is open in the marks of some groups, few enough that nobody waits long for the marks meanwhile. A group is
-    /// come to again only after all others, or all searches together would take as long as there are groups, each time.
+    /// Searches the marks of some groups for open objects, few enough that other threads do not wait long for the marks. A
+    /// group is searched again only after all others. Otherwise each search could take as long as there are groups.
     fn search(&mut self) {
         const GROUPS_AT_ONCE: usize = 1 << 13;
         for _ in 0..self.to_search.min(GROUPS_AT_ONCE) {
@@ -164,7 +166,7 @@ impl Marks {
         }
     }
 
-    /// It could not be looked at.
+    /// Reopens an object whose scan failed.
     fn again(&mut self, identity: Identity) {
         let (group, word, bit) = bit(identity);
         self.group(group).looked_at[word] &= !bit;
@@ -172,7 +174,7 @@ impl Marks {
     }
 
     fn is_anything_open(&self) -> bool {
-        // Those that were looked at meanwhile are still in it; then one more step finds that out.
+        // The list may contain objects that were scanned meanwhile; one more step detects that.
         !self.open.is_empty() || self.to_search > 0
     }
 }
@@ -187,21 +189,21 @@ enum Phase {
 struct Running {
     phase: Phase,
     marks: Marks,
-    /// While it was sweeping; what is not marked is gone nevertheless.
+    /// Abandoned in the sweep phase; unmarked objects stay removed nevertheless.
     is_given_up: bool,
 }
 
-/// A graph's collection, if one is under way. Shared by all handles.
+/// State of a graph's garbage collection, shared by all handles.
 #[derive(Debug, Default)]
 pub(crate) struct Collecting {
-    /// Held shared by each commit, so that a collection begins, and turns from marking to sweeping, between commits.
+    /// Held shared by each commit, so that a garbage collection begins, and turns from marking to sweeping, between commits.
     pub(crate) gate: RwLock<()>,
-    /// Whether there is one, or one was given up while it was sweeping; changes with the gate closed.
+    /// Whether a collection runs, or was abandoned in its sweep phase. Changes only while the gate is held exclusively.
     is_running: AtomicBool,
     running: Mutex<Option<Running>>,
 }
 
-/// What a commit finds under way, with the gate held shared.
+/// Phase of the garbage collection during a commit, which holds the gate shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
     Nothing,
@@ -209,12 +211,12 @@ pub(crate) enum Beside {
     Sweeping,
 }
 
-/// What a commit tells a collection.
+/// Objects that a commit reports to a garbage collection.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// New objects and pieces.
     pub(crate) born: Vec<Identity>,
-    /// What was referred to where something else is now, and what is.
+    /// Targets of overwritten and of new references.
     pub(crate) kept: Vec<Identity>,
 }
 
@@ -230,14 +232,15 @@ impl Collecting {
         }
     }
 
-    /// Of a commit that is about to end: what it has made, has overwritten, and refers to.
+    /// Records the objects that a commit has made, refers to, or has overwritten references to. Called before the commit
+    /// ends.
     pub(crate) fn told(&self, told: &Told) {
         if let Some(Running { phase, marks, .. }) = self.running.lock().as_mut() {
             marks.told(told, *phase == Phase::Marking);
         }
     }
 
-    /// Whether an object is about to go, or was removed: while a collection sweeps, what is not marked.
+    /// Returns whether an object was removed, or is about to be: during a sweep, each object without a mark.
     pub(crate) fn is_gone(&self, identity: Identity) -> bool {
         self.is_running.load(Ordering::Acquire)
             && self
@@ -247,12 +250,13 @@ impl Collecting {
                 .is_some_and(|running| running.phase == Phase::Sweeping && !running.marks.is_marked(identity))
     }
 
-    /// Whether this object is still there for commits.
+    /// Returns whether this object still exists for commits.
     pub(crate) fn is_marked(&self, identity: Identity) -> bool {
         self.running.lock().as_ref().is_none_or(|running| running.marks.is_marked(identity))
     }
 
-    /// Somebody has read an object, and has it from now on. `false`: nobody reaches it, and it is about to go.
+    /// Records that a reader has this object from now on. Returns `false` if the object is unreachable and about to be
+    /// removed.
     pub(crate) fn is_read(&self, identity: Identity) -> bool {
         if !self.is_running.load(Ordering::Acquire) {
             return true;
@@ -271,7 +275,7 @@ impl Collecting {
         work(self.running.lock().as_mut().expect("it runs as long as its handle lives"))
     }
 
-    /// Goes on with a collection that was given up, if one was; with the gate closed.
+    /// Continues an abandoned collection, if there is one. The gate is held exclusively.
     fn takes_up(&self) -> Result<bool> {
         match self.running.lock().as_mut() {
             None => Ok(false),
@@ -284,20 +288,20 @@ impl Collecting {
     }
 }
 
-/// How far a collection is.
+/// Stage of a garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Some of what is reached has not been looked at.
+    /// Some reachable objects have not been scanned.
     Marking,
-    /// Everything that was reached has been looked at: [`Collection::seal`] is next.
+    /// All objects that were reached have been scanned: [`Collection::seal`] is next.
     Marked,
-    /// What is not reached is being removed.
+    /// Unreachable objects are being removed.
     Sweeping,
-    /// All of it was removed.
+    /// All unreachable objects were removed.
     Done,
 }
 
-/// What a collection has done so far.
+/// Progress of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collected {
@@ -313,40 +317,40 @@ pub struct Collected {
     pub pages: u64,
 }
 
-/// A collection under way: see [`Graph::collect`]. Dropped, it is given up. If it was sweeping, what is not marked stays gone,
-/// while the graph is open: some of what that leads to was removed. Memory for marks is kept then, and the next collection goes
-/// on with them.
+/// A running garbage collection: see [`Graph::collect`]. Dropping it abandons the collection. In the sweep phase, unmarked
+/// objects then stay removed while the graph is open, because some of the objects that they refer to were removed. The memory
+/// of the marks is kept, and the next collection continues with them.
 #[derive(Debug)]
 pub struct Collection {
     graph: Graph,
     stage: Stage,
-    /// Pages that were not swept yet, the last one first.
+    /// Pages that were not swept yet, in reverse order.
     pages: Vec<PageId>,
-    /// Of the page that is being swept.
+    /// Remaining records of the page that is being swept.
     records: Vec<ObjectId>,
     empty: Empty,
     collected: Collected,
 }
 
-/// Pages in which nothing has stayed.
+/// Pages in which no record has stayed.
 #[derive(Debug, Default)]
 struct Empty {
-    /// The page that is being swept, and the one before it.
+    /// The page that is being swept, and the page before it.
     at: Option<PageId>,
     before: Option<PageId>,
-    /// Whether something in it stays.
+    /// Whether a record in it stays.
     stays: bool,
-    /// Each behind the one before it, the last one first when they are taken out.
+    /// Pairs of a preceding page and an empty page; in reverse order when they are removed.
     pages: Vec<(PageId, PageId)>,
-    /// How many have something that stays.
+    /// Number of pages with a record that stays.
     others: usize,
     is_counted: bool,
-    /// The one that was taken out last, and the one that was before it.
+    /// The page that was removed last, and its predecessor.
     taken_out: Option<(PageId, PageId)>,
 }
 
 impl Empty {
-    /// The page that was being swept is; the next one is this.
+    /// Completes the page that was being swept, and begins the next one.
     fn go_on(&mut self, next: Option<PageId>) {
         if let Some(page) = std::mem::replace(&mut self.at, next) {
             match self.before.filter(|_| !self.stays) {
@@ -358,7 +362,8 @@ impl Empty {
         self.stays = false;
     }
 
-    /// As many as others are left for what comes next: a graph in which as much comes as goes would only ask for them again.
+    /// Keeps as many empty pages as there are others, for later objects: otherwise a graph of constant size would only
+    /// allocate them again.
     fn count(&mut self) {
         const LEFT_MIN: usize = 16;
         if !std::mem::replace(&mut self.is_counted, true) {
@@ -369,7 +374,7 @@ impl Empty {
         }
     }
 
-    /// The next, and the one that is before it by now.
+    /// Returns the next page to remove, and its current predecessor.
     fn next(&self) -> Option<(PageId, PageId)> {
         let &(before, page) = self.pages.last()?;
         Some((self.taken_out.filter(|&(gone, _)| gone == before).map_or(before, |(_, before)| before), page))
@@ -397,14 +402,16 @@ impl Drop for Collection {
 }
 
 impl Graph {
-    /// Begins to collect objects that nobody reaches: neither a root, nor one of `alive`, objects that the program holds
-    /// otherwise. What is reached now is kept, as is what comes from now on.
+    /// Begins a garbage collection: it removes objects that are reachable neither from a root nor from one of `alive`, the
+    /// objects that the program holds otherwise. Objects that are reachable now stay, and so do those that are made from now
+    /// on.
     ///
-    /// It waits for commits under way, and reads the roots; the rest is done by [`Collection::step`], by any thread, while
-    /// commits and reads go on. One collection of a graph runs at a time.
+    /// The call waits for running commits, and reads the roots; [`Collection::step`] does the rest, in any thread, while
+    /// commits and reads continue. One collection of a graph runs at a time.
     ///
-    /// After one that was given up while it was sweeping, this goes on with that: its stage is [`Sweeping`](Stage::Sweeping)
-    /// at once. What nobody reaches since is for the one that follows.
+    /// If a collection was abandoned in its sweep phase, the call continues that one: its stage is
+    /// [`Sweeping`](Stage::Sweeping) at once. Objects that have become unreachable since then are left to the following
+    /// collection.
     ///
     /// # Errors
     /// [`Error::Misuse`] while another one lives; if the roots cannot be read, or the collection's pages cannot be listed.
@@ -418,26 +425,26 @@ impl Graph {
             empty: Empty::default(),
             collected: Collected::default(),
         };
-        // The program's iterator may read, and commit.
+        // Collected first, because the program's iterator may read and commit.
         let alive: Vec<Identity> = alive.into_iter().collect();
         let closed = collecting.gate.write();
         if collecting.takes_up()? {
-            // Commits wait at the gate, and what they bring from now on is marked. Dropped, it is given up again.
+            // Commits wait at the gate, and what they make from now on is marked. Dropping the collection abandons it again.
             drop(closed);
             let mut taken_up = collection(Stage::Sweeping);
             taken_up.pages = last_first(objects.pages(&self.store)?);
             return Ok(taken_up);
         }
-        // Before the roots: branches end without asking at the gate. Who has ended before this, the roots show; who ends behind
-        // it is among these (E21.9).
+        // Read before the roots, because a branch ends without the gate. A branch that has ended before this is visible in
+        // the roots; one that ends later is among these (E21.9).
         let branches = self.shared.in_doubt.now(&self.store);
-        // No commit has an effect between these and its own beginning to tell what it overwrites.
+        // The gate is closed: no commit takes effect after this read without reporting the references that it overwrites.
         let roots = self.roots_behind_the_gate()?;
         let mut marks = Marks::default();
         let of_roots = roots.iter().filter_map(|(_, to)| to.identity());
         alive.into_iter().chain(of_roots).for_each(|identity| marks.reach(identity));
         for branch in branches.values() {
-            // As if it were just being made.
+            // As if the branch were just being prepared.
             marks.told(&branch.into(), true);
         }
         *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, is_given_up: false });
@@ -453,12 +460,12 @@ fn last_first(mut pages: Vec<PageId>) -> Vec<PageId> {
 }
 
 impl Collection {
-    /// How far it is.
+    /// The current stage.
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// What it has done so far.
+    /// The progress so far.
     pub fn collected(&self) -> Collected {
         let marks = |running: &mut Running| {
             let Marks { groups, index, open, marked, .. } = &running.marks;
@@ -471,10 +478,10 @@ impl Collection {
         Collected { marked, mark_bytes, ..self.collected }
     }
 
-    /// Goes on: looks at so many objects at most, or sweeps so many records, or gives so many pages back; says how far it is
-    /// then. In the stage [`Marked`](Stage::Marked) it waits for [`seal`](Collection::seal).
+    /// Continues: scans at most `budget` objects, or sweeps that many records, or frees that many pages. Returns the stage.
+    /// In the stage [`Marked`](Stage::Marked) the collection waits for [`seal`](Collection::seal).
     ///
-    /// # Errors
+    /// Damage, with file and offset; those of a commit. The call may be repeated.
     /// Damage, with file and offset; those of a commit. It may be called again.
     pub fn step(&mut self, budget: usize) -> Result<Stage> {
         self.stage = match self.stage {
@@ -508,12 +515,12 @@ impl Collection {
         Ok(Stage::Marking)
     }
 
-    /// Turns from marking to sweeping, if nothing is left to be looked at. `alive` are the objects that the program holds
-    /// beside what roots reach: those from before, which it may still have, and those that it has found since. From here on
-    /// what is not marked is gone: it is neither read nor referred to any more.
+    /// Turns from marking to sweeping, if no object is left to be scanned. `alive` are the objects that the program holds
+    /// besides those that roots reach: those from before, which it may still have, and those that it has found since. From
+    /// then on an unmarked object counts as removed: it can be neither read nor referred to.
     ///
-    /// Says which stage it is in: [`Sweeping`](Stage::Sweeping), or [`Marking`](Stage::Marking), where something has come up;
-    /// then it is to be called again once that was looked at.
+    /// Returns the new stage: [`Sweeping`](Stage::Sweeping), or [`Marking`](Stage::Marking) if there are new objects to scan;
+    /// call it again once they were scanned.
     ///
     /// # Errors
     /// [`Error::Misuse`] unless the stage is [`Marked`](Stage::Marked); if the collection's pages cannot be listed.
@@ -522,12 +529,12 @@ impl Collection {
             return Err(Error::Misuse("the collection is not at the end of marking; go on with its steps"));
         }
         let shared = &self.graph.shared;
-        // Before the gate is closed, for commits wait there. On pages that come later lies only what is born from now on, and
-        // is marked.
+        // Listed before the gate is closed, because commits wait there. Pages that are added later contain only objects that
+        // are made from now on, and these are marked.
         let pages = last_first(shared.objects.pages(&self.graph.store)?);
         let alive: Vec<Identity> = alive.into_iter().collect();
         let closed = shared.collecting.gate.write();
-        // Reads do not ask at the gate: in one hold of the marks, so that none of them comes in between.
+        // Reads do not use the gate: one critical section over the marks, so that no read comes in between.
         let is_open = shared.collecting.with(|running| {
             alive.into_iter().for_each(|identity| running.marks.reach(identity));
             let is_open = running.marks.is_anything_open();
@@ -558,7 +565,7 @@ impl Collection {
         let mut taken = Vec::new();
         let swept = self.sweep_some(budget, &mut taken);
         if swept.is_err() {
-            // What they were removed by was rolled back.
+            // The transaction that removed them was rolled back.
             self.records.extend(taken.into_iter().rev());
         }
         let (objects, pieces) = swept?;
@@ -567,7 +574,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Gives empty pages back. What was removed from them was committed by steps before.
+    /// Frees empty pages. Earlier steps have committed the removal of their records.
     fn give_back(&mut self, budget: usize) -> Result<()> {
         let mut txn = self.graph.begin();
         for _ in 0..budget {
@@ -580,7 +587,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Removes records in one transaction. Returns how many objects and pieces.
+    /// Removes records in one transaction. Returns the numbers of objects and pieces.
     fn sweep_some(&mut self, budget: usize, taken: &mut Vec<ObjectId>) -> Result<(u64, u64)> {
         let Graph { store, shared } = &self.graph;
         let mut txn = self.graph.begin();
@@ -598,7 +605,7 @@ impl Collection {
                 Ok(Swept::Object) => objects += 1,
                 Ok(Swept::Piece) => pieces += 1,
                 Ok(Swept::Nothing) => self.empty.stays = true,
-                // Those that this step has removed hold the cache until it commits.
+                // The objects that this step has removed occupy the cache until it commits.
                 Err(error) if objects + pieces > 0 && is_full(&error) => break,
                 Err(error) => return Err(error),
             }
@@ -610,11 +617,11 @@ impl Collection {
     }
 }
 
-/// What became of a record.
+/// Result of sweeping a record.
 enum Swept {
     Object,
     Piece,
-    /// It stays, or is none.
+    /// The record stays, or there is none.
     Nothing,
 }
 
@@ -623,16 +630,16 @@ fn is_full(error: &Error) -> bool {
 }
 
 impl Graph {
-    /// Removes a record, if it is not marked.
+    /// Removes a record, unless it is marked.
     fn sweep_one(&self, txn: &mut Txn, identity: Identity) -> Result<Swept> {
         let Shared { objects, collecting, .. } = &*self.shared;
         let is_marked = || collecting.with(|running| running.marks.is_marked(identity));
         if is_marked() {
             return Ok(Swept::Nothing);
         }
-        // Who is just making it has said so when this lock is given back (E21.6).
+        // A commit that is just making it has marked it when this lock is released (E21.6).
         match objects.lock_for_change(txn, identity.place()) {
-            // Somebody in doubt has it: for the next collection.
+            // A branch in doubt has it: left to the next collection.
             Err(Error::InDoubt { .. }) => return Ok(Swept::Nothing),
             locked => locked?,
         }
@@ -659,7 +666,7 @@ impl Graph {
 mod tests {
     use super::*;
 
-    /// Each that is open is looked at once, and to find them all takes one walk over the marks, however many there are.
+    /// Each open object is scanned once, and finding them all takes one walk over the marks, however many there are.
     #[test]
     fn what_is_not_in_the_list_is_found_by_one_walk() {
         const PAGES: u64 = 10_000;
@@ -677,7 +684,7 @@ mod tests {
                 Next::LookAt(identity) => {
                     assert!(looked_at.insert(identity));
                     if looked_at.len() == OPEN_MAX + 1 {
-                        // Comes while they are searched, behind all others, and before where the search is.
+                        // Reached during the search, behind all other groups, and before the position of the search.
                         marks.reach(Identity::new((PAGES + 1) << 16 | 1).unwrap());
                         marks.reach(Identity::new(1 << 16 | (ON_EACH + 1)).unwrap());
                     }

@@ -1,4 +1,4 @@
-//! Commits: many changes at once, or none (E21.1, E21.2).
+//! Commits: all changes of a call, or none (E21.1, E21.2).
 
 use std::borrow::Cow;
 
@@ -16,72 +16,72 @@ use crate::object::{self, HEADER_LEN, Header, words};
 use crate::reading::told;
 use crate::word::{Identity, Reference};
 
-/// When a commit returns.
+/// Time at which a commit call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// When it is durable.
+    /// When the commit is durable.
     #[default]
     Sync,
-    /// At once: it is durable soon, and never without those before it. [`Changed::wait`] waits for that.
+    /// At once: the commit becomes durable soon, and never without earlier ones. [`Changed::wait`] waits for that.
     Async,
 }
 
-/// What a commit came to.
+/// Result of a commit.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// Of the new objects, in their order.
+    /// Identities of the new objects, in their order.
     pub identities: Vec<Identity>,
     ticket: Ticket,
 }
 
 impl Changed {
-    /// The LSN of the commit. It is durable when the log is up to there.
+    /// The LSN of the commit. The commit is durable when the durable LSN has reached it.
     pub fn lsn(&self) -> Lsn {
         self.ticket.lsn()
     }
 
-    /// What can be waited for, asked, or awaited until it is durable.
+    /// The ticket, to wait for, poll or await durability.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 
-    /// Whether it is durable.
+    /// Returns whether the commit is durable.
     pub fn is_durable(&self) -> bool {
         self.ticket.is_stable()
     }
 
-    /// Waits until it is durable.
+    /// Waits until the commit is durable.
     ///
     /// # Errors
-    /// [`Error::Stopped`]: only reopening the store tells whether it is.
+    /// [`Error::Stopped`]: only reopening the store shows whether the commit is durable.
     pub fn wait(&self) -> Result<()> {
         self.ticket.wait()?;
         Ok(())
     }
 }
 
-/// How often a commit is begun again that was the victim of a deadlock. Its locks are taken in one order, so only other
-/// users of the same pages or keys can cause one.
+/// Maximum number of restarts of a commit that was a deadlock victim. A commit takes its locks in one order, so only other
+/// users of the same pages or keys can cause a deadlock.
 const ATTEMPTS: u32 = 100;
 
 impl Graph {
-    /// Changes objects and roots, as bytes in the form of `docs/formats/graph.md`, or by [`Changes`](crate::Changes): all of
-    /// it happens, or nothing.
+    /// Changes objects and roots, given as bytes in the form of `docs/formats/graph.md` or as [`Changes`](crate::Changes):
+    /// all of them, or none.
     ///
-    /// Two commits that change one object, or one root, happen one after the other.
+    /// Two commits that change the same object, or the same root, are executed one after the other.
     ///
     /// # Errors
-    /// [`GraphError::BadEntry`], [`GraphError::Entry`]; `CacheFull` of the object cache within the latter, if what is changed of
-    /// objects that are there exceeds [`Options::cache_bytes`](crate::Options::cache_bytes); [`Error::LogFull`],
-    /// [`Error::PinsLog`]. Nothing has happened then. [`Error::Stopped`]: only reopening the store tells whether it has.
+    /// [`GraphError::BadEntry`], [`GraphError::Entry`]; `CacheFull` of the object cache within the latter, if the changes of
+    /// existing objects exceed [`Options::cache_bytes`](crate::Options::cache_bytes); [`Error::LogFull`], [`Error::PinsLog`].
+    /// Nothing was changed then. [`Error::Stopped`]: only reopening the store shows whether the commit happened.
     pub fn commit(&self, changes: impl AsRef<[u8]>, mode: Mode) -> Result<Changed> {
         self.commit_at_most(changes, mode, u64::MAX)
     }
 
-    /// As [`commit`](Graph::commit), for a caller that has room for so many identities.
+    /// Like [`commit`](Graph::commit), with a limit on the number of new identities.
     ///
     /// # Errors
-    /// As there; [`GraphError::TooManyNew`].
+    /// Errors of [`commit`](Graph::commit); [`GraphError::TooManyNew`].
     pub fn commit_at_most(&self, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
         let entries = self.entries(changes.as_ref(), identities_max)?;
         let changed = self.again_after_deadlocks(|| self.try_commit(&entries, self.begin()))?;
@@ -91,13 +91,12 @@ impl Graph {
         Ok(changed)
     }
 
-    /// As [`commit_at_most`](Graph::commit_at_most), together with all that `txn` has changed in pages and heaps of the graph's
-    /// store: one commit record decides all of it (E10.1). The transaction has ended then, whatever becomes of it; after an
-    /// error it was rolled back. From here on it does not wait for transactions in doubt, as no commit of a graph does (E21.8).
+    /// Like [`commit_at_most`](Graph::commit_at_most), together with everything that `txn` has changed in pages and heaps of
+    /// the graph's store: one commit record decides all of it (E10.1). The transaction ends in any case; after an error it
+    /// was rolled back. From this call on it does not wait for transactions in doubt, like every commit of a graph (E21.8).
     ///
-    /// # Errors
-    /// As there; [`Error::Deadlock`], and a conflict of heap words: do the whole again. [`Error::Misuse`]: it is another
-    /// store's, or does without atomicity or isolation.
+    /// Errors of [`commit_at_most`](Graph::commit_at_most); [`Error::Deadlock`], and a conflict of heap words: repeat the
+    /// whole transaction. [`Error::Misuse`]: it belongs to another store, or has no atomicity or no isolation.
     pub fn commit_with(
         &self,
         mut txn: Txn,
@@ -115,7 +114,8 @@ impl Graph {
             ));
         }
         let entries = self.entries(changes.as_ref(), identities_max)?;
-        // Behind the gate, for a collection that is to begin would wait with it, and all other commits behind that.
+        // This commit waits behind the gate, where a beginning garbage collection, and all commits after it, would wait with
+        // it.
         txn.waits_for_prepared_no_longer();
         let changed = self.try_commit(&entries, txn)?;
         if mode == Mode::Sync {
@@ -124,7 +124,7 @@ impl Graph {
         Ok(changed)
     }
 
-    /// Takes changes apart, for a caller that has room for so many identities.
+    /// Parses changes, with a limit on the number of new identities.
     pub(crate) fn entries<'b>(&self, changes: &'b [u8], identities_max: u64) -> Result<Entries<'b>> {
         let entries = Entries::of(changes, self.shared.classes.count())?;
         if entries.new_objects > identities_max {
@@ -145,9 +145,9 @@ impl Graph {
     }
 
     fn try_commit(&self, entries: &Entries<'_>, txn: Txn) -> Result<Changed> {
-        // To the end: a collection begins before this commit has changed anything, or after its end (E21.5).
+        // Held to the end: a garbage collection begins before this commit has changed anything, or after its end (E21.5).
         let _open = self.shared.collecting.gate.read();
-        let mut txn = txn; // rolled back, if it comes to that, before the gate opens
+        let mut txn = txn; // declared after the gate, so that a rollback happens before the gate opens
         let mut work = Work::of(&self.shared, &mut txn, false);
         let ticket = work.make(entries, true)?;
         let identities = work.identities;
@@ -155,8 +155,8 @@ impl Graph {
         Ok(Changed { identities, ticket })
     }
 
-    /// Makes changes, with the gate held shared. `is_branch`: what they refer to, and overwrite, is told as if a collection were
-    /// marking.
+    /// Makes changes, with the gate held shared. `is_branch`: records the objects that the changes refer to, and those that
+    /// they overwrite references to, as if a garbage collection were marking.
     pub(crate) fn change_in(
         &self,
         txn: &mut Txn,
@@ -169,7 +169,7 @@ impl Graph {
     }
 }
 
-/// Whether an error is about the store, or the whole commit, and to be told as such.
+/// Returns whether an error concerns the store, or the whole commit, and must be returned without an entry.
 fn is_of_all(error: &Error) -> bool {
     matches!(error, Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_) | Error::InDoubt { .. })
 }
@@ -181,30 +181,30 @@ fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
     GraphError::Entry { entry: entry.number, offset: entry.offset, source: Box::new(error) }.into()
 }
 
-/// A commit under way.
+/// A running commit.
 struct Work<'w> {
     shared: &'w Shared,
     txn: &'w mut Txn,
-    /// Of the new objects.
+    /// Identities of the new objects.
     identities: Vec<Identity>,
     beside: Beside,
     is_branch: bool,
     told: Told,
 }
 
-/// What is left to do once an object was looked at.
+/// Remaining work after a look at the old object.
 enum Then {
     Done,
-    /// It lies in pieces.
+    /// The object lies in pieces.
     InPieces(Head),
-    /// It will: of a patch, this is how it begins.
+    /// The object must be moved to pieces; for a patch, these are its first bytes.
     ToPieces(Vec<u8>),
 }
 
-/// A commit of more objects tries to lock all of the graph's instead: their locks would take more than some 10 MB (E21.10).
+/// A commit of more objects tries to lock the whole graph instead: their locks would take more than some 10 MB (E21.10).
 const LOCKS_MAX: usize = 1 << 16;
 
-/// An entry that changes an object which is there.
+/// An entry that changes an existing object.
 type OfOld<'e, 'b> = (Identity, &'e Entry<'b>);
 
 impl<'w> Work<'w> {
@@ -213,7 +213,8 @@ impl<'w> Work<'w> {
         Work { shared, txn, identities: Vec::new(), beside, is_branch, told: Told::default() }
     }
 
-    /// Makes all changes. If that `may_commit`, and can all be said in the commit record, it has committed then.
+    /// Makes all changes. If it `may_commit`, and the commit record can contain all of them, it commits and returns the
+    /// ticket.
     fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
         let of_old = self.lock(entries)?;
         let mut places = self.choose_places(entries)?.into_iter();
@@ -231,19 +232,20 @@ impl<'w> Work<'w> {
             }
         }
         if self.beside != Beside::Nothing {
-            // Before its locks go, for which a sweep waits, and before anybody can come to what it makes (E21.6).
+            // Before the locks are released, for which a sweep waits, and before another thread can reach the new objects
+            // (E21.6).
             self.shared.collecting.told(&self.told);
         }
         Ok(None)
     }
 
-    /// Changes objects with the commit record, where each stays in one piece.
+    /// Changes objects with the commit record, if each of them stays in one piece.
     fn commit_with(&mut self, of_old: &[OfOld<'_, '_>]) -> Result<Option<Ticket>> {
         let ids = of_old.iter().map(|(identity, _)| identity.place());
         let new = &self.identities;
         let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
         match self.shared.objects.commit_with(self.txn, ids, Commit::Async, edit) {
-            // Nothing has happened: who makes the changes one by one can say which of them it is about.
+            // Nothing was changed: executing the changes one by one shows which entry causes the error.
             Err(error) if !is_of_all(&error) && !matches!(error, Error::Misuse(_)) => Ok(None),
             other => other,
         }
@@ -261,14 +263,15 @@ impl<'w> Work<'w> {
         self.beside == Beside::Marking || self.is_branch
     }
 
-    /// What these words refer to stays, for a collection under way: they are about to be written, or to be overwritten.
+    /// Keeps the objects that these words refer to alive for a running garbage collection: the words are about to be written
+    /// or overwritten.
     fn keep(&mut self, bytes: &[u8]) {
         if self.keeps() {
             self.told.kept.extend(words(bytes).filter_map(Reference::identity));
         }
     }
 
-    /// These words are about to be written.
+    /// Keeps the objects that these words refer to, and verifies that they exist: the words are about to be written.
     fn refer(&mut self, bytes: &[u8]) -> Result<()> {
         self.keep(bytes);
         if self.beside == Beside::Sweeping {
@@ -279,7 +282,7 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
-    /// A collection that is sweeping has not given this object up (E21.7).
+    /// Returns an error if a sweeping garbage collection treats this object as removed (E21.7).
     fn still_there(&self, identity: Identity) -> Result<()> {
         if self.beside == Beside::Sweeping && !self.shared.collecting.is_marked(identity) {
             return Err(GraphError::NoSuchObject { identity }.into());
@@ -287,8 +290,8 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
-    /// There is such an object, as it was committed last. Of roots alone: references are many, and what they lead to lies in
-    /// no cache (E21.4).
+    /// Verifies that such an object exists, as it was committed last. Used for roots only: references are many, and their
+    /// targets are not in a cache (E21.4).
     fn is_object(&self, identity: Identity) -> Result<()> {
         let is_piece = |bytes: &[u8]| matches!(Stored::of(bytes), Ok(Stored::Node { .. } | Stored::Leaf(_)));
         match self.objects().read_committed(self.txn.store(), identity.place(), is_piece) {
@@ -298,17 +301,18 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// Whether anybody is to hear what is changed.
+    /// Returns whether a garbage collection or a branch needs the references that are written and overwritten.
     fn tells(&self) -> bool {
         self.beside != Beside::Nothing || self.is_branch
     }
 
-    /// Locks all objects that are there, in one order for all commits: that of their identities, in which the entries come back.
+    /// Locks all existing objects in the order of their identities, the same for all commits. Returns the entries in that
+    /// order.
     fn lock<'e, 'b>(&mut self, entries: &'e Entries<'b>) -> Result<Vec<OfOld<'e, 'b>>> {
         let mut all: Vec<OfOld<'e, 'b>> = entries.of_old().collect();
         all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
         let locks = || entries.new_objects as usize + all.chunk_by(|(one, _), (next, _)| one == next).count();
-        // Not of a branch, for nobody could commit anything while it is in doubt.
+        // Not for a branch: no other commit would be possible while it is in doubt.
         if !self.is_branch && entries.all.len() > LOCKS_MAX && locks() > LOCKS_MAX {
             self.objects().try_lock_all(self.txn)?;
         }
@@ -318,7 +322,7 @@ impl<'w> Work<'w> {
         Ok(all)
     }
 
-    /// New objects have places before any is written, for they may refer to each other.
+    /// Chooses the places of new objects before any is written, because they may refer to each other.
     fn choose_places(&mut self, entries: &Entries<'_>) -> Result<Vec<Reserved<'w>>> {
         let mut places = Vec::with_capacity(entries.new_objects as usize);
         for entry in &entries.all {
@@ -330,7 +334,7 @@ impl<'w> Work<'w> {
             places.push(place);
         }
         if self.tells() {
-            // They are referred to from here on.
+            // From here on other objects refer to them.
             self.told.born.extend_from_slice(&self.identities);
             self.shared.collecting.told(&self.told);
         }
@@ -363,7 +367,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// An error of a change of this object, which is locked.
+    /// Converts an error of a change of this object, which is locked.
     fn told(&self, error: Error, identity: Identity) -> Error {
         let error = told(error, identity);
         let what = match (ObjectError::of(&error), GraphError::of(&error)) {
@@ -374,7 +378,7 @@ impl<'w> Work<'w> {
         self.txn.store().pool().damaged(Damaged::in_body(identity.place().page, 0, what)).into()
     }
 
-    /// An object with identities where it refers to new ones.
+    /// Returns an object with the identities of the new objects that it refers to.
     fn resolved<'b>(&mut self, object: &'b [u8]) -> Result<Cow<'b, [u8]>> {
         let references = Header::of(object).expect("it was checked").references_at() as usize;
         if references == object.len() || self.identities.is_empty() && !self.tells() {
@@ -394,7 +398,7 @@ impl<'w> Work<'w> {
             self.is_object(identity)?;
         }
         let (roots, name) = (&self.shared.roots, name.as_bytes());
-        // What it led to is marked: since the collection began, or since it was set.
+        // The previous target is marked: since the beginning of the garbage collection, or since it became the root.
         if to == Reference::NULL {
             roots.remove(self.txn, name)?;
         } else {
@@ -462,7 +466,7 @@ impl<'w> Work<'w> {
             Ok(match patched(old, at, &bytes) {
                 Some(edit) => (edit, Then::Done),
                 None => {
-                    // The first piece is whole; the others are made one by one, however long a gap there is.
+                    // Only the first piece is copied here; the others are made one by one, however long the gap is.
                     let mut longer = old.to_vec();
                     longer.resize(old.len().max(PIECE_LEN), 0);
                     (Edit::Nothing, Then::ToPieces(longer))
@@ -499,8 +503,8 @@ fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
     }
 }
 
-/// What an entry makes of an object, if that lies in one piece and stays there; `None` also where the entry is to be refused. Of
-/// a patch that leaves a gap nobody knows beforehand how much is to be logged.
+/// Applies an entry to an object that lies in one piece and stays so; returns `None` otherwise, and if the entry must be
+/// refused. It does not accept a patch that leaves a gap, because the length of its log record is not known beforehand.
 fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Edit> {
     let Ok(Stored::Short(_)) = Stored::of(old) else { return None };
     match *what {
@@ -518,7 +522,7 @@ fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Ed
     }
 }
 
-/// A patch of an object in one piece; `None` if it does not stay in one.
+/// Makes a patch of an object in one piece; `None` if the object does not stay in one piece.
 fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
     let end = at + bytes.len();
     if end <= old.len() || bytes.is_empty() {
@@ -533,17 +537,18 @@ fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
     Some(Edit::Whole(longer))
 }
 
-/// A patch as it is written.
+/// A patch with identities in place of new objects.
 struct Fitted<'b> {
     bytes: Cow<'b, [u8]>,
-    /// Which of its bytes are references: those from here on.
+    /// Index of the first byte that belongs to a reference; all later bytes do so too.
     references_from: usize,
 }
 
-/// Bytes that a patch may leave out behind the end of an object, which become nulls: they all have to be written.
+/// Longest gap that a patch may leave behind the end of an object, in bytes. The gap is filled with nulls, which must be
+/// written.
 const GAP_MAX: u64 = 16 << 20;
 
-/// A patch of an object that begins with these bytes and has so many; or why it must not be.
+/// Validates a patch of an object of `len` bytes that begins with `start`, and fills in identities.
 fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Fitted<'b>> {
     let header = Header::of_object(start, len).map_err(senseless)?;
     let (references, end) = (header.references_at(), offset + bytes.len() as u64);

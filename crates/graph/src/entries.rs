@@ -1,4 +1,4 @@
-//! Changes as bytes, which may be any (docs/formats/graph.md).
+//! Changes as bytes, which are not trusted (docs/formats/graph.md).
 //!
 //! ```text
 //! 0      1   4     8
@@ -6,7 +6,7 @@
 //!   1      3   4
 //! ```
 //!
-//! Everything that the bytes alone can say is said before anything is done.
+//! All validation that needs only the bytes happens before any change.
 
 use crate::error::GraphError;
 use crate::graph::ROOT_NAME_LEN_MAX;
@@ -23,7 +23,7 @@ pub(crate) mod kind {
 /// Entries begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// One change.
+/// A change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What<'b> {
     New { object: &'b [u8] },
@@ -32,7 +32,7 @@ pub(crate) enum What<'b> {
     Root { name: &'b str, to: Reference },
 }
 
-/// One change, and where it stands.
+/// A change, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'b> {
     pub(crate) number: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Entry<'b> {
 }
 
 impl Entry<'_> {
-    /// The object that it changes, if that was there before.
+    /// The existing object that it changes, if any.
     pub(crate) fn old(&self) -> Option<Identity> {
         match self.what {
             What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
@@ -58,7 +58,7 @@ impl Entry<'_> {
 #[derive(Debug)]
 pub(crate) struct Entries<'b> {
     pub(crate) all: Vec<Entry<'b>>,
-    /// How many objects are new.
+    /// Number of new objects.
     pub(crate) new_objects: u64,
 }
 
@@ -90,7 +90,7 @@ impl<'b> Bytes<'b> {
         Identity::new(number).ok_or_else(|| format!("{number:#x} is no identity that an object can have"))
     }
 
-    /// What is in an entry, and the padding behind it.
+    /// Reads the content of an entry, and skips the padding behind it.
     fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
         let taken = self.take(len as usize)?;
         let padding = (len as usize).next_multiple_of(ALIGNMENT) - len as usize;
@@ -100,7 +100,7 @@ impl<'b> Bytes<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// Reads changes. `classes`: how many are defined.
+    /// Reads and validates changes. `classes`: number of defined classes.
     pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
         let mut rest = Bytes { bytes, at: 0 };
         let mut all = Vec::new();
@@ -112,7 +112,7 @@ impl<'b> Entries<'b> {
             all.push(Entry { number, offset, what });
         }
         let entries = Entries { all, new_objects };
-        // Behind, for a word may name an object that a later entry makes.
+        // In a second pass, because a word may refer to an object of a later entry.
         for entry in &entries.all {
             entries.check(&entry.what, classes).map_err(|what| GraphError::BadEntry {
                 entry: entry.number,
@@ -123,7 +123,7 @@ impl<'b> Entries<'b> {
         Ok(entries)
     }
 
-    /// The roots that are changed.
+    /// The names of the roots that are changed.
     pub(crate) fn root_names(&self) -> impl Iterator<Item = &'b str> {
         self.all.iter().filter_map(|entry| match entry.what {
             What::Root { name, .. } => Some(name),
@@ -131,12 +131,12 @@ impl<'b> Entries<'b> {
         })
     }
 
-    /// The entries that change objects which were there before, in their order.
+    /// The entries that change existing objects, in their order.
     pub(crate) fn of_old(&self) -> impl Iterator<Item = (Identity, &Entry<'b>)> {
         self.all.iter().filter_map(|entry| Some((entry.old()?, entry)))
     }
 
-    /// The objects that were there before, and are changed.
+    /// The existing objects that are changed.
     pub(crate) fn changed(&self) -> impl Iterator<Item = Identity> {
         self.all.iter().filter_map(Entry::old)
     }
@@ -150,7 +150,7 @@ impl<'b> Entries<'b> {
                 }
                 object::check_words(&object[header.references_at() as usize..], self.new_objects)
             }
-            // Which of its bytes are references, only the object can tell.
+            // Which of its bytes are references depends on the stored object.
             What::Patch { .. } => Ok(()),
             What::Root { to, .. } => object::check_words(&to.word().to_le_bytes(), self.new_objects),
         }
@@ -198,7 +198,7 @@ fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
     })
 }
 
-/// Puts identities where new objects are referred to. The words were checked.
+/// Replaces references to new objects by their identities. The words were validated.
 pub(crate) fn resolve(bytes: &mut [u8], identities: &[Identity]) {
     for word in bytes.as_chunks_mut().0 {
         if let Word::New(number) = Reference::from_word(u64::from_le_bytes(*word)).kind() {

@@ -1,57 +1,57 @@
-//! What can go wrong with graphs beyond what can go wrong in any transaction.
+//! Errors of graphs, beyond those of any transaction.
 
 use cedrat_txn::Error;
 
 use crate::word::Identity;
 
-/// Why a graph declined. It comes wrapped in [`Error::User`]; nothing was changed.
+/// Reason for which a graph refused a call, wrapped in [`Error::User`]; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// The changes make no sense; nothing was looked at but they themselves.
+    /// The changes are invalid; only their own bytes were examined.
     #[error("entry {entry}, at byte {offset} of the changes: {what}")]
     BadEntry {
         /// The entry, counted from 0.
         entry: usize,
-        /// Where in the changes it begins, in bytes.
+        /// Offset in the changes at which it begins, in bytes.
         offset: usize,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// An entry could not be done.
+    /// The change of an entry failed.
     #[error("entry {entry}, at byte {offset} of the changes: {source}")]
     Entry {
         /// The entry, counted from 0.
         entry: usize,
-        /// Where in the changes it begins, in bytes.
+        /// Offset in the changes at which it begins, in bytes.
         offset: usize,
-        /// Why.
+        /// Error of the change.
         source: Box<Error>,
     },
-    /// There are more new objects than the caller has room for identities.
+    /// The changes create more objects than the caller has room for identities.
     #[error("the changes make {new_objects} objects, and there is room for {identities_max} identities; give more")]
     TooManyNew {
-        /// New objects.
+        /// Number of new objects.
         new_objects: u64,
-        /// Identities that there is room for.
+        /// Number of identities that the caller has room for.
         identities_max: u64,
     },
-    /// A change does not fit the object that it is for.
+    /// A change does not fit its object.
     #[error("{what}")]
     DoesNotFit {
-        /// Why.
+        /// Reason.
         what: &'static str,
     },
-    /// What is stored makes no sense.
+    /// The stored bytes are invalid.
     #[error("{what}; verify the store")]
     Senseless {
-        /// Why.
+        /// Description of the fault.
         what: &'static str,
     },
-    /// There is no such object in the graph.
+    /// The graph does not contain such an object.
     #[error("the graph has no object {identity} (page, slot): it was collected, or its commit has not happened")]
     NoSuchObject {
-        /// The identity asked for.
+        /// The requested identity.
         identity: Identity,
     },
 }
@@ -63,7 +63,7 @@ impl From<GraphError> for Error {
 }
 
 impl GraphError {
-    /// The graph's own complaint in a transaction's error, if it is one.
+    /// Returns the graph error inside a transaction's error, if there is one.
     pub fn of(error: &Error) -> Option<&GraphError> {
         match error {
             Error::User(inner) => inner.downcast_ref(),
@@ -71,7 +71,7 @@ impl GraphError {
         }
     }
 
-    /// What it is about: the error of the entry, where one could not be done.
+    /// Returns the underlying error: that of the entry, if the change of an entry failed.
     pub fn cause(error: &Error) -> &Error {
         match GraphError::of(error) {
             Some(GraphError::Entry { source, .. }) => GraphError::cause(source),
@@ -84,7 +84,8 @@ pub(crate) fn does_not_fit(what: &'static str) -> Error {
     GraphError::DoesNotFit { what }.into()
 }
 
-/// Of an object as it is stored: whoever knows where it lies says that it is damaged.
+/// Reports invalid bytes of a stored object. The caller, which knows the page, turns it into an error about that
+/// page.
 pub(crate) fn senseless(what: &'static str) -> Error {
     GraphError::Senseless { what }.into()
 }

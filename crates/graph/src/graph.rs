@@ -1,4 +1,4 @@
-//! A graph: what a program holds.
+//! A graph: the handle that a program uses.
 
 use cedrat_objects::{Objects, Statistics, UndoPolicy};
 use cedrat_pages::PageId;
@@ -15,11 +15,10 @@ use crate::word::Reference;
 /// The longest name of a root, in bytes of UTF-8.
 pub const ROOT_NAME_LEN_MAX: usize = 1024;
 
-/// Choices for an open graph. Nothing of them is in the store.
+/// Options of an open graph. They are not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Memory for objects that were changed, in bytes. It holds at least all that one commit changes of objects that were
-    /// there before it.
+    /// Memory for changed objects, in bytes. It must hold at least all changes of one commit to existing objects.
     pub cache_bytes: u64,
 }
 
@@ -29,7 +28,7 @@ impl Default for Options {
     }
 }
 
-/// What all handles of a graph share while its store is open.
+/// State that all handles of a graph share while its store is open.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) root: PageId,
@@ -43,10 +42,10 @@ pub(crate) struct Shared {
 
 /// A named graph of objects that refer to each other.
 ///
-/// Objects are bytes with references at their end, at most [`OBJECT_LEN_MAX`](crate::OBJECT_LEN_MAX) of them, and keep their
-/// identity. They change in commits, of which each happens as a whole or not at all, and are read beside them without locks.
+/// An object is a sequence of bytes with references at its end, at most [`OBJECT_LEN_MAX`](crate::OBJECT_LEN_MAX) bytes, and
+/// keeps its identity. Objects change in commits, each of which is atomic, and are read without locks at the same time.
 ///
-/// A handle, cheap to clone. Any thread may use it, at the same time as others. It keeps the store open.
+/// The handle is cheap to clone, may be used by any thread at the same time as others, and keeps the store open.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub(crate) store: Store,
@@ -54,10 +53,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Makes an empty graph under a name that nothing has yet, in a transaction of its own.
+    /// Creates an empty graph under a free name, in a transaction of its own.
     ///
     /// # Errors
-    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Graph::open), if somebody drops it at once.
+    /// [`StructureError::NameTaken`]; those of any change; those of [`open`](Graph::open), if another thread drops it at
+    /// once.
     pub fn create(store: &Store, name: &str, options: Options) -> Result<Graph> {
         store.transact(|txn| {
             let catalogue = Catalogue::open(store)?;
@@ -74,20 +74,20 @@ impl Graph {
         Graph::open(store, name, options)
     }
 
-    /// The graph of this name. While the store is open, all handles have the options of the first.
+    /// Opens the graph of this name. While the store is open, all handles have the options of the first.
     ///
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Misuse`] if it is open with other options;
     /// damage, with file and offset.
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Graph> {
         store.transact(|txn| {
-            // Its name is locked until the graph is known here: who drops it waits, or was quicker (S5).
+            // The name is locked until the graph is known here: a concurrent drop waits, or has happened before (S5).
             let root = Catalogue::open(store)?.expect(txn, name, Kind::Graph)?;
             Graph::at_root(txn, root, options)
         })
     }
 
-    /// The graph of this name, made if there is none.
+    /// Opens the graph of this name, or creates it.
     ///
     /// # Errors
     /// As [`open`](Graph::open) and [`create`](Graph::create).
@@ -98,19 +98,19 @@ impl Graph {
                 other => return other,
             }
             match Graph::create(store, name, options) {
-                // Somebody else has made it meanwhile, or has dropped it.
+                // Another thread has created or dropped it meanwhile.
                 Err(error) if is(&error, StructureError::is_about_a_name) => {}
                 other => return other,
             }
         }
     }
 
-    /// Of a graph whose name is locked.
+    /// Opens a graph whose name is locked.
     fn at_root(txn: &mut Txn, root: PageId, options: Options) -> Result<Graph> {
         let store = &txn.store().clone();
         let of_objects = cedrat_objects::Options { cache_bytes: options.cache_bytes, undo: UndoPolicy::CommittedOnly };
         let parts = Parts::read(store, root)?;
-        // Asked each time, for it compares the options.
+        // Called each time, because it compares the options.
         let objects = Objects::at_root(store, parts.objects, of_objects)?;
         let is_meant = |shared: &Shared| shared.parts == parts;
         let shared = store.resident_of(root, is_meant, || {
@@ -122,27 +122,27 @@ impl Graph {
         Ok(Graph { store: store.clone(), shared })
     }
 
-    /// The store that it lies in.
+    /// The store of the graph.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// A transaction that does not wait for those that are in doubt.
+    /// Begins a transaction that does not wait for transactions in doubt.
     pub(crate) fn begin(&self) -> Txn {
         self.store.begin_with(TxnOptions::default().without_waiting_for_prepared())
     }
 
-    /// The page that stands for the graph.
+    /// The root page of the graph.
     pub fn root_page(&self) -> PageId {
         self.shared.root
     }
 
     // ---- classes ----------------------------------------------------------------------------------------------
 
-    /// Keeps the definition of a class, bytes that mean nothing here, and returns the class's number. Numbers are given
-    /// from 1 up, without gaps, and stay.
+    /// Stores the definition of a class, uninterpreted bytes, and returns the number of the class. Numbers begin at 1, have
+    /// no gaps, and never change.
     ///
-    /// It is a transaction of its own, durable no later than any commit that comes after it.
+    /// The definition is a transaction of its own, durable no later than any commit that comes after it.
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond 16 MiB; those of any change.
@@ -150,26 +150,26 @@ impl Graph {
         self.shared.classes.define(&self.store, definition)
     }
 
-    /// The definition of a class; `None` if there is none of this number.
+    /// The definition of a class; `None` if no class has this number.
     pub fn class(&self, number: u32) -> Option<Arc<[u8]>> {
         self.shared.classes.get(number)
     }
 
-    /// How many classes are defined.
+    /// The number of defined classes.
     pub fn classes_len(&self) -> u32 {
         self.shared.classes.count()
     }
 
-    /// All definitions, the first that of class 1.
+    /// All definitions; the first is that of class 1.
     pub fn classes(&self) -> Vec<Arc<[u8]>> {
         self.shared.classes.all()
     }
 
     // ---- roots ------------------------------------------------------------------------------------------------
 
-    /// What a root leads to; `None` if there is no such name.
+    /// Returns the target of a root; `None` if there is no such name.
     ///
-    /// It waits for a commit that is just changing it, not for a branch in doubt, without which it is as it was.
+    /// It waits for a commit that is changing the root, and not for a branch in doubt, whose change it does not show.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -188,9 +188,9 @@ impl Graph {
         self.shared.roots.get_with(txn, name.as_bytes(), |word| self.root_word(word))?.transpose()
     }
 
-    /// All roots, in the order of their names.
+    /// Returns all roots, in the order of their names.
     ///
-    /// It waits for commits that are just changing some, not for branches in doubt, without which they are as they were.
+    /// It waits for commits that are changing roots, and not for branches in doubt, whose changes it does not show.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -204,7 +204,7 @@ impl Graph {
         }
     }
 
-    /// As [`roots`](Graph::roots), with the gate closed.
+    /// Like [`roots`](Graph::roots), while the gate is held exclusively.
     pub(crate) fn roots_behind_the_gate(&self) -> Result<Vec<(String, Reference)>> {
         match self.roots_in(&mut self.begin()) {
             Err(error) if is_in_doubt(&error) => self.roots_beside_branches(),
@@ -235,12 +235,12 @@ impl Graph {
 
     // ---- the whole --------------------------------------------------------------------------------------------
 
-    /// What the cache holds and has done.
+    /// Statistics of the cache.
     pub fn statistics(&self) -> Statistics {
         self.shared.objects.statistics()
     }
 
-    /// Writes what is committed to its pages, which checkpoints do as well.
+    /// Writes committed changes to their pages, as checkpoints do.
     ///
     /// # Errors
     /// If a page cannot be read.
@@ -248,13 +248,13 @@ impl Graph {
         self.shared.objects.flush_all(&self.store)
     }
 
-    /// Drops the graph, which has this name: its pages are given back. Other handles say so from then on.
+    /// Drops the graph of this name: its pages are freed. Other handles return an error from then on.
     ///
-    /// It reads all pages, and waits for all commits.
+    /// The call reads all pages, and waits for all commits.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name stands for something else;
-    /// [`StructureError::Gone`]; those of any change. Nothing has happened then.
+    /// [`StructureError::NoSuchName`]; [`StructureError::WrongRoot`] if the name belongs to something else;
+    /// [`StructureError::Gone`]; those of any change. Nothing was changed then.
     pub fn drop(self, name: &str) -> Result<()> {
         let Shared { root, objects, roots, classes, .. } = &*self.shared;
         objects.drop_with(&self.store, |txn| {

@@ -1,19 +1,19 @@
 //! Objects that refer to each other, above the object cache.
 //!
-//! A [`Graph`] is a collection of objects, a table of names for some of them, its *roots*, and a table of classes. It knows
-//! which eight bytes of an object are references, and nothing else of what is in it: languages with objects of their own keep
-//! theirs here, whatever these mean to them.
+//! A [`Graph`] is a collection of objects, a table of names for some of them, its *roots*, and a table of classes. It
+//! knows which eight bytes of an object are references, and does not interpret the others: a runtime of another
+//! language stores its objects here in a form of its own.
 //!
 //! | you want to | take |
-//! |---|---|
+//! | you want to | use |
 //! | keep a graph under a name | [`Graph::create`], [`Graph::open`] |
-//! | change many objects at once, and have all of it or nothing | [`Changes`], [`Graph::commit`] |
+//! | change many objects at once, all or nothing | [`Changes`], [`Graph::commit`] |
 //! | do that together with other stores, in two phases | [`Graph::prepare`] |
-//! | look at an object, beside whoever changes it | [`Graph::read`], [`Graph::object`] |
-//! | begin somewhere | [`Graph::root`], [`Graph::roots`] |
-//! | keep what describes objects | [`Graph::define_class`] |
-//! | remove what nobody reaches | [`Graph::collect`] |
-//! | look at all there is | [`Graph::object_pages`], [`Graph::objects_of_page`] |
+//! | read an object, while commits may change it | [`Graph::read`], [`Graph::object`] |
+//! | find the first object | [`Graph::root`], [`Graph::roots`] |
+//! | store descriptions of objects | [`Graph::define_class`] |
+//! | remove unreachable objects | [`Graph::collect`] |
+//! | list all objects | [`Graph::object_pages`], [`Graph::objects_of_page`] |
 //!
 //! `docs/use/graph.md` leads through an example; the bytes are drawn in `docs/formats/graph.md`.
 //!
@@ -49,7 +49,7 @@ pub use graph::{Graph, Options, ROOT_NAME_LEN_MAX};
 pub use object::{OBJECT_LEN_MAX, Object};
 pub use word::{Identity, Reference};
 
-/// Adds this crate's pages and records to a registry. Needed by every program that opens a store in which there is a graph.
+/// Adds this crate's pages and records to a registry. Every program that opens a store with a graph needs it.
 pub fn register(registry: Registry) -> Registry {
     registry.with(root::register).record_kind(branch::NOTE)
 }

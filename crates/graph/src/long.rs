@@ -7,8 +7,8 @@
 //! | 0 | leaf | 0      | 0 | bytes … |         PIECE_LEN of them, but for the last
 //! ```
 //!
-//! The head has the object's identity. Each change of a piece counts one up in it, so whoever finds the head unchanged
-//! behind the pieces has read one state of all of them (E21.3).
+//! The head has the object's identity. Each change of a piece increments its counter, so a reader that finds the head
+//! unchanged after it has read the pieces has read one state of all of them (E21.3).
 
 use cedrat_objects::{Edit, OBJECT_LEN_MAX as RECORD_LEN_MAX, Objects};
 use cedrat_txn::{RecordId, Result, Txn};
@@ -17,7 +17,7 @@ use crate::error::senseless;
 use crate::object::{HEADER_LEN, Header};
 use crate::word::Identity;
 
-/// Bytes before what a piece holds.
+/// Length of the header of a piece.
 const PIECE_HEADER_LEN: usize = 8;
 
 /// Bytes before the words of a head.
@@ -27,7 +27,7 @@ const HEAD_LEN: usize = PIECE_HEADER_LEN + 8 + 8;
 pub(crate) const PIECE_LEN: usize = RECORD_LEN_MAX - PIECE_HEADER_LEN;
 const _: () = assert!(PIECE_LEN.is_multiple_of(8), "words do not cross the borders of pieces");
 
-/// The longest object that needs no pieces.
+/// Longest object that is stored without pieces.
 pub(crate) const SHORT_LEN_MAX: usize = RECORD_LEN_MAX;
 
 /// Words in a head, or in a node.
@@ -43,14 +43,14 @@ mod kind {
     pub(super) const LEAF: u8 = 3;
 }
 
-/// What an object of the collection is in the graph.
+/// A record of the collection, as the graph interprets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored<'b> {
-    /// An object: these are its bytes.
+    /// An object, with its bytes.
     Short(&'b [u8]),
     /// An object that lies in pieces.
     Long(Head),
-    /// Pieces: identities of nodes one lower, or of leaves.
+    /// Inner node: identities of the nodes one level below, or of leaves.
     Node {
         height: u8,
         words: Vec<Identity>,
@@ -59,7 +59,7 @@ pub(crate) enum Stored<'b> {
 }
 
 impl<'b> Stored<'b> {
-    /// Reads a record, which may be any bytes; or says why it is none.
+    /// Parses a record, which may be any bytes; returns the reason if it is invalid.
     pub(crate) fn of(bytes: &'b [u8]) -> Result<Stored<'b>, &'static str> {
         let (class, _) = bytes.split_first_chunk().ok_or("it is shorter than a class's number")?;
         if u32::from_le_bytes(*class) != 0 {
@@ -95,7 +95,7 @@ fn identities(bytes: &[u8]) -> Result<Vec<Identity>, &'static str> {
     words.iter().map(identity).collect()
 }
 
-/// How many words there are above so many leaves, `height` levels up.
+/// Returns the number of words above `leaves` leaves, `height` levels up.
 fn words_at(leaves: usize, height: u8) -> usize {
     (0..height).fold(leaves, |words, _| words.div_ceil(FAN))
 }
@@ -118,22 +118,22 @@ fn node_bytes(height: u8, words: &[Identity]) -> Vec<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) height: u8,
-    /// Bytes of the object.
+    /// Length of the object, in bytes.
     pub(crate) len: u64,
     changes: u64,
     pub(crate) words: Vec<Identity>,
 }
 
-/// Reads the pieces of an object, in or beside a transaction.
+/// Reads the pieces of an object, inside or outside of a transaction.
 pub(crate) trait Pieces {
     fn piece<T>(&mut self, at: RecordId, look: impl FnOnce(&[u8]) -> Result<T>) -> Result<T>;
 }
 
-/// As a transaction has them, and changes them.
+/// Reads and changes pieces in a transaction.
 pub(crate) struct Pen<'t> {
     pub(crate) objects: &'t Objects,
     pub(crate) txn: &'t mut Txn,
-    /// Pieces that it has made.
+    /// Pieces that it has inserted.
     pub(crate) born: &'t mut Vec<Identity>,
 }
 
@@ -163,7 +163,7 @@ fn wrong() -> cedrat_txn::Error {
     senseless("a piece of the object is not what its head says")
 }
 
-/// Looks at a leaf, which has so many bytes.
+/// Reads a leaf of `len` bytes.
 pub(crate) fn leaf<P: Pieces, T>(pieces: &mut P, at: Identity, len: usize, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
     pieces.piece(at.place(), |bytes| match Stored::of(bytes) {
         Ok(Stored::Leaf(bytes)) if bytes.len() == len => Ok(look(bytes)),
@@ -171,7 +171,7 @@ pub(crate) fn leaf<P: Pieces, T>(pieces: &mut P, at: Identity, len: usize, look:
     })
 }
 
-/// What a node of this height has below it.
+/// Returns the children of a node of this height.
 fn node<P: Pieces>(pieces: &mut P, at: Identity, height: u8) -> Result<Vec<Identity>> {
     pieces.piece(at.place(), |bytes| match Stored::of(bytes) {
         Ok(Stored::Node { height: found, words }) if found == height && !words.is_empty() => Ok(words),
@@ -199,7 +199,7 @@ impl Head {
         bytes
     }
 
-    /// How long the head of an object is that has so many bytes.
+    /// Returns the length of the head of an object of `object_len` bytes.
     pub(crate) fn len_for(object_len: u64) -> usize {
         let mut words = leaves_of(object_len);
         while words > FAN {
@@ -208,12 +208,12 @@ impl Head {
         HEAD_LEN + 8 * words
     }
 
-    /// Bytes of the object in leaf `index`.
+    /// The number of bytes of the object in leaf `index`.
     pub(crate) fn leaf_len(&self, index: usize) -> usize {
         leaf_len(self.len, index)
     }
 
-    /// All pieces, in order.
+    /// Returns all pieces, in order.
     pub(crate) fn pieces<P: Pieces>(&self, pieces: &mut P) -> Result<AllPieces> {
         let mut all = AllPieces { nodes: Vec::new(), leaves: self.words.clone() };
         for height in (1..=self.height).rev() {
@@ -229,7 +229,7 @@ impl Head {
         Ok(all)
     }
 
-    /// Where a leaf lies.
+    /// Returns the identity of a leaf.
     pub(crate) fn leaf_at<P: Pieces>(&self, pieces: &mut P, index: usize) -> Result<Identity> {
         let mut words = self.words.clone();
         for height in (0..=self.height).rev() {
@@ -243,7 +243,7 @@ impl Head {
         Err(wrong())
     }
 
-    /// All bytes of the object.
+    /// Reads all bytes of the object.
     pub(crate) fn read<P: Pieces>(&self, pieces: &mut P) -> Result<Vec<u8>> {
         let all = self.pieces(pieces)?;
         let mut bytes = Vec::with_capacity(self.len as usize);
@@ -253,7 +253,7 @@ impl Head {
         Ok(bytes)
     }
 
-    /// Some bytes of the object, which has them.
+    /// Reads the bytes `from..to` of the object, which must be as long as that.
     pub(crate) fn read_range<P: Pieces>(&self, pieces: &mut P, from: u64, to: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity((to - from) as usize);
         let mut at = from;
@@ -268,7 +268,7 @@ impl Head {
         Ok(bytes)
     }
 
-    /// The bytes of its references.
+    /// Reads the bytes of the references.
     pub(crate) fn references<P: Pieces>(&self, pieces: &mut P) -> Result<Vec<u8>> {
         let start = self.read_range(pieces, 0, HEADER_LEN as u64)?;
         let header = Header::of_object(&start, self.len).map_err(senseless)?;
@@ -277,7 +277,7 @@ impl Head {
 
     // ---- changing ---------------------------------------------------------------------------------------------
 
-    /// Makes the pieces of an object.
+    /// Writes the pieces of an object.
     pub(crate) fn write(pen: &mut Pen<'_>, object: &[u8]) -> Result<Head> {
         let mut head = Head { height: 0, len: object.len() as u64, changes: 0, words: Vec::new() };
         for bytes in object.chunks(PIECE_LEN) {
@@ -287,7 +287,7 @@ impl Head {
         Ok(head)
     }
 
-    /// Puts nodes above the words until they fit the head.
+    /// Adds levels of nodes until their words fit the head.
     fn raise(&mut self, pen: &mut Pen<'_>) -> Result<()> {
         while self.words.len() > FAN {
             self.height += 1;
@@ -300,7 +300,7 @@ impl Head {
         Ok(())
     }
 
-    /// Gives the object other bytes. The head is for the caller to put.
+    /// Replaces the bytes of the object. The caller writes the head.
     pub(crate) fn rewrite(&mut self, pen: &mut Pen<'_>, object: &[u8]) -> Result<()> {
         let all = self.pieces(pen)?;
         let mut leaves = all.leaves;
@@ -326,13 +326,12 @@ impl Head {
         Ok(())
     }
 
-    /// Overwrites a part of the object, which becomes as long as that needs; a gap is zeros. The head is for the caller to
-    /// put.
+    /// Overwrites a part of the object, which grows if necessary; a gap is filled with zeros. The caller writes the head.
     pub(crate) fn overlay(&mut self, pen: &mut Pen<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
         let len = self.len.max(offset + bytes.len() as u64);
         let (old_leaves, leaves) = (self.leaves(), leaves_of(len));
         let grows = len > self.len;
-        // The last leaf has to be full before there is one behind it.
+        // The last leaf must be full before another one follows.
         let first = if grows { offset.min(self.len - 1) } else { offset } / PIECE_LEN as u64;
         let last = if grows { leaves } else { (offset + bytes.len() as u64).div_ceil(PIECE_LEN as u64) as usize };
         for index in first as usize..last {
@@ -378,7 +377,7 @@ impl Head {
             let node = pen.insert(&node_bytes(self.height, &self.words))?;
             self.words = vec![node];
         }
-        // The lowest node on the way that has room gets a word, below which are as many new nodes as it takes.
+        // The lowest node on the path that has space gets a word; below it, as many new nodes are made as necessary.
         let mut below = leaf;
         for height in 1..=self.height {
             if !index.is_multiple_of(FAN.pow(height.into())) {
@@ -392,7 +391,7 @@ impl Head {
         Ok(())
     }
 
-    /// The last node of this height.
+    /// Returns the last node of this height.
     fn last_node<P: Pieces>(&self, pieces: &mut P, height: u8) -> Result<Identity> {
         let mut at = *self.words.last().ok_or_else(wrong)?;
         for above in (height + 1..=self.height).rev() {
@@ -401,7 +400,7 @@ impl Head {
         Ok(at)
     }
 
-    /// Takes the pieces away.
+    /// Removes all pieces.
     pub(crate) fn remove_pieces(&self, pen: &mut Pen<'_>) -> Result<()> {
         let all = self.pieces(pen)?;
         all.leaves.into_iter().chain(all.nodes).try_for_each(|piece| pen.remove(piece))

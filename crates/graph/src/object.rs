@@ -14,7 +14,7 @@ pub const OBJECT_LEN_MAX: u64 = 1 << 31;
 /// Bytes before the data.
 pub(crate) const HEADER_LEN: usize = 4 + 4;
 
-/// What the first bytes of an object say.
+/// Header of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) class: u32,
@@ -27,12 +27,12 @@ impl Header {
         Some(Header { class: number(0)?, data_len: number(4)? })
     }
 
-    /// Where the references begin.
+    /// Offset of the references.
     pub(crate) fn references_at(self) -> u64 {
         HEADER_LEN as u64 + u64::from(self.data_len)
     }
 
-    /// Reads the header of an object that has so many bytes in all; or why it is none.
+    /// Validates the header of an object of `len` bytes, or returns the reason why it is invalid.
     pub(crate) fn of_object(bytes: &[u8], len: u64) -> Result<Header, &'static str> {
         let header = Header::of(bytes).ok_or("the object is shorter than its header, which has 8 bytes")?;
         if header.class == 0 {
@@ -53,12 +53,12 @@ impl Header {
     }
 }
 
-/// The words in bytes, which are whole words.
+/// Returns the words in bytes, whose length is a multiple of 8.
 pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = Reference> + '_ {
     bytes.as_chunks().0.iter().map(|&word| Reference::from_word(u64::from_le_bytes(word)))
 }
 
-/// Whether these words may stand in an object, in changes with so many new ones; or why not.
+/// Returns an error if these words must not occur in an object, in changes with `new_objects` new objects.
 pub(crate) fn check_words(bytes: &[u8], new_objects: u64) -> Result<(), String> {
     for word in words(bytes) {
         match word.kind() {
@@ -83,7 +83,7 @@ pub struct Object {
     pub class: u32,
     /// Its data: a multiple of 8 bytes.
     pub data: Vec<u8>,
-    /// What it refers to.
+    /// The references of the object.
     pub references: Vec<Reference>,
 }
 

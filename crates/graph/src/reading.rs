@@ -1,4 +1,4 @@
-//! Reading beside commits: without locks, and whole (E21.3).
+//! Consistent reads without locks, while commits continue (E21.3).
 
 use cedrat_objects::{ObjectError, Objects};
 use cedrat_pages::Damaged;
@@ -10,10 +10,10 @@ use crate::long::{Head, Pieces, Stored};
 use crate::object::{Header, Object, words};
 use crate::word::{Identity, Reference};
 
-/// How often an object in pieces is read that changes meanwhile, before its lock is asked for.
+/// Number of attempts to read an object in pieces that keeps changing, before the read requests its lock.
 const ATTEMPTS: u32 = 16;
 
-/// As they were committed last.
+/// Reads pieces as they were committed last.
 pub(crate) struct Committed<'s> {
     pub(crate) objects: &'s Objects,
     pub(crate) store: &'s Store,
@@ -25,7 +25,7 @@ impl Pieces for Committed<'_> {
     }
 }
 
-/// What was found behind an identity.
+/// Kind of the record behind an identity.
 enum Found<T> {
     Short(T),
     Long(Head),
@@ -34,10 +34,10 @@ enum Found<T> {
     Nonsense(&'static str),
 }
 
-/// What an object leads to.
+/// Outgoing references of an object.
 #[derive(Debug, Default)]
 pub(crate) struct LeadsTo {
-    /// Its own.
+    /// Its own pieces.
     pub(crate) pieces: Vec<Identity>,
     pub(crate) objects: Vec<Identity>,
 }
@@ -49,8 +49,8 @@ impl LeadsTo {
 }
 
 impl Graph {
-    /// The bytes of an object (docs/formats/graph.md), as it was committed last: without a lock, in no transaction, right
-    /// beside commits. What is read is whole, and may not be durable yet.
+    /// Returns the bytes of an object (docs/formats/graph.md), as it was committed last: without a lock and without a
+    /// transaction, while commits continue. The result is consistent, and may not be durable yet.
     ///
     /// # Errors
     /// [`GraphError::NoSuchObject`]; damage, with file and offset.
@@ -58,7 +58,7 @@ impl Graph {
         let collecting = &self.shared.collecting;
         let gone = || GraphError::NoSuchObject { identity }.into();
         if collecting.is_gone(identity) {
-            return Err(gone()); // whatever is left of it
+            return Err(gone()); // independent of what is left of it
         }
         match self.look(identity, &<[u8]>::to_vec, &|head, committed| head.read(committed)) {
             Ok(bytes) if collecting.is_read(identity) => Ok(bytes),
@@ -67,19 +67,19 @@ impl Graph {
         }
     }
 
-    /// As [`read`](Graph::read), taken apart.
+    /// Like [`read`](Graph::read), with the bytes parsed.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`read`](Graph::read).
     pub fn object(&self, identity: Identity) -> Result<Object> {
         Object::of(&self.read(identity)?).map_err(|what| self.damaged_at(identity, what))
     }
 
-    /// As [`object`](Graph::object), of an object that no root reaches: `None` where pieces of it are gone, because a collection
-    /// that has ended was removing it (E21.7). Of an object that is reached that would be damage.
+    /// Like [`object`](Graph::object), for an object that no root reaches: `None` if pieces of it are missing, because a
+    /// garbage collection that has ended was removing it (E21.7). For a reachable object that would be damage.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`read`](Graph::read).
     pub fn unreached_object(&self, identity: Identity) -> Result<Option<Object>> {
         let bytes =
             self.look(identity, &|bytes| Some(bytes.to_vec()), &|head, committed| match head.read(committed) {
@@ -90,7 +90,7 @@ impl Graph {
         bytes.map(taken_apart).transpose()
     }
 
-    /// What an object leads to, as it was committed last; nothing, if it is not there.
+    /// Returns the outgoing references of an object, as it was committed last; none if it does not exist.
     pub(crate) fn leads_to(&self, identity: Identity) -> Result<LeadsTo> {
         let short = |bytes: &[u8]| match Header::of_object(bytes, bytes.len() as u64) {
             Ok(header) => Ok(LeadsTo::from_words(&bytes[header.references_at() as usize..])),
@@ -111,7 +111,7 @@ impl Graph {
         }
     }
 
-    /// Looks at an object as it was committed last. What lies in pieces is looked at again where it has changed meanwhile.
+    /// Reads an object as it was committed last. An object in pieces is read again if it has changed meanwhile.
     fn look<T>(
         &self,
         identity: Identity,
@@ -123,15 +123,15 @@ impl Graph {
                 return Ok(seen);
             }
         }
-        // Its changes wait until it was read.
+        // Changes of it wait until it was read.
         let mut txn = self.begin();
         self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| told(error, identity))?;
         let lost = "a piece of an object of this page changes, though that is locked";
         self.try_look(identity, short, long, true)?.ok_or_else(|| self.damaged_at(identity, lost))
     }
 
-    /// `None`: it has changed meanwhile, or may have, for others were just making their changes in pages (E9.7). Not so of an
-    /// object that is locked.
+    /// Reads an object once. `None`: it has changed meanwhile, or may have, because other transactions were making their
+    /// changes in pages (E9.7). The latter does not apply to a locked object.
     fn try_look<T>(
         &self,
         identity: Identity,
@@ -175,12 +175,12 @@ impl Graph {
     }
 }
 
-/// Whether pieces are not there, or others than were looked for.
+/// Returns whether pieces are missing, or differ from what the head requires.
 pub(crate) fn is_about_pieces(error: &Error) -> bool {
     ObjectError::of(error).is_some() || GraphError::of(error).is_some()
 }
 
-/// What an object's absence is called here.
+/// Converts the absence of an object into this crate's error.
 pub(crate) fn told(error: Error, identity: Identity) -> Error {
     match ObjectError::of(&error) {
         Some(ObjectError::NoSuchObject { id }) if *id == identity.place() => {

@@ -1,4 +1,4 @@
-//! The page that stands for a graph: where its parts begin (docs/formats/graph.md).
+//! The root page of a graph: the roots of its parts (docs/formats/graph.md).
 
 use cedrat_pages::layout::OpaqueLayout;
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef};
@@ -6,24 +6,24 @@ use cedrat_structures::StructureError;
 use cedrat_sync::Arc;
 use cedrat_txn::{FormatFresh, RecordId, Registry, Result, SetRange, SmallBytes, Store, Txn};
 
-/// Root of a graph.
+/// Layout of the root page.
 const ROOT: LayoutKind = LayoutKind(24);
 
-/// Where the page says whether the graph was dropped.
+/// Offset of the word that is not zero once the graph was dropped.
 const STATE_AT: usize = 32;
 
-/// The parts of a graph, by their own roots.
+/// The parts of a graph, each by its own root page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) objects: PageId,
     pub(crate) roots: PageId,
     pub(crate) classes: PageId,
-    /// The transaction that has made the graph, which has made no other one with this root.
+    /// Transaction that has created the graph, and no other graph with this root.
     pub(crate) maker: u64,
 }
 
 impl Parts {
-    /// Makes the page of a graph with these parts.
+    /// Writes the root page of a graph with these parts.
     pub(crate) fn write(self, txn: &mut Txn) -> Result<PageId> {
         let root = txn.allocate()?;
         txn.update(RecordId::page(root), &FormatFresh::new(ROOT))?;
@@ -35,14 +35,14 @@ impl Parts {
         Ok(root)
     }
 
-    /// What the page of a graph says that is there.
+    /// Reads the parts from the root page of a graph.
     pub(crate) fn read(store: &Store, root: PageId) -> Result<Parts> {
         let page = store.read(root)?;
         let parts = Parts::of(&page).map_err(|damaged| store.pool().damaged(damaged))?;
         parts.ok_or_else(|| StructureError::Gone { root }.into())
     }
 
-    /// `None`: it was dropped.
+    /// Returns `None` if the graph was dropped.
     fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
         if page.kind() != ROOT {
             return Err(Damaged::wrong_kind(page.id()));
@@ -52,7 +52,7 @@ impl Parts {
         Ok((page.u64_at(STATE_AT)? == 0).then_some(parts))
     }
 
-    /// The graph is gone, and its page is given back, which keeps what it says.
+    /// Marks the graph as dropped, and frees its page, which keeps its content.
     pub(crate) fn bury(txn: &mut Txn, root: PageId) -> Result<()> {
         let bytes = SmallBytes::from(&1_u64.to_le_bytes()[..]);
         txn.update(RecordId::page(root), &SetRange { offset: STATE_AT as u16, bytes })?;

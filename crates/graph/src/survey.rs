@@ -1,4 +1,4 @@
-//! What there is in all, whether a root reaches it or not: for tools, one page after the other.
+//! Enumeration of all objects, reachable or not, page by page, for tools.
 
 use cedrat_pages::PageId;
 use cedrat_txn::Result;
@@ -9,7 +9,7 @@ use crate::reading::is_about_pieces;
 use crate::word::Identity;
 
 impl Graph {
-    /// The pages that objects lie in, first to last. Others may follow while this is asked.
+    /// Returns the pages that contain objects, first to last. More pages may follow while this call runs.
     ///
     /// # Errors
     /// Damage, with file and offset.
@@ -17,8 +17,8 @@ impl Graph {
         self.shared.objects.pages(&self.store)
     }
 
-    /// The objects of one of these pages, by slot, as they were committed last. Of those whose bytes make no sense,
-    /// [`read`](Graph::read) says why.
+    /// Returns the objects of one of these pages, by slot, as they were committed last. For those with invalid bytes,
+    /// [`read`](Graph::read) returns the reason.
     ///
     /// # Errors
     /// Damage, with file and offset.
@@ -30,7 +30,7 @@ impl Graph {
             match objects.read_committed(&self.store, id, is_piece) {
                 Ok((true, _)) => {}
                 Ok((false, _)) => found.push(Identity::of(id)),
-                // Removed, and its page does not know it yet.
+                // Removed, but its page does not contain the removal yet.
                 Err(error) if is_about_pieces(&error) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! Reference words: eight bytes that lead to an object, or are a value of the program's own (docs/formats/graph.md).
+//! Reference words: eight bytes that refer to an object, or contain a value of the program (docs/formats/graph.md).
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ const PAYLOAD: u64 = (1 << PAYLOAD_BITS) - 1;
 /// The tag of a new object's number.
 const NEW: u8 = 0xff;
 
-/// The identity of an object: it keeps it as long as it lives, and while a store is open no other gets it.
+/// Identity of an object: constant as long as the object lives, and not reused while the store is open.
 ///
 /// As a number it is the page, shifted left by 16 bits, and the slot; less than 2^56, and never 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(u64);
 
 impl Identity {
-    /// The identity with this number; `None` if none can have it.
+    /// Returns the identity with this number; `None` if no object can have it.
     pub fn new(number: u64) -> Option<Identity> {
         let (page, slot) = (number >> 16, number & 0xffff);
         (page != 0 && slot != 0 && number <= PAYLOAD).then_some(Identity(number))
     }
 
-    /// Its number.
+    /// The number of the identity.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -47,48 +47,48 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Page and slot.
+/// Displays page and slot.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.place().fmt(f)
     }
 }
 
-/// What stands where an object refers to another one: nothing, an object, or a value that the program has for what is none.
+/// Reference of one object to another: null, an object, or a value of the program that is not an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reference(u64);
 
 impl Reference {
-    /// Refers to nothing.
+    /// The null reference.
     pub const NULL: Reference = Reference(0);
 
-    /// The word as it lies in an object.
+    /// The reference with this word, as stored in an object.
     pub const fn from_word(word: u64) -> Reference {
         Reference(word)
     }
 
-    /// The word as it lies in an object.
+    /// The word, as stored in an object.
     pub const fn word(self) -> u64 {
         self.0
     }
 
-    /// A value that is no object: a tag from 1 to 254, and 56 bits. `None` if it does not fit.
+    /// Makes a value that is not an object: a tag from 1 to 254, and 56 bits. `None` if it does not fit.
     pub fn value(tag: u8, payload: u64) -> Option<Reference> {
         let fits = tag != 0 && tag != NEW && payload <= PAYLOAD;
         fits.then_some(Reference(u64::from(tag) << PAYLOAD_BITS | payload))
     }
 
-    /// The new object of this number, within one commit's changes.
+    /// Makes a reference to the new object of this number, within the changes of one commit.
     pub(crate) fn new_object(number: u64) -> Reference {
         Reference(u64::from(NEW) << PAYLOAD_BITS | number)
     }
 
-    /// The object that it leads to, if it does.
+    /// The identity of the object, if the reference leads to one.
     pub fn identity(self) -> Option<Identity> {
         Identity::new(self.0)
     }
 
-    /// Tag and payload, if it is a value.
+    /// Tag and payload, if the reference is a value.
     pub fn as_value(self) -> Option<(u8, u64)> {
         let tag = (self.0 >> PAYLOAD_BITS) as u8;
         (tag != 0).then_some((tag, self.0 & PAYLOAD))
@@ -116,12 +116,12 @@ impl From<Option<Identity>> for Reference {
     }
 }
 
-/// What a word is.
+/// Kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Null,
     Object(Identity),
-    /// A number of no object.
+    /// A number that no object can have.
     Nowhere,
     New(u64),
     Value,

@@ -1,5 +1,5 @@
-//! Changes that are prepared: unseen, in nobody's hands and kept until their outcome, in every opening (E21.8, E21.9). Every
-//! crash: `crash_graph.rs`.
+//! Prepared changes: invisible, locked and kept until their outcome, in every opening (E21.8, E21.9). Crash states:
+//! `crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -23,9 +23,9 @@ struct Web {
     short: Identity,
     long: Identity,
     grows: Identity,
-    /// Which nothing but the branch refers to.
+    /// Object that only the branch refers to.
     lonely: Identity,
-    /// What the branch makes: a short one, and one in pieces.
+    /// Objects that the branch makes: a short one, and one in pieces.
     made: Vec<Identity>,
 }
 
@@ -58,7 +58,7 @@ fn names_the_branch(error: &Error) -> bool {
 }
 
 impl Web {
-    /// The same in the next opening.
+    /// The same web in the next opening.
     fn crashed(&self) -> Web {
         Web { place: self.place.crashed(), made: self.made.clone(), ..*self }
     }
@@ -120,7 +120,7 @@ impl Web {
         for root in ["changed", "removed", "added"] {
             refused(Changes::new().set_root(root, self.grows));
         }
-        // E21.4: it would lead nowhere if the branch rolled back.
+        // E21.4: it would have no target if the branch rolled back.
         let to_new = self.graph().commit(Changes::new().set_root("of others", self.made[0]), Mode::Sync);
         assert!(is_absent(&to_new.unwrap_err()));
         assert!(names_the_branch(&self.graph().check().unwrap_err()));
@@ -147,7 +147,7 @@ fn finish(collection: &mut Collection) {
     while step(collection) != Stage::Done {}
 }
 
-/// Each of the openings in which a branch can be ended.
+/// Returns the web in each of the openings in which a branch can be ended.
 fn openings() -> [Web; 3] {
     let here = prepared();
     let (next, over_next) = (here.crashed(), here.crashed().crashed());
@@ -207,7 +207,7 @@ fn a_branch_in_doubt_stands_in_nobody_elses_way() {
     }
 }
 
-/// E21.9: what the branch has made, what it refers to, and what it changes although nobody else reaches it any more.
+/// E21.9: what the branch has made, what it refers to, and what it changes although nothing else reaches that any more.
 #[test]
 fn a_collection_leaves_to_a_branch_what_it_may_need() {
     for web in openings() {
@@ -235,7 +235,7 @@ impl Web {
     }
 }
 
-/// A collection that had begun when the branch prepared, and goes on beside it.
+/// A garbage collection that had begun when the branch prepared, and continues.
 #[test]
 fn a_branch_may_prepare_while_a_collection_marks() {
     let place = place();
@@ -263,7 +263,8 @@ fn a_branch_may_prepare_while_a_collection_marks() {
     place.check();
 }
 
-/// E21.9: what a root led to it leads to again, if the branch rolls back. Without locks the root tells what the branch has made of it.
+/// E21.9: if the branch rolls back, a root leads to its previous target again. A read of the root without locks shows the
+/// branch's value.
 #[test]
 fn what_a_root_led_to_stays_without_locks_too() {
     let options = || cedrat_txn::Options { locks: Arc::new(NoLocks), ..cedrat_txn::Options::simulated() };
@@ -284,8 +285,8 @@ fn what_a_root_led_to_stays_without_locks_too() {
     }
 }
 
-/// E21.9: a branch of an earlier opening whose outcome is certain, and whose changes are not all in their pages. It moves the only
-/// reference to an object from where a collection has not looked yet to where it has.
+/// E21.9: a branch of an earlier opening whose outcome is certain, and whose changes are not all in their pages. It moves the
+/// only reference to an object from where a collection has not scanned yet to where it has.
 #[test]
 fn a_graph_may_be_opened_while_a_branch_ends() {
     const REFERENCE: u32 = 8 + 2400;
@@ -297,7 +298,7 @@ fn a_graph_may_be_opened_while_a_branch_ends() {
     let from = place.add(&whole_page, &[moved.into()]);
     place.commit(Changes::new().set_root("a", from).set_root("b", to));
     let mut changes = Changes::new();
-    // In the order of their places: the last two wait for the first.
+    // In the order of their places: the last two requests wait for the first.
     changes.patch(late, 8, b"changed").patch_reference(to, REFERENCE, moved);
     changes.patch_reference(from, REFERENCE, Reference::NULL);
     drop(place.graph.prepare(&changes, BRANCH).unwrap());
@@ -332,7 +333,7 @@ fn a_graph_may_be_opened_while_a_branch_ends() {
     place.check();
 }
 
-/// E21.9: roots are read, and branches are asked for, one after the other; a branch that ends in between is in one of the two.
+/// E21.9: roots are read, and branches are listed, one after the other; a branch that ends in between is in one of the two.
 #[test]
 fn a_branch_may_end_while_a_collection_begins() {
     let place = place();
@@ -344,7 +345,7 @@ fn a_branch_may_end_while_a_collection_begins() {
     changes.add(1, &pattern(LONG, 5), &[]);
     changes.set_root("held", new);
     let made = place.graph.prepare(&changes, BRANCH).unwrap().identities;
-    // What the program has is asked for while the collection begins.
+    // The iterator over the objects that the program holds runs while the collection begins.
     let alive = std::iter::from_fn(|| {
         if let Ok(branch) = place.graph.store().prepared(BRANCH) {
             branch.commit(Commit::Sync).unwrap();
@@ -361,8 +362,8 @@ fn a_branch_may_end_while_a_collection_begins() {
     place.check();
 }
 
-/// E21.8: also of a transaction that has waited for others so far. Were it to wait with the gate open, a collection that begins
-/// would wait for it, and all commits for that.
+/// E21.8: also for a transaction that has waited for others so far. If it waited while it holds the gate, a collection that
+/// begins would wait for it, and all commits for that.
 #[test]
 fn a_mixed_commit_does_not_wait_for_a_branch() {
     let web = prepared();
@@ -383,7 +384,7 @@ fn who_changes_nothing_votes_so() {
     assert!(place.graph.store().in_doubt().is_empty());
 }
 
-/// Nothing has happened, and nobody is in doubt.
+/// Nothing has happened, and no branch is in doubt.
 #[test]
 fn what_is_refused_is_not_prepared() {
     let place = place();

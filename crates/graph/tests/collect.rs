@@ -1,4 +1,4 @@
-//! Collections beside a program: what it can come to stays, and everything else goes. Every crash: `crash_graph.rs`.
+//! Garbage collections while a program runs: reachable objects stay, all others are removed. Crash states: `crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -14,7 +14,7 @@ use cedrat_txn::Error;
 use common::{NAME, Place, is_absent, just, pattern, place, underneath};
 use proptest::prelude::*;
 
-/// Goes on until it is done.
+/// Runs a collection until it is done.
 fn finish(collection: &mut Collection, alive: &[Identity]) {
     while collection.step(3).unwrap() != Stage::Done {
         if collection.stage() == Stage::Marked {
@@ -33,7 +33,7 @@ fn records(graph: &Graph) -> usize {
     underneath(graph).ids(&mut graph.store().begin()).unwrap().len()
 }
 
-/// J034: circles too, and long objects with all their pieces.
+/// J034: reference cycles too, and long objects with all their pieces.
 #[test]
 fn what_nobody_reaches_goes() {
     let place = place();
@@ -62,7 +62,7 @@ fn what_nobody_reaches_goes() {
         place.check();
         assert_eq!(place.graph.check().unwrap().elements, 3);
     }
-    // Nobody holds it any more.
+    // The program no longer holds it.
     let collected = collect(&place.graph, &[]);
     assert_eq!((collected.objects, collected.pieces), (1, 0));
     place.commit(Changes::new().remove_root("long").remove_root("kept"));
@@ -72,7 +72,7 @@ fn what_nobody_reaches_goes() {
     place.check();
 }
 
-/// J035: pages whose objects have gone are filled again, and their identities are not given to others.
+/// J035: pages whose objects were removed are filled again, and their identities are not reused.
 #[test]
 fn room_is_used_again() {
     let place = place();
@@ -87,10 +87,10 @@ fn room_is_used_again() {
         assert_eq!(collect(&place.graph, &[]).objects, 60);
         pages.push(place.graph.check().unwrap().pages.len());
     }
-    // A turn takes fifteen pages.
+    // A turn needs fifteen pages.
     assert!(pages[11] < pages[0] + 10, "{pages:?}");
     place.check();
-    // What the opening before has left empty, a collection finds.
+    // A collection finds the empty pages of the previous opening.
     let log = place.graph.store().log();
     log.force(log.current_lsn()).unwrap();
     let crashed = place.crashed();
@@ -114,10 +114,10 @@ fn one_collection_runs_at_a_time_and_may_be_given_up() {
     collection.step(4).unwrap();
     let swept = collection.collected().objects;
     assert!((1..10).contains(&swept));
-    // What is about to go is gone already.
+    // Objects that are about to be removed cannot be read any more.
     assert!(garbage.iter().all(|&id| is_absent(&place.graph.read(id).unwrap_err())));
     drop(collection);
-    // The next one goes on with it, and the one after that begins anew.
+    // The next collection continues it, and the one after that begins anew.
     assert!(garbage.iter().all(|&id| is_absent(&place.graph.read(id).unwrap_err())));
     let later = place.add(b"later", &[]);
     let mut collection = place.graph.collect([]).unwrap();
@@ -127,7 +127,7 @@ fn one_collection_runs_at_a_time_and_may_be_given_up() {
     drop(collection);
     assert!(place.graph.read(later).is_ok());
     assert_eq!(collect(&place.graph, &[]).objects, 1);
-    // One that marks leaves nothing behind.
+    // A collection that is abandoned while it marks has no effect.
     let later = place.add(b"later", &[]);
     let mut collection = place.graph.collect([]).unwrap();
     collection.step(10).unwrap();
@@ -136,7 +136,7 @@ fn one_collection_runs_at_a_time_and_may_be_given_up() {
     place.check();
 }
 
-/// Who says what is alive may read, and commit, which waits while the gate is closed.
+/// The iterator of live objects may read, and commit, which waits while the gate is closed.
 #[test]
 fn what_is_alive_is_asked_for_while_commits_go_on() {
     let place = place();
@@ -160,7 +160,8 @@ fn what_is_alive_is_asked_for_while_commits_go_on() {
     place.check();
 }
 
-/// E21.4, E21.7: some of what it leads to was removed when a collection was given up; so it is not referred to any more.
+/// E21.4, E21.7: some of the objects that it refers to were removed before the collection was abandoned; so it must not be
+/// referred to any more.
 #[test]
 fn what_was_about_to_go_is_not_used_when_the_collection_is_given_up() {
     let place = place();
@@ -192,11 +193,11 @@ fn what_was_about_to_go_is_not_used_when_the_collection_is_given_up() {
     place.check();
 }
 
-/// E21.7: whichever of its pieces went first.
+/// E21.7: in whatever order its pieces are removed.
 #[test]
 fn what_is_half_removed_is_gone_not_damaged() {
     let place = place();
-    // Pages that are empty again lie before the object's; its pieces go there.
+    // Pages that become empty lie before the object's page; its pieces are inserted there.
     let mut changes = Changes::new();
     (0..8).for_each(|_| just(changes.add(1, &[0; 3700], &[])));
     place.commit(&changes);
@@ -220,7 +221,7 @@ fn what_is_half_removed_is_gone_not_damaged() {
     assert!(pieces_before_it > 0);
 }
 
-/// E21.7: what is given up is neither changed nor referred to any more.
+/// E21.7: an unmarked object is neither changed nor referred to any more.
 #[test]
 fn what_is_about_to_go_is_not_used() {
     let place = place();
@@ -241,7 +242,7 @@ fn what_is_about_to_go_is_not_used() {
     let mut changes = Changes::new();
     changes.add(1, b"", &[garbage.into()]);
     refused(&mut changes);
-    // What is new is there to stay.
+    // New objects stay.
     let mut changes = Changes::new();
     let new = changes.add(1, &pattern(9000, 0), &[kept.into()]);
     changes.patch_reference(kept, 8, new).set_root("new", new);
@@ -252,11 +253,11 @@ fn what_is_about_to_go_is_not_used() {
     place.check();
 }
 
-/// Something that a program does to the only reference to an object, or to what leads there.
+/// A change of the only reference to an object, or of an object on the path to it.
 type Cuts = (&'static str, usize, fn(&mut Changes, Identity, u32));
 
-/// E21.5: what was reached at the beginning stays, by whichever change its last reference went meanwhile; the next
-/// collection takes it.
+/// E21.5: objects that were reachable at the beginning stay, by whatever change their last reference was removed meanwhile;
+/// the next collection removes them.
 #[test]
 fn what_was_reached_at_the_beginning_stays() {
     let cuts: [Cuts; 8] = [
@@ -291,7 +292,7 @@ fn what_was_reached_at_the_beginning_stays() {
     }
 }
 
-/// E21.5: what the program names stays, with all that it leads to, and so does what it reads, or refers to again.
+/// E21.5: objects that the program names stay, with all that they reach, and so do objects that it reads, or refers to again.
 #[test]
 fn what_the_program_has_stays() {
     type Has = fn(&Place, &mut Collection, Identity);
@@ -318,7 +319,7 @@ fn what_the_program_has_stays() {
     }
 }
 
-/// A step that the cache has no room for commits what it has, and the next one goes on.
+/// A step that exceeds the cache commits its work so far, and the next step continues.
 #[test]
 fn a_sweep_finds_its_way_with_a_small_cache() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
@@ -342,7 +343,7 @@ fn a_sweep_finds_its_way_with_a_small_cache() {
     assert_eq!(graph.check().unwrap().elements, 0);
 }
 
-/// More objects at once than are kept in the list of those to be looked at.
+/// More open objects at once than the list can hold.
 #[test]
 fn marking_takes_bounded_memory() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
@@ -354,7 +355,7 @@ fn marking_takes_bounded_memory() {
     let all: Vec<Reference> = (0..COUNT).map(|number| changes.next(number + 1)).collect();
     let root = changes.add(1, b"", &all);
     for number in 0..COUNT {
-        // Those that are in the marks alone lead somewhere.
+        // Objects that are open in the marks only have references, too.
         let next = changes.next(COUNT - 1 - number + 1 + number % 100);
         changes.add(1, b"", if number < 1 << 16 { &[] } else { std::slice::from_ref(&next) });
     }
@@ -373,19 +374,19 @@ fn marking_takes_bounded_memory() {
     assert!(collected.mark_bytes < (8 << 16) + 4 * 120 * pages, "{collected:?}");
 }
 
-/// A program, what it holds, and what there is.
+/// A program, the objects that it holds, and a model of the graph.
 struct Program {
     place: Place,
     objects: Objects,
     held: Vec<Identity>,
-    /// What each object refers to.
+    /// References of each object.
     model: BTreeMap<Identity, Vec<Option<Identity>>>,
     roots: BTreeMap<String, Identity>,
     collection: Option<Collection>,
     is_long: BTreeSet<Identity>,
 }
 
-/// What it does: numbers choose among what there is.
+/// Actions of the program; the numbers select among what exists.
 #[derive(Clone, Debug)]
 enum Does {
     Load(usize),
@@ -533,7 +534,7 @@ impl Program {
         references[index] = to;
     }
 
-    /// A step of the collection, which begins where there is none.
+    /// Takes a step of the collection, and begins one if there is none.
     fn step(&mut self, budget: usize) {
         let Some(collection) = &mut self.collection else {
             self.collection = Some(self.place.graph.collect(self.held.iter().copied()).unwrap());
@@ -557,7 +558,7 @@ impl Program {
         reached
     }
 
-    /// Nothing dangles: what is reached is there. It marks nothing, as reading would.
+    /// No dangling references: each reachable object exists. It marks nothing, unlike a read.
     fn check(&self) {
         for identity in self.reached() {
             let (page, slot) = (PageId::new(identity.get() >> 16), (identity.get() & 0xffff) as u16);
@@ -572,8 +573,8 @@ impl Program {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// E21.5, E21.6: whatever a program does between the steps of collections, what it can come to stays; and when it has
-    /// stopped, everything else goes.
+    /// E21.5, E21.6: whatever a program does between the steps of collections, everything that it can reach stays; and after
+    /// it has stopped, everything else is removed.
     #[test]
     fn what_is_reached_stays_and_the_rest_goes(all in prop::collection::vec(does(), 1..120)) {
         let mut program = Program::new();
@@ -583,7 +584,7 @@ proptest! {
         }
         drop(program.collection.take());
         let held = program.held.clone();
-        // The first may go on with what was given up.
+        // The first collection may continue an abandoned one.
         (0..2).for_each(|_| just(collect(&program.place.graph, &held)));
         let reached = program.reached();
         let pieces = reached.iter().filter(|identity| program.is_long.contains(identity)).count() * 2;

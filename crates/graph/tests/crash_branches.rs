@@ -1,5 +1,5 @@
-//! Branches of a graph under crashes: in doubt after a restart if they were told to be prepared, never half, unseen and in
-//! nobody's hands until they are ended as they are told, while collections go on (E9, E21.8, E21.9).
+//! Branches of a graph under crashes: in doubt after a restart if their prepare was acknowledged, never partly applied,
+//! invisible and locked until they are ended with their outcome, while garbage collections run (E9, E21.8, E21.9).
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
@@ -16,7 +16,7 @@ use common::NAME;
 const ACCOUNTS: u8 = 5;
 const BEGIN_WITH: i64 = 100;
 
-/// A transfer. All of it is its identifier, so that whoever finds it in doubt knows what it is.
+/// A transfer. Its identifier contains all of it, so that it can be decoded from a branch in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Transfer {
     number: u64,
@@ -39,7 +39,7 @@ impl Transfer {
     }
 }
 
-/// What each account holds, and who is in doubt: nobody sees what these have done.
+/// The balance of each account, and the transfers in doubt, whose changes are invisible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     numbers: Vec<i64>,
@@ -59,8 +59,8 @@ impl State {
     }
 }
 
-/// Accounts are objects with their numbers, some of them in pieces. Each leads to the receipt of its last transfer, which has
-/// the account's number too, and is no other's; so does a root.
+/// Accounts are objects with their balances, some of them in pieces. Each refers to the receipt of its last transfer, which
+/// contains the same balance and belongs to no other account; a root leads to the receipt as well.
 #[derive(Clone, Debug)]
 struct Branches {
     steps: u64,
@@ -124,7 +124,7 @@ impl Teller<'_> {
             let mut receipt_data = vec![account; len];
             receipt_data[..8].copy_from_slice(&number.to_le_bytes());
             let new = changes.add(1, &receipt_data, &[object.into()]);
-            // All of a long one changes, so that half of it would be seen.
+            // All bytes of a long account change, so that a partial change would be detected.
             let mut data = vec![number as u8; data_len(account)];
             data[..8].copy_from_slice(&number.to_le_bytes());
             changes.patch(object, 8, &data);
@@ -135,7 +135,7 @@ impl Teller<'_> {
         changes
     }
 
-    /// What is not there grows now and then.
+    /// Value of the second reference, which an account may not have had before.
     fn graph_word(&mut self) -> Reference {
         Reference::value(1, self.chance.below(100)).expect("it is small")
     }
@@ -203,7 +203,7 @@ impl Teller<'_> {
         Ok(())
     }
 
-    /// What is in doubt is in nobody's hands, and as it was.
+    /// An account in doubt is locked, and unchanged.
     fn meet_one(&mut self) -> Outcome {
         let in_doubt: Vec<Transfer> = self.state.in_doubt.iter().copied().collect();
         if in_doubt.is_empty() {
@@ -243,7 +243,7 @@ impl Teller<'_> {
     }
 }
 
-/// What accounts hold, in all places that say so, and where they are.
+/// Reads the balances of all accounts, in all places that contain them, and the identities of the accounts.
 fn read_all(graph: &Graph) -> Outcome<(Vec<i64>, Vec<Identity>)> {
     let (mut numbers, mut accounts) = (Vec::new(), Vec::new());
     let roots = graph.roots()?;
@@ -279,6 +279,11 @@ impl Scenario for Branches {
     fn options(&self) -> cedrat_txn::Options {
         let simulated = cedrat_txn::Options::simulated();
         cedrat_txn::Options { log_limit_bytes: 16 << 20, partitions: 2, fault: self.fault, ..simulated }
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {
@@ -335,7 +340,15 @@ fn transfers_in_two_phases_survive_every_crash() {
     passes(check::crashes("graph-prepared", Branches { steps: 90, fault: None }).at_least(2_500).again(10, 60));
 }
 
-/// Finds a planted fault, and by what it is found.
+/// E9.1, R5: each failure while branches are restored.
+#[test]
+fn branches_survive_faults_of_openings() {
+    let branches = Branches { steps: 30, fault: None };
+    let check = check::openings("graph-prepared-openings", branches).seed(check::seed(1)).bases(2).every(16);
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// Asserts that a planted fault is found, for the expected reason.
 #[track_caller]
 fn caught(fault: Fault, because: &str) {
     let check = check::crashes(&format!("planted-graph-{fault:?}"), Branches { steps: 90, fault: Some(fault) });
@@ -344,13 +357,13 @@ fn caught(fault: Fault, because: &str) {
     assert!(failure.contains(because), "another mistake was found than was planted: {failure}");
 }
 
-/// E9.2: who votes yes has a durable promise.
+/// E9.2: a vote to commit is a durable promise.
 #[test]
 fn a_vote_before_the_disk_is_missed() {
     caught(Fault::PrepareNotForced, "an acknowledged commit is lost");
 }
 
-/// E9.3: a root that is read without its lock leads to what nobody may see.
+/// E9.3: a root that is read without its lock leads to an object that must be invisible.
 #[test]
 fn locks_that_are_not_restored_are_missed() {
     caught(Fault::LocksNotRestored, "the graph has no object");

@@ -12,7 +12,7 @@ use cedrat_structures::Records;
 use cedrat_txn::{Commit, Error, RecordId, Registry, Store, Txn, TxnOptions};
 use common::NAME;
 
-/// Where money lies.
+/// Place of a part of the money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Money {
     in_object: u64,
@@ -39,7 +39,7 @@ struct Faces {
     options: fn() -> cedrat_txn::Options,
 }
 
-/// What is open.
+/// Handles of an opening.
 struct Open {
     graph: Graph,
     object: Identity,
@@ -73,7 +73,7 @@ impl Open {
         Ok(Money { in_object, in_record, in_word })
     }
 
-    /// Writes all but the object.
+    /// Writes all places except the object.
     fn write(&self, txn: &mut Txn, money: Money) -> cedrat_txn::Result<()> {
         self.records.update(txn, self.record, &money.in_record.to_le_bytes())?;
         txn.heap(|tx| tx.write(&self.heap, 64, money.in_word))
@@ -92,6 +92,11 @@ impl Scenario for Faces {
 
     fn options(&self) -> cedrat_txn::Options {
         (self.options)()
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {
@@ -122,7 +127,7 @@ impl Scenario for Faces {
             *next.places()[to] += sum;
             let mut txn = run.store().begin();
             if chance.one_in(4) {
-                // What is taken back leaves nothing.
+                // A rollback leaves nothing behind.
                 let before = txn.savepoint();
                 open.write(&mut txn, Money::default())?;
                 txn.rollback_to(before)?;
@@ -169,7 +174,7 @@ impl Scenario for Faces {
     }
 }
 
-/// E10.8: objects, pages and words go with one commit record.
+/// E10.8: objects, pages and words are committed by one record.
 #[test]
 fn transfers_between_an_object_a_record_and_a_word_survive_every_crash() {
     let options = || cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
@@ -191,7 +196,7 @@ fn a_transaction_of_another_store_is_refused() {
     txn.commit(Commit::Sync).unwrap();
 }
 
-/// E21.1: what it has done could not be taken back if a later entry is refused, and others would see it before.
+/// E21.1: such a transaction could not be undone if a later entry is refused, and others would see its changes before.
 #[test]
 fn a_transaction_that_does_without_atomicity_or_isolation_is_refused() {
     let place = common::place();

@@ -1,4 +1,4 @@
-//! Graphs under crashes: objects in circles, patches, growth into pieces and back, roots that come and go.
+//! Graphs under crashes: reference cycles, patches, growth into pieces and back, roots that are set and removed.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
@@ -13,14 +13,14 @@ use cedrat_objects::ObjectError;
 use cedrat_txn::{Registry, Store};
 use common::NAME;
 
-/// An object of the model: it is known by its number, which its data begin with, and refers to others by theirs.
+/// An object of the model. Its data begin with its number, and it refers to others by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Thing {
     data: Vec<u8>,
     references: Vec<Option<u64>>,
 }
 
-/// What is reached from the roots.
+/// Roots, and the objects that they reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     roots: BTreeMap<String, u64>,
@@ -28,7 +28,7 @@ struct State {
 }
 
 impl State {
-    /// What nobody reaches any more, nobody asks for.
+    /// Forgets unreachable objects, which are not compared.
     fn forget_unreached(&mut self) {
         let mut reached = BTreeSet::new();
         let mut open: Vec<u64> = self.roots.values().copied().collect();
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// One change, as the model makes it.
+/// A change, as the model applies it.
 #[derive(Clone, Debug)]
 enum Did {
     Put(u64, Thing),
@@ -80,7 +80,7 @@ struct Web {
     options: fn() -> cedrat_txn::Options,
 }
 
-/// Who changes the graph, and what is in it by now.
+/// The workload that changes the graph, and the current content of the graph.
 struct Spider<'a> {
     run: &'a Run<Web>,
     graph: Graph,
@@ -92,12 +92,12 @@ struct Spider<'a> {
     collection: Option<Collection>,
 }
 
-/// One commit on its way.
+/// A commit in preparation.
 struct Work {
     changes: Changes,
     did: Vec<Did>,
     new: Vec<u64>,
-    /// What there is: new objects at the end.
+    /// All objects; new ones are at the end.
     numbers: Vec<u64>,
 }
 
@@ -121,13 +121,13 @@ impl Spider<'_> {
         (!work.numbers.is_empty()).then(|| *self.chance.pick(&work.numbers))
     }
 
-    /// Among those there were before.
+    /// Chooses one of the objects that existed before the commit.
     fn any_old(&mut self, work: &Work) -> Option<u64> {
         let old = &work.numbers[..work.numbers.len() - work.new.len()];
         (!old.is_empty()).then(|| *self.chance.pick(old))
     }
 
-    /// What a thing of this number is to be, and how long its references are as the model has them by now.
+    /// Returns the object of this number as the model has it now, with the current number of references.
     fn now(&self, work: &Work, number: u64) -> Thing {
         let mut state = State { roots: BTreeMap::new(), things: self.state.things.clone() };
         state.roots = (0..).map(|key: u64| key.to_string()).zip(work.numbers.iter().copied()).collect();
@@ -156,7 +156,7 @@ impl Spider<'_> {
                 let len = self.chance.below((now.data.len() - at) as u64 + 1).min(5000) as usize;
                 let mut bytes: Vec<u8> = (0..len).map(|_| self.chance.below(256) as u8).collect();
                 if at < 8 {
-                    // The number stays.
+                    // The number stays the same.
                     let kept = (8 - at).min(len);
                     bytes[..kept].copy_from_slice(&old.to_le_bytes()[at..][..kept]);
                 }
@@ -181,7 +181,7 @@ impl Spider<'_> {
         }
     }
 
-    /// New objects that refer to each other, in circles too.
+    /// Adds new objects that refer to each other, also in cycles.
     fn add_some(&mut self, work: &mut Work) {
         let count = 1 + self.chance.below(3);
         work.new = (self.next_number..self.next_number + count).collect();
@@ -230,7 +230,7 @@ impl Spider<'_> {
         }
     }
 
-    /// All that there is, is reached from the roots.
+    /// Each object is reachable from the roots.
     fn collect(&mut self) -> Outcome {
         let objects = 1 + self.chance.below(8) as usize;
         Ok(common::go_on(&self.graph, &mut self.collection, objects)?)
@@ -253,7 +253,7 @@ fn is_full(error: &check::Error) -> bool {
     matches!(cause, Some(ObjectError::CacheFull { .. }))
 }
 
-/// What there is, and under which identities.
+/// Reads all objects, and their identities.
 fn read_all(graph: &Graph) -> Outcome<(State, BTreeMap<u64, Identity>)> {
     let (mut state, mut identities) = (State::default(), BTreeMap::new());
     let mut numbers = BTreeMap::new();
@@ -297,6 +297,11 @@ impl Scenario for Web {
 
     fn options(&self) -> cedrat_txn::Options {
         (self.options)()
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {
@@ -358,7 +363,7 @@ fn a_web_of_objects_survives_every_crash() {
     passes(check::crashes("graph", scenario).at_least(2_500).again(8, 60));
 }
 
-/// Cache and pool are smaller than what is in use.
+/// Cache and pool are smaller than the working set.
 #[test]
 fn a_web_in_a_tiny_cache_survives_every_crash() {
     let options = || cedrat_txn::Options { pool_bytes: 12 * 4096, partitions: 2, ..roomy() };
@@ -366,7 +371,7 @@ fn a_web_in_a_tiny_cache_survives_every_crash() {
     passes(check::crashes("graph-eviction", scenario).at_least(2_500).again(8, 60));
 }
 
-/// E21.5: collections under way are forgotten; what they have removed nobody reaches.
+/// E21.5: a crash ends a running collection; the objects that it has removed are unreachable.
 #[test]
 fn a_web_survives_every_crash_of_its_collections() {
     let scenario = Web { cache_bytes: 1 << 20, steps: 140, collects: true, options: roomy };

@@ -1,4 +1,4 @@
-//! Graphs that become smaller and larger again under crashes: the pages that they do not need are the store's (E19.16).
+//! Graphs that shrink and grow again under crashes: the pages that they do not need belong to the store (E19.16).
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: threads_beside.rs
 
@@ -16,15 +16,15 @@ use common::NAME;
 
 const ROOTS: u64 = 40;
 
-/// Each root's object, by the number with which it begins.
+/// The object of each root, by the number with which it begins.
 type State = BTreeMap<String, u64>;
 
-/// Roots get objects of about a page, and of more, or lose them; collections give back what is left behind.
+/// Roots get objects of about a page, and of more, or lose them; collections remove the unreachable ones.
 #[derive(Clone, Debug)]
 struct Tide {
     steps: u64,
     pool_bytes: u64,
-    /// How many pages collections have given back, in all runs.
+    /// Number of pages that collections have given back, in all runs.
     given_back: Arc<AtomicU64>,
 }
 
@@ -41,7 +41,7 @@ fn numbered(number: u64, len: usize) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![1; len]].concat()
 }
 
-/// What a commit does to some roots: what each leads to then.
+/// Makes the changes of a commit to some roots, and returns the new target of each.
 fn change(chance: &mut Rng, is_ebb: bool, next: &mut u64) -> (Changes, Vec<(String, Option<u64>)>) {
     let mut changes = Changes::new();
     let mut did = Vec::new();
@@ -69,12 +69,17 @@ impl Tide {
 
 impl Scenario for Tide {
     type State = State;
-    /// Pages that are none of the graph's.
+    /// Number of pages that do not belong to the graph.
     type Roots = u64;
 
     fn options(&self) -> cedrat_txn::Options {
         let simulated = cedrat_txn::Options::simulated();
         cedrat_txn::Options { pool_bytes: self.pool_bytes, log_limit_bytes: 16 << 20, ..simulated }
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {
@@ -147,7 +152,7 @@ impl Scenario for Tide {
     }
 }
 
-/// E19.16: a page that a collection gives back is nobody's, or the graph's, after every crash.
+/// E19.16: a page that a collection gives back is free, or belongs to the graph, after every crash.
 #[test]
 fn a_graph_that_becomes_smaller_survives_every_crash() {
     for (name, pool_bytes, steps, seed) in [("graph-tide", 1 << 20, 80, 5), ("graph-tide-eviction", 12 * 4096, 40, 6)] {

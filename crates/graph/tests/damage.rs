@@ -1,4 +1,4 @@
-//! Graphs whose bytes make no sense: an error or a problem that names page and slot, never a wrong object.
+//! Graphs with invalid bytes: an error or a problem that names page and slot, never a wrong object.
 #![cfg(not(cedrat_shuttle))]
 
 mod common;
@@ -16,7 +16,7 @@ fn at(identity: Identity) -> ObjectId {
     ObjectId::new(PageId::new(identity.get() >> 16), Slot((identity.get() & 0xffff) as u16))
 }
 
-/// Changes records as no graph does.
+/// Changes records as a graph never does.
 fn behind_its_back(place: &Place, work: impl FnOnce(&Objects, &mut Txn)) {
     let objects = underneath(&place.graph);
     let mut txn = place.graph.store().begin();
@@ -24,7 +24,7 @@ fn behind_its_back(place: &Place, work: impl FnOnce(&Objects, &mut Txn)) {
     txn.commit(Commit::Async).unwrap();
 }
 
-/// The only problem, which names this object.
+/// Returns the only problem, which names this object.
 #[track_caller]
 fn problem(place: &Place, identity: Identity) -> String {
     let checked = place.graph.check().unwrap();
@@ -34,7 +34,7 @@ fn problem(place: &Place, identity: Identity) -> String {
     problem[named.len()..].to_string()
 }
 
-/// An object that is a root, with one reference and so many bytes.
+/// Makes an object that is a root, with one reference and so many bytes.
 fn root(place: &Place, len: usize) -> Identity {
     let mut changes = Changes::new();
     let new = changes.add(1, &pattern(len, 0), &[Reference::NULL]);
@@ -42,7 +42,7 @@ fn root(place: &Place, len: usize) -> Identity {
     place.commit(&changes)[0]
 }
 
-/// The pieces of an object, which has two.
+/// Returns the pieces of an object, which has two.
 fn pieces(place: &Place, identity: Identity) -> [Identity; 2] {
     let read = |bytes: &[u8]| {
         assert_eq!(bytes.len(), 24 + 16);
@@ -94,7 +94,7 @@ fn what_nobody_reaches_may_lead_nowhere() {
     place.check();
 }
 
-/// E21.4: reading says so, too.
+/// E21.4: a read reports it, too.
 #[test]
 fn pieces_that_are_none_are_told() {
     let place = place();
@@ -116,14 +116,14 @@ fn pieces_that_are_none_are_told() {
     }
 }
 
-/// A commit says so, too: what its caller wants is no mistake.
+/// A commit reports damage, too, and not a mistake of its caller.
 #[track_caller]
 fn is_damage(place: &Place, changes: &Changes) {
     let error = place.graph.commit(changes, Mode::Sync).unwrap_err();
     assert!(matches!(GraphError::cause(&error), Error::Pages(PoolError::Damaged { .. })), "{error}");
 }
 
-/// Of its header there is less than is asked for.
+/// The object is shorter than its header.
 #[test]
 fn an_object_in_pieces_is_as_long_as_its_header() {
     let place = place();
@@ -184,7 +184,7 @@ fn objects_that_make_no_sense_are_told() {
         &[0, 0, 0, 0, 1, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0, 0, 0, 0, 9, 0, 0, 0],
         &[0, 0, 0, 0],
-        // Higher than any object is.
+        // A height above that of any object.
         &[0, 0, 0, 0, 1, 9, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0],
     ];
     for bytes in nonsense {

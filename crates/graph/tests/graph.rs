@@ -1,4 +1,4 @@
-//! Graphs, without crashes but those of a whole run. Every crash: `crash_graph.rs`.
+//! Graphs, without crashes except a clean restart. Crash states: `crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -10,7 +10,7 @@ use cedrat_txn::Error;
 use common::{NAME, is_absent, just, pattern, place, place_with};
 use proptest::prelude::*;
 
-/// E21.2: they know each other before any is there.
+/// E21.2: new objects refer to each other before any of them exists.
 #[test]
 fn objects_that_refer_to_each_other_come_at_once() {
     let place = place();
@@ -83,7 +83,7 @@ fn classes_are_numbered_and_read_back() {
     let long = pattern(10_000, 3);
     assert_eq!(place.graph.define_class(&long).unwrap(), 2);
     assert_eq!(place.graph.define_class(b"").unwrap(), 3);
-    place.add(b"", &[]); // durable, and so are they
+    place.add(b"", &[]); // durable, and so are the commits before it
     let crashed = place.crashed();
     for place in [&place, &crashed] {
         let classes = place.graph.classes();
@@ -96,7 +96,7 @@ fn classes_are_numbered_and_read_back() {
     assert!(matches!(place.graph.define_class(&too_long), Err(Error::TooLarge { .. })));
 }
 
-/// Whether a root reaches them or not; pieces are none.
+/// Also objects that no root reaches; pieces are not objects.
 #[test]
 fn all_objects_are_listed_page_by_page() {
     let place = place();
@@ -125,7 +125,7 @@ fn all_objects_are_listed_page_by_page() {
     assert_eq!(all(&place.crashed()).len(), ids.len() + 1, "what was removed was not durable");
 }
 
-/// An object may become long, short, longer, and everything in between.
+/// An object may become long, short, longer, and any length in between.
 #[test]
 fn objects_of_any_length_are_put_over_each_other() {
     let place = place();
@@ -176,7 +176,7 @@ fn an_object_has_as_many_pieces_as_it_takes() {
     }
 }
 
-/// E21.1: nothing of what is refused happens, and the error names the entry.
+/// E21.1: a refused commit changes nothing, and the error names the entry.
 #[test]
 fn what_is_refused_names_its_entry_and_leaves_nothing() {
     let place = place();
@@ -235,7 +235,7 @@ fn what_never_was_is_not_read() {
     }
 }
 
-/// What one commit changes has to fit the cache; new objects do not count.
+/// The changes of one commit must fit the cache; new objects do not count.
 #[test]
 fn a_commit_that_exceeds_the_cache_is_refused() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
@@ -281,7 +281,7 @@ fn graphs_have_names_and_are_dropped() {
     place.check();
 }
 
-/// All of a gap would have to be written.
+/// All bytes of a gap would have to be written.
 #[test]
 fn a_patch_far_behind_the_end_is_refused() {
     let place = place();
@@ -296,7 +296,7 @@ fn a_patch_far_behind_the_end_is_refused() {
     assert_eq!(place.graph.read(id).unwrap().len(), 100_008);
 }
 
-/// What a caller does to one object.
+/// A change of one object by a caller.
 #[derive(Clone, Debug)]
 enum Does {
     Patch(usize, usize),
@@ -314,7 +314,7 @@ fn does() -> impl Strategy<Value = Does> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Patches and puts of any place and length do to an object what they do to a vector.
+    /// Patches and puts of any place and length change an object like a vector.
     #[test]
     fn an_object_is_as_its_model(turns in prop::collection::vec(prop::collection::vec(does(), 1..5), 1..6)) {
         let place = place();
@@ -334,7 +334,7 @@ proptest! {
                     Does::Patch(at, len) => {
                         let data_end = 8 + u32::from_le_bytes(*model[4..].first_chunk().unwrap()) as usize;
                         let at = at + 8;
-                        // In the data any bytes, behind them whole words.
+                        // Any bytes in the data, whole words behind them.
                         let (at, end) = if at + len <= data_end {
                             (at, at + len)
                         } else {
@@ -365,7 +365,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// E21.1: changes that make no sense are refused by name, and nothing has happened, whatever their bytes are.
+    /// E21.1: invalid changes are refused by name, and nothing has happened, whatever their bytes are.
     #[test]
     fn any_bytes_are_changes_or_refused(
         flips in prop::collection::vec((0..400_usize, any::<u8>()), 1..4),
@@ -389,7 +389,7 @@ proptest! {
         }
         bytes.truncate(cut.unwrap_or(bytes.len()).max(1));
         if let Err(error) = place.graph.commit(&bytes, Mode::Async) {
-            // A patch far behind the end takes more log than there is.
+            // A patch far behind the end needs more log than there is.
             let is_too_much = matches!(error, Error::PinsLog { .. } | Error::LogFull { .. });
             prop_assert!(is_too_much || error.to_string().starts_with("entry "), "{}", error);
             prop_assert_eq!(now(), before);

@@ -1,4 +1,4 @@
-//! What commits of a graph lock.
+//! Locks of a graph's commits.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -13,7 +13,7 @@ use cedrat_txn::{Options, TxnOptions, Vote};
 use cedrat_wal::TxnId;
 use common::{Place, pattern, place_with, underneath};
 
-/// Counts how often the lock of a record is asked for.
+/// Counts the requests for record locks.
 #[derive(Debug, Default)]
 struct Counting {
     locks: PageLocks,
@@ -69,7 +69,7 @@ fn counted() -> (Place, Arc<Counting>) {
     (place_with(Options { locks: manager, log_limit_bytes, segment_len, ..Options::simulated() }), locks)
 }
 
-/// A root, very many objects, and one in pieces.
+/// Makes a root, very many objects, and one in pieces.
 fn very_many() -> Changes {
     let mut changes = Changes::new();
     let first = changes.next(1);
@@ -93,7 +93,7 @@ fn at(identity: Identity) -> ObjectId {
     ObjectId::new(PageId::new(identity.get() >> 16), Slot(identity.get() as u16))
 }
 
-/// The first byte of an object's data.
+/// Returns the first byte of an object's data.
 fn first_byte(place: &Place, id: Identity) -> u8 {
     place.object(id).data[0]
 }
@@ -112,10 +112,10 @@ fn a_commit_of_very_many_objects_locks_all_there_are() {
     let ids = &ids[..MANY];
     assert_eq!(asked(&mut || drop(place.commit(&patches(ids, 1)))), 0);
     assert_eq!(asked(&mut || drop(place.commit(&patches(&ids[..10], 2)))), 10, "few are locked each by itself");
-    // The same one again and again is one.
+    // Repeated changes of one object count once.
     let again: Vec<Identity> = ids[..10].iter().copied().cycle().take(MANY).collect();
     assert_eq!(asked(&mut || drop(place.commit(&patches(&again, 3)))), 10);
-    // It waits for nobody who has another one.
+    // It does not wait for a transaction that has locked another object.
     let stranger = place.add(&[0; 8], &[]);
     let objects = underneath(&place.graph);
     let mut other = place.graph.store().begin();
@@ -127,7 +127,7 @@ fn a_commit_of_very_many_objects_locks_all_there_are() {
     assert!(ids.iter().all(|&id| first_byte(&place, id) == 5));
 }
 
-/// E21.10: a branch may be in doubt for days, and stands in nobody's way but theirs who change the same.
+/// E21.10: a branch may be in doubt for days, and blocks only commits that change the same objects.
 #[test]
 fn a_branch_of_very_many_objects_locks_each_by_itself() {
     let (place, locks) = counted();
@@ -137,7 +137,7 @@ fn a_branch_of_very_many_objects_locks_each_by_itself() {
     let branch = place.graph.prepare(patches(&ids[..MANY], 1), b"branch").unwrap();
     assert!(locks.records.load(Ordering::Relaxed) - before >= MANY);
     place.graph.commit(patches(&[stranger], 2), Mode::Sync).unwrap();
-    // Nor does it let anybody have all.
+    // No other transaction can lock the whole collection meanwhile.
     let mut txn = place.graph.store().begin_with(TxnOptions::default().without_waiting_for_prepared());
     assert!(!underneath(&place.graph).try_lock_all(&mut txn).unwrap());
     drop(txn);

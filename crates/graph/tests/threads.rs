@@ -23,7 +23,7 @@ fn add(graph: &Graph, data: &[u8]) -> Identity {
     graph.commit(&changes, Mode::Async).unwrap().identities[0]
 }
 
-/// All bytes of the data are one and the same.
+/// Returns the value that all bytes of the data have.
 #[track_caller]
 fn value(graph: &Graph, id: Identity) -> (u8, usize) {
     let data = graph.object(id).unwrap().data;
@@ -32,8 +32,8 @@ fn value(graph: &Graph, id: Identity) -> (u8, usize) {
     (first, data.len())
 }
 
-/// E21.3: one commit fills the object by several patches, or puts it anew, longer and shorter; who reads sees one of them
-/// whole, and never an older one than before.
+/// E21.3: each commit fills the object by several patches, or replaces it, longer and shorter; a reader sees one of these
+/// states as a whole, and never an older one than before.
 fn whole_objects_are_read(lens: &'static [usize], seed: u64) {
     explore(seed, SCHEDULES, move || {
         let graph = graph(40_000);
@@ -45,7 +45,7 @@ fn whole_objects_are_read(lens: &'static [usize], seed: u64) {
                     let len = lens[usize::from(turn) % lens.len()];
                     let mut changes = Changes::new();
                     if turn % 2 == 0 || lens.len() == 1 {
-                        // In pieces, of which each is another change.
+                        // In pieces, each a change of its own.
                         let old = value(&graph, id).1;
                         let third = old / 3;
                         changes.patch(id, 8, &vec![turn; third]);
@@ -67,7 +67,7 @@ fn whole_objects_are_read(lens: &'static [usize], seed: u64) {
                 }
             })
         };
-        // To the last change, in all but an unlucky schedule.
+        // Reaches the last change, except in an unlucky schedule.
         let mut newest = 0;
         for _ in 0..400 {
             let (now, _) = value(&graph, id);
@@ -144,8 +144,8 @@ fn commits_meet() {
     });
 }
 
-/// E21.5, E21.6: a ball is moved from hand to hand, one commit each, and gets a coat each time; collections never take it, though
-/// each hand may have been looked at before it came, and the other one after it went.
+/// E21.5, E21.6: a ball is moved from hand to hand, one commit each, and gets a coat each time; collections never remove it,
+/// though each hand may have been scanned before the ball came, and the other one after it left.
 fn a_ball_is_moved_beside_collections(ball_len: usize, seed: u64) {
     explore(seed, SCHEDULES, move || {
         let graph = graph(1 << 20);
@@ -222,7 +222,7 @@ fn a_ball_in_pieces_is_not_collected() {
     a_ball_is_moved_beside_collections(9000, 37);
 }
 
-/// E21.6: objects in pieces come while a collection sweeps the very pages that they come to.
+/// E21.6: objects in pieces are inserted into the pages that a collection is sweeping.
 #[test]
 fn what_comes_while_a_collection_sweeps_stays() {
     explore(38, 4 * SCHEDULES, || {
@@ -258,7 +258,7 @@ fn what_comes_while_a_collection_sweeps_stays() {
     });
 }
 
-/// E21.5: nothing comes up between the question whether anything is left to be looked at and the turn to sweeping.
+/// E21.5: no object is reached between the check that all were scanned and the turn to sweeping.
 #[test]
 fn what_is_read_while_a_collection_is_sealed_stays_whole() {
     const PAIRS: usize = if cfg!(cedrat_shuttle) { 4 } else { 1000 };
@@ -266,7 +266,8 @@ fn what_is_read_while_a_collection_is_sealed_stays_whole() {
     explore(40, 4 * SCHEDULES, || {
         let graph = graph(1 << 20);
         (0..PAGES).for_each(|_| just(add(&graph, &[0; 3700])));
-        // The first of each leads to the second, and nobody to the first: the program has its identity, and has yet to read it.
+        // The first of each refers to the second, and nothing to the first: the program has its identity, and has not read it
+        // yet.
         let mut changes = Changes::new();
         for _ in 0..PAIRS {
             let second = changes.next(1);
@@ -289,7 +290,7 @@ fn what_is_read_while_a_collection_is_sealed_stays_whole() {
         };
         while collection.stage() != Stage::Sweeping {
             if collection.stage() == Stage::Marked {
-                // What the program has is asked for when nobody commits any more.
+                // The iterator over the program's objects runs when no commit runs any more.
                 let alive = std::iter::from_fn(|| {
                     is_sealed.store(true, Ordering::Release);
                     None
@@ -307,7 +308,8 @@ fn what_is_read_while_a_collection_is_sealed_stays_whole() {
     });
 }
 
-/// E21.7: a collection is asked for again and again while one that sweeps is given up; the one that takes it up sweeps all of it.
+/// E21.7: a new collection is requested repeatedly while a sweeping one is abandoned; the one that continues it sweeps all
+/// pages.
 #[test]
 fn a_collection_that_is_just_given_up_is_taken_up_with_its_pages() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 1 } else { 300 };
@@ -346,13 +348,13 @@ fn a_collection_that_is_just_given_up_is_taken_up_with_its_pages() {
     });
 }
 
-/// Who checks has locked what a definition asks for, and asks what classes there are.
+/// A check holds the locks that a definition requests, and counts the classes.
 #[test]
 fn a_check_beside_definitions_comes_to_its_end() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 300 };
     explore(41, SCHEDULES, || {
         let graph = graph(1 << 20);
-        // A check takes a while between the two.
+        // The check takes some time between the two.
         let mut changes = Changes::new();
         (0..if cfg!(cedrat_shuttle) { 1 } else { 200 }).for_each(|_| just(changes.add(1, &[0; 64], &[])));
         graph.commit(&changes, Mode::Async).unwrap();

@@ -1,4 +1,4 @@
-//! Commits, branches, reads, evictions and collections at once, and what a model says of them. Run again with
+//! Concurrent commits, branches, reads, evictions and collections, compared with a model. Run again with
 //! `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the interleavings.
 
 mod common;
@@ -28,7 +28,7 @@ fn add_named(graph: &Graph, names: &[&str], len: usize, value: u8) -> Vec<Identi
     graph.commit(&changes, Mode::Async).unwrap().identities
 }
 
-/// All bytes of the data are one and the same.
+/// Returns the value that all bytes of the data have.
 #[track_caller]
 fn value(data: &[u8]) -> u8 {
     assert!(data.iter().all(|&byte| byte == data[0]), "E21.3: half of a transaction was read");
@@ -44,20 +44,20 @@ fn collect(graph: &Graph, budget: usize) {
     }
 }
 
-/// All of it goes to its pages, and what the log has of it is given up.
+/// Writes all changes to pages, and truncates the log.
 fn flush(graph: &Graph) {
     graph.flush().unwrap();
     graph.store().checkpoint().unwrap();
 }
 
-/// What a name leads to.
+/// Returns the target of a name.
 fn named(graph: &Graph, name: &str) -> Option<Identity> {
     graph.root(name).unwrap().and_then(Reference::identity)
 }
 
-/// E21.1, E21.5, E21.6: each of two threads writes its half of the same objects, and has a list of its own, to which it adds in front,
-/// and of which it cuts off what is older than two. Collections take that, and nothing else; the cache has hardly room for
-/// one commit.
+/// E21.1, E21.5, E21.6: each of two threads writes its half of the same objects, and has a list of its own: it adds to the
+/// front, and cuts off all but two elements. Collections remove the cut elements, and nothing else; the cache is hardly
+/// larger than one commit.
 fn two_commit_beside_collections(len: usize, cache_bytes: u64, seed: u64) {
     explore(seed, SCHEDULES, move || {
         let graph = graph(cache_bytes);
@@ -119,18 +119,18 @@ fn two_commit_objects_in_pieces_beside_collections() {
     two_commit_beside_collections(4800, 60_000, 43);
 }
 
-/// Whether a branch was in the way.
+/// Returns whether a branch in doubt blocked the call.
 fn is_in_doubt(error: &Error) -> bool {
     matches!(GraphError::cause(error), Error::InDoubt { .. })
 }
 
 const TURNS: u8 = 4;
-/// Of the branches, which count from 1; the even ones roll back.
+/// Value of the last branch that commits. Branches count from 1; the even ones roll back.
 const LAST_COMMITTED: u8 = 3;
-/// What others than branches write.
+/// First value that commits other than branches write.
 const OTHERS: u8 = 100;
 
-/// Each writes to an object, and gives a name to a new one.
+/// Each branch writes to an object, and gives a name to a new one.
 fn branches(graph: &Graph, same: Identity, len: usize) {
     for turn in 1..=TURNS {
         let mut changes = Changes::new();
@@ -148,7 +148,7 @@ fn branches(graph: &Graph, same: Identity, len: usize) {
     }
 }
 
-/// Commits to both objects, or to the other one alone while a branch has the same one; returns what was written last to both.
+/// Commits to both objects, or to `other` alone while a branch has `same`; returns the value that was last written to both.
 fn commits(graph: &Graph, same: Identity, other: Identity, len: usize) -> Option<u8> {
     let mut last = None;
     for turn in OTHERS..OTHERS + TURNS {
@@ -167,12 +167,12 @@ fn commits(graph: &Graph, same: Identity, other: Identity, len: usize) -> Option
     last
 }
 
-/// Sees nothing that was never committed.
+/// Asserts that reads show committed values only.
 fn reads(graph: &Graph, same: Identity) {
     for _ in 0..20 {
         let read = value(&graph.object(same).unwrap().data);
         assert!(read >= OTHERS || read == 0 || read % 2 == 1, "E21.8: {read} was never committed");
-        // It may not be the newest any more, and collected.
+        // It may have been replaced, and removed by a collection.
         if let Some(newest) = named(graph, "newest")
             && let Ok(object) = graph.object(newest)
         {
@@ -181,9 +181,9 @@ fn reads(graph: &Graph, same: Identity) {
     }
 }
 
-/// E21.8: branches of one thread commit and roll back by turns; another thread commits changes of another object, and of the same
-/// one unless a branch has it; others read, flush and collect. Nobody sees what a branch has not committed, nor half of
-/// anything.
+/// E21.8: branches of one thread commit and roll back by turns; another thread commits changes of another object, and of the
+/// same one unless a branch has it; others read, flush and collect. No reader sees uncommitted changes of a branch, or a part
+/// of a commit.
 fn branches_beside_commits_reads_and_a_collection(len: usize, cache_bytes: u64, seed: u64) {
     explore(seed, SCHEDULES, move || {
         let graph = graph(cache_bytes);
@@ -212,8 +212,8 @@ fn branches_beside_commits_reads_and_a_collection(len: usize, cache_bytes: u64, 
     });
 }
 
-/// E21.9: the outcome of a branch comes while a collection begins. What roots lead to stays, whether they are the branch's or those
-/// before it.
+/// E21.9: the outcome of a branch arrives while a collection begins. The targets of roots stay, whether those of the branch
+/// or those before it.
 #[test]
 fn a_collection_that_begins_while_a_branch_ends_keeps_what_roots_lead_to() {
     for (commits, seed) in [(true, 46), (false, 47)] {
@@ -239,14 +239,14 @@ fn a_collection_that_begins_while_a_branch_ends_keeps_what_roots_lead_to() {
     }
 }
 
-/// E19.11: a page is emptied, and filled again at other places, while a reader has identities of what was there in his hands, and
+/// E19.11: a page is emptied, and filled again at other places, while a reader holds identities of its earlier objects, and
 /// another thread fills it too.
 #[test]
 fn a_page_that_is_filled_again_shows_nobody_a_stranger() {
     const LEN: usize = 3704;
     explore(48, SCHEDULES, || {
         let graph = graph(60_000);
-        // Of a page whose last places these are.
+        // They take the last places of the page.
         let mut old: Vec<Identity> = (0..18).map(|value| add_named(&graph, &["name"], LEN, value)[0]).collect();
         collect(&graph, 100);
         old.extend((18..30).map(|value| add_named(&graph, &["name"], LEN, value)[0]));

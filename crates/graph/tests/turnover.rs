@@ -1,4 +1,4 @@
-//! Graphs in which as much is added as nobody reaches any more: they stay as large as they are, while they are open.
+//! Graphs in which as many objects are added as become unreachable: their size stays constant while they are open.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: threads_beside.rs
 
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 use cedrat_graph::{Changes, Identity, Mode, Reference, Stage};
 use common::{Place, is_absent, place_with};
 
-/// A hundred objects come, and a hundred have gone, again and again; collections take them, at some time.
+/// A hundred objects are added, and a hundred removed, again and again; collections run from time to time.
 struct Generations {
     place: Place,
     len: usize,
-    /// How many generations roots reach.
+    /// Number of generations that roots reach.
     kept: usize,
     live: VecDeque<Vec<Identity>>,
-    /// All that there were, with what they had in them.
+    /// All objects so far, with their content.
     given: BTreeMap<Identity, u64>,
     turn: u64,
 }
@@ -58,7 +58,7 @@ impl Generations {
         self.place.graph.store().check().unwrap().pages_allocated
     }
 
-    /// Whoever has an old identity in his hands finds what it was, or nothing.
+    /// A reader with an old identity gets the original object, or none.
     fn check(&self) {
         let live: Vec<Identity> = self.live.iter().flatten().copied().collect();
         for (&id, &turn) in &self.given {
@@ -72,10 +72,10 @@ impl Generations {
 }
 
 /// J034, E19.11: the page file of a graph that is open for long has as many pages after 300 generations as after 100, and
-/// what is removed while nothing comes leaves room for what comes then.
+/// space that is freed while nothing is added is used by later objects.
 #[test]
 fn a_graph_that_does_not_grow_takes_no_more_pages() {
-    // Bytes of an object, generations that stay, and how much larger than what stays the file may be.
+    // Bytes of an object, generations that stay, and the permitted ratio of the file to the live data.
     for (len, kept, most) in [(16, 3, 3), (80, 3, 3), (1000, 3, 3), (3704, 2, 3), (6000, 1, 4)] {
         let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
         let mut generations = Generations {
@@ -103,7 +103,7 @@ fn a_graph_that_does_not_grow_takes_no_more_pages() {
     }
 }
 
-/// E19.16: a graph that becomes smaller gives its pages back, for whatever else the store has; and grows again into them.
+/// E19.16: a graph that shrinks gives its pages back to the store, and grows into them again.
 #[test]
 fn a_graph_that_becomes_smaller_gives_its_pages_back() {
     let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
@@ -120,7 +120,7 @@ fn a_graph_that_becomes_smaller_gives_its_pages_back() {
         (0..20).for_each(|_| generations.next());
         generations.collect();
         let full = generations.allocated();
-        // Roots let go of all but one generation.
+        // Roots keep only one generation.
         let mut changes = Changes::new();
         for root in 0..19 {
             changes.set_root(&format!("generation {root}"), Reference::NULL);

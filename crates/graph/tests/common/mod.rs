@@ -1,4 +1,4 @@
-//! What the tests of this crate share: graphs on simulated disks.
+//! Shared code of this crate's tests: graphs on simulated disks.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use cedrat_graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Object, Options, Reference, Stage};
@@ -52,7 +52,7 @@ impl Place {
         self.graph.object(identity).unwrap()
     }
 
-    /// The store as the next opening finds it, if all that was not durable is lost.
+    /// Returns the store of the next opening, after a crash that loses everything that was not durable.
     pub(crate) fn crashed(&self) -> Place {
         self.crashed_with(cedrat_txn::Options::simulated())
     }
@@ -63,7 +63,7 @@ impl Place {
         Place { disk, graph }
     }
 
-    /// The same before the graph is opened.
+    /// Opens the store of the next opening, without the graph.
     pub(crate) fn crashed_store(&self, options: cedrat_txn::Options) -> (Arc<SimDisk>, Store) {
         let disk = Arc::new(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
         let options = cedrat_txn::Options { checkpoint_when_opened: false, ..options };
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// Begins a collection of what no root leads to, or takes one step of it.
+/// Begins a garbage collection, or takes one step of it.
 pub(crate) fn go_on(graph: &Graph, collection: &mut Option<Collection>, objects: usize) -> Result<(), Error> {
     match collection {
         None => *collection = Some(graph.collect([])?),
@@ -95,15 +95,15 @@ pub(crate) fn is_absent(error: &Error) -> bool {
     matches!(GraphError::of(GraphError::cause(error)), Some(GraphError::NoSuchObject { .. }))
 }
 
-/// Bytes that tell where they lie.
+/// Bytes that depend on their position.
 pub(crate) fn pattern(len: usize, salt: u64) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 7 ^ salt) as u8).collect()
 }
 
-/// For what is done, whatever it returns.
+/// Discards a result.
 pub(crate) fn just<T>(_: T) {}
 
-/// The collection of objects underneath, in which reading marks nothing.
+/// The underlying collection of objects, in which reads mark nothing.
 pub(crate) fn underneath(graph: &Graph) -> Objects {
     let page = graph.store().read(graph.root_page()).unwrap();
     let root = PageId::new(page.u64_at(0).unwrap());
